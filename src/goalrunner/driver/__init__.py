@@ -1,0 +1,7 @@
+"""The loop: decide, perform, append. Performs steps through ports; decides nothing and imports no adapter."""
+
+from __future__ import annotations
+
+from goalrunner.driver.run import Run, exclusive
+
+__all__ = ["Run", "exclusive"]

@@ -1,0 +1,80 @@
+"""What an agent or a judge may write while it works. Owns the write order: artifact, transcript, then the event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from goalrunner import policy
+from goalrunner.driver.journal import Journal, text_of
+from goalrunner.errors import BudgetExhausted
+from goalrunner.events import Account, AuditFailed, MessageRecorded, ToolCalled, ToolResultRecorded, UsageRecorded
+from goalrunner.model.observation import Observation
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Message, Recorded, ToolResult
+
+
+class RunRecorder:
+    """The port `Recorder` over a journal."""
+
+    def __init__(self, journal: Journal, scratch: Callable[[str], Path], redact: Callable[[str], str]) -> None:
+        self._journal = journal
+        self._scratch = scratch
+        self._redact = redact
+
+    def message(self, message: Message) -> None:
+        """Transcript line, then event."""
+        ref = self._journal.transcript.append(message)
+        has_text = bool(text_of(message.get("content")).strip())
+        self._journal.append(MessageRecorded(role=message["role"], text=ref, has_text=has_text))
+
+    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
+        """Intent before effect."""
+        self._journal.append(ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=self._redact(summary)))
+
+    def tool_result(self, result: ToolResult) -> Recorded:
+        """Keep the whole output, number it, and write the event."""
+        artifacts = self._journal.artifacts
+        output = result.output
+        ref = artifacts.adopt(output) if isinstance(output, Path) else artifacts.put(output)
+        observation = Observation(
+            id=self._journal.next_observation(),
+            source=result.tool,
+            facts=result.facts,
+            command=self._redact(result.command),
+            round=self._journal.state.round,
+            output=ref,
+        )
+        self._journal.append(
+            ToolResultRecorded(
+                tool_call_id=result.tool_call_id,
+                evidence_ref=observation.id,
+                observation=observation,
+                duration=result.duration,
+                summary=self._redact(result.summary),
+            )
+        )
+        return Recorded(observation=observation, output=artifacts.read(ref))
+
+    def usage(self, account: Account, usage: Usage) -> None:
+        """One model call's usage."""
+        self._journal.append(UsageRecorded(account=account, usage=usage))
+
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+        """Its own event, never a message to the agent."""
+        self._journal.append(AuditFailed(round=self._journal.state.round, kind=kind, detail=self._redact(detail)))
+
+    def text(self, delta: str) -> None:
+        """For progress alone."""
+        self._journal.stream(delta)
+
+    def check_budget(self) -> None:
+        """Raises BudgetExhausted when nothing is left to pay the next call with."""
+        spent = policy.budget_spent(self._journal.state)
+        if spent:
+            raise BudgetExhausted(spent, "raise [budget] tokens or cost_usd (--tokens, --cost)")
+
+    def scratch(self, suffix: str = "") -> Path:
+        """A fresh path in the run's own folder."""
+        return self._scratch(suffix)

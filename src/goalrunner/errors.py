@@ -1,0 +1,118 @@
+"""The error tree and the exit codes. Owns how a failure is said: what failed, why, and what to do next.
+
+GoalError
+├── UsageError                   wrong options or arguments            exit 2
+│   ├── GoalFileError            the goal file does not hold           exit 2
+│   ├── RunNotFound              no such run folder                    exit 2
+│   └── ConversationBusy         a second driver on one conversation   exit 2
+├── RecordError                  log, transcript or artifact damaged   exit 4
+├── BudgetExhausted              the next model call is not paid for   exit 1
+└── ModelError                   a model could not answer              exit 4
+    ├── AuthenticationFailed     missing or wrong key
+    ├── ModelNotFound            no such model or provider
+    ├── ContextWindowExceeded    the request is too long for the model
+    ├── RequestRejected          the provider refuses the request itself
+    └── ProviderUnavailable      429, 5xx, timeout or cut stream, after every retry
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller. Signals end as 128 + number: 130 for Ctrl-C, 143 for SIGTERM."""
+
+    COMPLETE = 0
+    CAPPED = 1
+    USAGE = 2
+    BLOCKED = 3
+    FAILED = 4
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class GoalError(Exception):
+    """An expected failure: `message` says what failed and why, `hint` what to type next (may be empty)."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(GoalError):
+    """The caller asked for something that cannot be done as asked."""
+
+    exit_code = ExitCode.USAGE
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a goal file: where (1-based line and column, 0 when unknown), which key, and what."""
+
+    message: str
+    key: str = ""
+    line: int = 0
+    column: int = 0
+
+
+class GoalFileError(UsageError):
+    """A goal file does not hold; carries every problem found at once, in the order of the file."""
+
+    def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
+        self.path = path
+        self.problems = problems
+        super().__init__("\n".join(self._line(problem) for problem in problems))
+
+    def _line(self, problem: Problem) -> str:
+        where = f"{self.path}:{problem.line}:{problem.column}" if problem.line else self.path
+        return f"{where}  {problem.message}"
+
+
+class RunNotFound(UsageError):
+    """No run folder matches the id that was given."""
+
+
+class ConversationBusy(UsageError):
+    """Another driver is at work on this conversation."""
+
+
+class RecordError(GoalError):
+    """A run's log, transcript or artifact cannot be written or read back; names file and byte offset."""
+
+
+class BudgetExhausted(GoalError):
+    """The budget of tokens or dollars is spent; raised before a model call, never during one."""
+
+    exit_code = ExitCode.CAPPED
+
+
+class ModelError(GoalError):
+    """A model could not answer, for a reason that repeating the same call does not cure."""
+
+
+class AuthenticationFailed(ModelError):
+    """The key for a provider is missing or wrong."""
+
+
+class ModelNotFound(ModelError):
+    """The provider, or the model at the provider, does not exist."""
+
+
+class ContextWindowExceeded(ModelError):
+    """The request is longer than the model's context window."""
+
+
+class RequestRejected(ModelError):
+    """The provider refuses the request itself (400, 422), whatever the load."""
+
+
+class ProviderUnavailable(ModelError):
+    """Rate limit, server error, timeout or cut stream, still there after every retry."""

@@ -1,0 +1,137 @@
+"""The goal: what done means, who works, who judges, and where it stops. Owns shape and defaults; reads no file.
+
+The fields bear the names of the goal file's keys, so that one description serves both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from goalrunner.model.base import Frozen
+
+AGENT_MODEL = "agent"
+"""As a judge's model: the agent's own model, again as a separate instance with an account of its own."""
+
+DEFAULT_MAX_ITERATIONS = 10
+DEFAULT_MAX_STEPS = 100
+DEFAULT_VALIDATOR_TIMEOUT = 600.0
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+"""A string that says something."""
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, strict=True)]
+
+
+class Expectation(Frozen):
+    """What makes a shell validator green: an exit code, and where given a pattern in its output."""
+
+    exit_code: int = Field(default=0, ge=0, le=255)
+    output: str | None = Field(
+        default=None, description="regular expression (Python's re, multiline) to find in the output"
+    )
+
+
+class ValidatorSpec(Frozen):
+    """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
+
+    name: str = Field(default="", description="for people; made from the command where it is missing")
+    run: Text | None = Field(default=None, description="command line, run through sh -c in the workspace")
+    python: Text | None = Field(default=None, description="package.module:function, run in a child process")
+    timeout: Seconds | None = Field(default=DEFAULT_VALIDATOR_TIMEOUT, description="seconds; None: no limit")
+    cwd: str = Field(default="", description="folder relative to the workspace")
+    env: dict[str, str] = Field(default_factory=dict, description="added to the environment")
+    serial: bool = Field(default=False, description="never beside another validator")
+    expect: Expectation = Field(default_factory=Expectation)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ValidatorSpec:
+        if (self.run is None) == (self.python is None):
+            raise ValueError("a validator has either run or python")
+        return self
+
+
+class AgentConfig(Frozen):
+    """Who does the work."""
+
+    use: Literal["chat"] = Field(default="chat", description="the built-in chat agent")
+    model: str = Field(default="", description="LiteLLM's naming, or scripted/<file>")
+    max_steps: Count = Field(default=DEFAULT_MAX_STEPS, description="model calls in one round")
+    system_prompt: str | None = Field(default=None, description="replaces the built-in one")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="passed on to the model: temperature, max_tokens, ..."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="added to the environment of the agent's commands")
+    api_base: str | None = None
+    api_key_env: str | None = Field(default=None, description="name of the environment variable that holds the key")
+
+
+class JudgeConfig(Frozen):
+    """Who audits. (Source of model and system_prompt: GoalLoop's JudgeConfig.)"""
+
+    model: str = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
+    system_prompt: str | None = Field(default=None, description="replaces the built-in one")
+    minimum_score: float = Field(default=0.0, ge=0, le=1, description="the score that complete needs as well")
+    params: dict[str, Any] = Field(default_factory=dict, description="passed on to the model")
+    api_base: str | None = None
+    api_key_env: str | None = Field(default=None, description="name of the environment variable that holds the key")
+
+
+class Budget(Frozen):
+    """What the run may spend on models, agent and judge together."""
+
+    tokens: Count | None = None
+    cost_usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="US dollars")
+
+
+class WorkspaceConfig(Frozen):
+    """Where the work happens."""
+
+    path: str = Field(default="", description="absolute after loading; empty: the current folder")
+
+
+class Goal(Frozen):
+    """What the goal file holds, with every default filled in."""
+
+    objective: Text = Field(description="what is to be done, in the words that agent and judge are given")
+    success_criteria: tuple[Text, ...] = Field(
+        default=(), description="observable requirements; empty: the judge derives them"
+    )
+    constraints: tuple[Text, ...] = Field(
+        default=(), description="told to agent and judge; a broken one is not complete"
+    )
+    owner: str = ""
+    risk_class: Literal["low", "medium", "high", "critical"] = "low"
+    deliverable: Literal["workspace", "response"] = "workspace"
+    preserve_context: bool = Field(
+        default=True, description="False: each retry sees original input and latest feedback"
+    )
+    resume_prompt: str | None = Field(
+        default=None, description="template of the retry message: {feedback} {iteration} {missing} {objective}"
+    )
+    max_iterations: Count | None = Field(default=DEFAULT_MAX_ITERATIONS, description="None: no limit")
+    timeout: Seconds | None = Field(default=None, description="seconds of active time; None: no limit")
+    agent: AgentConfig = Field(default_factory=AgentConfig)
+    judge: JudgeConfig = Field(default_factory=JudgeConfig)
+    budget: Budget = Field(default_factory=Budget)
+    workspace: WorkspaceConfig = Field(default_factory=WorkspaceConfig)
+    validators: tuple[ValidatorSpec, ...] = ()
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether a second model audits the run."""
+        return bool(self.judge.model)
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether nothing at all stops the run: no cap, no deadline, no budget."""
+        limits = (self.max_iterations, self.timeout, self.budget.tokens, self.budget.cost_usd)
+        return all(limit is None for limit in limits)

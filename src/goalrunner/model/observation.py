@@ -1,0 +1,70 @@
+"""What really happened, and what was only said. Owns the evidence that a judge may see; reads nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from goalrunner.model.base import Frozen
+
+
+class ArtifactRef(Frozen):
+    """A large output, kept whole on disk under its hash."""
+
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="hash of the bytes, also the file's name")
+    size: int = Field(ge=0, description="bytes")
+
+
+class TranscriptRef(Frozen):
+    """One line of transcript.jsonl: where it begins, how long it is (bytes, without the newline), and its hash."""
+
+    offset: int = Field(ge=0)
+    length: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Observation(Frozen):
+    """Something that really happened: a tool result, a validator result, or the response that is to be judged."""
+
+    kind: Literal["observation"] = "observation"
+    id: str = Field(pattern=r"^o[1-9][0-9]*$", description='"o12", numbered through the whole run')
+    source: str = Field(description='"shell", "read_file", "validator tests", "response", ...')
+    facts: tuple[str, ...] = Field(default=(), description='what the runner itself knows of it: ("exit 0",)')
+    command: str = Field(default="", description="the command line, or the path that a file tool was given")
+    round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
+    output: ArtifactRef | None = Field(default=None, description="the whole output on disk")
+
+    @property
+    def heading(self) -> str:
+        """The line under which it is shown: `[o12] shell (exit 0)`."""
+        facts = f" ({', '.join(self.facts)})" if self.facts else ""
+        return f"[{self.id}] {self.source}{facts}"
+
+
+class Claim(Frozen):
+    """What the agent said. Never evidence."""
+
+    kind: Literal["claim"] = "claim"
+    round: int = Field(ge=0)
+    text: TranscriptRef | None = Field(default=None, description="the message in the transcript")
+
+
+@dataclass(frozen=True)
+class Trail:
+    """Observations and claims of a run in their order, and the way to their whole text.
+
+    `read(item)` gives an observation's output or a claim's text, whole and redacted, as str.
+    """
+
+    items: tuple[Observation | Claim, ...]
+    read: Callable[[Observation | Claim], str]
+
+    def observation(self, identifier: str) -> Observation | None:
+        """The observation of that id ("o12"), or None; a claim has no id and can never be cited."""
+        for item in self.items:
+            if isinstance(item, Observation) and item.id == identifier:
+                return item
+        return None

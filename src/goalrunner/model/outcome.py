@@ -1,0 +1,98 @@
+"""How a run ends. Owns the words for it and the exit codes they carry."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from goalrunner.errors import ExitCode
+from goalrunner.model.base import Frozen
+from goalrunner.model.usage import Usage
+from goalrunner.model.verdict import GoalVerdict
+
+SCHEMA_VERSION = "1.0"
+"""Of outcome.json: a reader refuses another major number, and ignores fields it does not know."""
+
+
+class GoalStatus(StrEnum):
+    """How a run ended, or that it has not."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    CAPPED = "capped"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class StopReason(StrEnum):
+    """Which rule ended the run."""
+
+    SATISFIED = "satisfied"
+    MAX_ITERATIONS = "max_iterations"
+    TIMEOUT = "timeout"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    INTERRUPTED = "interrupted"
+    AUTHENTICATION = "authentication"
+    MODEL_NOT_FOUND = "model_not_found"
+    AGENT_FAILED = "agent_failed"
+    JUDGE_FAILED = "judge_failed"
+    INTERNAL_ERROR = "internal_error"
+
+
+EXIT_CODES: dict[GoalStatus, ExitCode] = {
+    GoalStatus.RUNNING: ExitCode.FAILED,
+    GoalStatus.COMPLETE: ExitCode.COMPLETE,
+    GoalStatus.CAPPED: ExitCode.CAPPED,
+    GoalStatus.BLOCKED: ExitCode.BLOCKED,
+    GoalStatus.CANCELLED: ExitCode.INTERRUPTED,
+    GoalStatus.FAILED: ExitCode.FAILED,
+}
+"""The exit code of each status. A run cancelled by SIGTERM exits 143 instead; one still running has none to give: 4."""
+
+
+class GoalAttempt(Frozen):
+    """One decided round: its number from 1, whether it passed, and the feedback that went back. (Source: GoalLoop.)"""
+
+    attempt: int = Field(ge=1)
+    passed: bool
+    feedback: str | None = None
+    score: float = Field(default=0.0, ge=0, le=1)
+
+
+class GoalOutcome(Frozen):
+    """The result of a run, as `outcome.json` holds it."""
+
+    schema_version: str = SCHEMA_VERSION
+    run_id: str
+    objective: str
+    status: GoalStatus
+    stop_reason: StopReason | None = Field(default=None, description="None only while running")
+    message: str = Field(default="", description="one or two lines for people: why it failed and what to do")
+    iterations: int = Field(ge=0, description="rounds that were checked, judge reached or not")
+    verdict: GoalVerdict | None = Field(default=None, description="the last one; None when no round was decided")
+    attempts: tuple[GoalAttempt, ...] = Field(default=(), description="the last 100 decided rounds")
+    usage: dict[str, Usage] = Field(default_factory=dict, description='by account: "agent", "judge"')
+    limits: dict[str, float | None] = Field(
+        default_factory=dict, description="max_iterations, timeout (seconds), tokens, cost_usd; None: no limit"
+    )
+    models: dict[str, str] = Field(default_factory=dict, description='by role: "agent", "judge"')
+    workspace: str = ""
+    started_at: str = Field(default="", description="ISO 8601, UTC")
+    finished_at: str = Field(default="", description="ISO 8601, UTC; empty while running")
+    duration: float = Field(default=0.0, ge=0, description="seconds of active time")
+    run_path: str = Field(default="", description="the run's folder")
+    signal: int | None = Field(default=None, description="number of the signal that interrupted it")
+
+    @property
+    def passed(self) -> bool:
+        """True only for `complete`."""
+        return self.status is GoalStatus.COMPLETE
+
+    @property
+    def exit_code(self) -> int:
+        """What the process exits with: 0, 1, 3, 4, or 128 + signal."""
+        if self.status is GoalStatus.CANCELLED and self.signal is not None:
+            return 128 + self.signal
+        return int(EXIT_CODES[self.status])

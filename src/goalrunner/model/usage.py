@@ -1,0 +1,32 @@
+"""What model calls cost. Owns counting; knows no prices."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from goalrunner.model.base import Frozen
+
+
+class Usage(Frozen):
+    """Tokens, dollars and calls of one account. `cost_usd` is None when any call had no known price: unknown, not 0."""
+
+    input_tokens: int = Field(default=0, ge=0, description="prompt tokens, cached ones included")
+    output_tokens: int = Field(default=0, ge=0, description="completion tokens, reasoning included")
+    cost_usd: float | None = Field(default=0.0, ge=0, description="US dollars; None: unknown")
+    calls: int = Field(default=0, ge=0, description="answered model calls")
+    retries: int = Field(default=0, ge=0, description="calls repeated after 429, 5xx, a timeout or a cut stream")
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            calls=self.calls + other.calls,
+            retries=self.retries + other.retries,
+        )

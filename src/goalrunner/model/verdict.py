@@ -1,0 +1,62 @@
+"""The verdict on a goal. Owns its shape; neither asks a judge nor checks a citation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from goalrunner.model.base import Frozen
+from goalrunner.model.validation import ValidatorResult
+
+
+class Citation(Frozen):
+    """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
+
+    observation: str = Field(description='"o12"')
+    quote: str | None = Field(default=None, description="verbatim words of the output")
+    fact: str | None = Field(default=None, description="a fact of the heading, for commands whose success is silent")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Citation:
+        if (self.quote is None) == (self.fact is None):
+            raise ValueError("a citation has either a quote or a fact")
+        return self
+
+
+class CriterionVerdict(Frozen):
+    """One criterion: satisfied or not, by which evidence, and what is missing."""
+
+    criterion: str = Field(min_length=1)
+    satisfied: bool = Field(strict=True)
+    evidence: tuple[Citation, ...] = ()
+    missing: str = ""
+
+
+class GoalVerdict(Frozen):
+    """The answer to "is it provably done?". `missing` is what goes back to the agent. (Source: OpenHands' goal loop.)"""
+
+    score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
+    complete: bool = Field(strict=True)
+    missing: str = Field(default="", description="what remains; empty when complete")
+    criteria: tuple[CriterionVerdict, ...] = ()
+    source: Literal["judge", "validators", "fallback"] = Field(
+        default="judge", description="who made it; fallback: the judge's answers could not be read"
+    )
+
+    @model_validator(mode="after")
+    def _complete_means_all(self) -> GoalVerdict:
+        if self.complete and any(not criterion.satisfied for criterion in self.criteria):
+            raise ValueError("complete beside a criterion that is not satisfied")
+        return self
+
+
+def verdict_of(results: Sequence[ValidatorResult]) -> GoalVerdict:
+    """The runner's own verdict where no judge is asked: complete when every validator is green; none at all is red."""
+    red = [result for result in results if not result.passed]
+    passed = bool(results) and not red
+    missing = "\n\n".join(f"validator {result.name}: {result.summary}\n{result.feedback}".strip() for result in red)
+    if not results:
+        missing = "no validator has run"
+    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing=missing, source="validators")

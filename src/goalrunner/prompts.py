@@ -1,0 +1,101 @@
+"""The user messages of a run: the first one and the retries. Owns their words; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from goalrunner.model.goal import Goal
+from goalrunner.policy import Brief
+
+ResumePrompt = str | Callable[[str | None], str]
+"""A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (None: none) to message."""
+
+RETRY = """The objective is not complete yet (round {iteration}). This is what is missing:
+
+{feedback}
+
+Do what is missing, then check it and let the check be the last thing you run. The objective is unchanged:
+
+{objective}"""
+
+RETRY_WITHOUT_FEEDBACK = """The objective is not complete yet (round {iteration}), and the check did not say what is missing.
+Go through the objective again, find what is not done or not shown by a result, do it, and check it last:
+
+{objective}"""
+
+NEUTRAL = """Go on with the objective (round {iteration}). Make sure that each part of it is done
+and shown by the result of a command or a file that you read, then finish:
+
+{objective}"""
+
+CHECK_LAST = "Clean up first, then run your checks last: a result counts only if nothing changed after it."
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Makes the words of a brief for one goal."""
+
+    goal: Goal
+    resume_prompt: ResumePrompt | None = None
+    """Replaces the retry message. None: the goal's own template, or the built-in one."""
+    first: str | None = None
+    """Replaces the first message: the caller's original input, where the objective is only its quality bar."""
+
+    def render(self, brief: Brief) -> str:
+        """The user message of a round."""
+        match brief.kind:
+            case "first":
+                return self._first()
+            case "retry":
+                return self._again(self._retry(brief))
+            case "neutral":
+                return self._again(_fill(NEUTRAL, self._values(brief)))
+            case _:
+                assert_never(brief.kind)
+
+    def _again(self, message: str) -> str:
+        """Where the conversation starts afresh, the retry carries the original input with it."""
+        return message if self.goal.preserve_context else f"{self._first()}\n\n{message}"
+
+    def _first(self) -> str:
+        if self.first is not None:
+            return self.first
+        goal = self.goal
+        parts = [goal.objective.strip()]
+        if goal.success_criteria:
+            parts.append("It is complete when all of this holds:\n" + _items(goal.success_criteria))
+        if goal.constraints:
+            parts.append("Keep to this all the way:\n" + _items(goal.constraints))
+        commands = tuple(spec.run or spec.python or "" for spec in goal.validators)
+        if commands:
+            parts.append("When you finish, this is run to check your work:\n" + _items(commands))
+        if goal.deliverable == "workspace":
+            parts.append(CHECK_LAST)
+        return "\n\n".join(parts)
+
+    def _retry(self, brief: Brief) -> str:
+        custom = self.resume_prompt if self.resume_prompt is not None else self.goal.resume_prompt
+        if callable(custom):
+            return custom(brief.feedback)
+        default = RETRY if brief.feedback else RETRY_WITHOUT_FEEDBACK
+        return _fill(default if custom is None else custom, self._values(brief))
+
+    def _values(self, brief: Brief) -> dict[str, str]:
+        feedback = brief.feedback or "That did not pass, and the check gave no details."
+        return {
+            "feedback": feedback,
+            "missing": feedback,
+            "iteration": str(brief.round),
+            "objective": self.goal.objective.strip(),
+        }
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """Put the values in; braces inside them stay what they are."""
+    return template.format_map(values)
+
+
+def _items(lines: tuple[str, ...]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

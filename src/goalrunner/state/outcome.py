@@ -1,0 +1,86 @@
+"""What people and machines are told of a state: the outcome, and the summary that `list` and `status` read. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from goalrunner.model.outcome import GoalOutcome, GoalStatus
+from goalrunner.model.usage import Usage
+from goalrunner.state.run_state import RunState
+
+
+def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
+    """The outcome of a state, ended or not (status `running`)."""
+    ended = state.status is not GoalStatus.RUNNING
+    return GoalOutcome(
+        run_id=state.goal.run_id,
+        objective=state.goal.description,
+        status=state.status,
+        stop_reason=state.stop_reason,
+        message=state.message,
+        iterations=state.iterations,
+        verdict=state.verdict,
+        attempts=state.attempts,
+        usage=state.usage,
+        limits=_limits(state),
+        models=state.models,
+        workspace=state.workspace,
+        started_at=state.goal.created_at,
+        finished_at=state.goal.updated_at if ended else "",
+        duration=state.elapsed,
+        run_path=run_path,
+        signal=state.signal,
+    )
+
+
+def summary_of(state: RunState) -> dict[str, Any]:
+    """A flat dict of JSON values, rewritten after each round as summary.json."""
+    verdict = state.verdict
+    judge = state.usage.get("judge", Usage())
+    outcome = outcome_of(state)
+    ended = state.status is not GoalStatus.RUNNING
+    return {
+        "run_id": state.goal.run_id,
+        "objective": state.goal.description,
+        "status": str(state.status),
+        "stop_reason": str(state.stop_reason) if state.stop_reason else None,
+        "message": state.message,
+        "round": state.round,
+        "iterations": state.iterations,
+        "max_iterations": state.plan.max_iterations,
+        "score": verdict.score if verdict else None,
+        "complete": verdict.complete if verdict else False,
+        "missing": verdict.missing if verdict else "",
+        "criteria_satisfied": sum(criterion.satisfied for criterion in verdict.criteria) if verdict else 0,
+        "criteria_total": len(verdict.criteria) if verdict else 0,
+        "agent_model": state.models.get("agent", ""),
+        "judge_model": state.models.get("judge", ""),
+        "workspace": state.workspace,
+        "started_at": outcome.started_at,
+        "updated_at": state.goal.updated_at,
+        "finished_at": outcome.finished_at,
+        "duration": state.elapsed,
+        "tokens": state.total.tokens,
+        "cost_usd": state.total.cost_usd,
+        "judge_tokens": judge.tokens,
+        "judge_cost_usd": judge.cost_usd,
+        "limits": outcome.limits,
+        "exit_code": outcome.exit_code if ended else None,
+        "validators": [
+            {"name": result.name, "passed": result.passed, "summary": result.summary} for result in state.validators
+        ],
+        "current_step": state.memory.current_step,
+        "completed_steps": list(state.memory.completed_steps),
+        "pending_steps": list(state.memory.pending_steps),
+        "open_questions": list(state.memory.open_questions),
+    }
+
+
+def _limits(state: RunState) -> dict[str, float | None]:
+    plan = state.plan
+    return {
+        "max_iterations": plan.max_iterations,
+        "timeout": plan.timeout,
+        "tokens": plan.tokens,
+        "cost_usd": plan.cost_usd,
+    }

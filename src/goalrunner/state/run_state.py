@@ -1,0 +1,112 @@
+"""The state of one run: small, typed, never the transcript. Owns its shape; `fold.apply` alone makes new ones.
+
+Names and values of GoalRecord and WorkingMemory are those of the Goals and State pattern.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from goalrunner.events import GoalRecord, Plan
+from goalrunner.model.base import Frozen
+from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
+from goalrunner.model.usage import Usage
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import GoalVerdict
+
+KEPT = 100
+"""References and attempts that the state keeps, the newest; the log has them all."""
+
+MemoryStop = Literal["success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"]
+
+
+class BudgetState(Frozen):
+    """What has been spent, in the units of the pattern."""
+
+    iteration_count: int = 0
+    token_estimate: int = Field(default=0, description="tokens, agent and judge together")
+    cost_cents: float | None = Field(default=0.0, description="US cents; None: some call had no known price")
+    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; while nobody waits")
+
+
+class WorkingMemory(Frozen):
+    """Run-scoped operational state. (Source: WorkingMemoryState of Goals and State.)"""
+
+    run_id: str
+    goal_id: str
+    current_step: str | None = None
+    completed_steps: tuple[str, ...] = ()
+    pending_steps: tuple[str, ...] = ()
+    open_questions: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    tool_result_refs: tuple[str, ...] = ()
+    approval_refs: tuple[str, ...] = ()
+    budget_state: BudgetState = Field(default_factory=BudgetState)
+    stop_reason: MemoryStop | None = None
+    version: int = Field(default=0, description="place in the log of the last event that was applied")
+
+
+class Phase(StrEnum):
+    """Where in a round the run stands."""
+
+    READY = "ready"
+    WORKING = "working"
+    WORKED = "worked"
+    VALIDATED = "validated"
+    JUDGED = "judged"
+    ENDED = "ended"
+
+
+class AuditFailures(Frozen):
+    """How often the judge gave no usable answer, by kind."""
+
+    parse: int = 0
+    transport: int = 0
+    authentication: int = 0
+
+
+class RunState(Frozen):
+    """Everything that policy decides on, and what people are shown."""
+
+    goal: GoalRecord
+    memory: WorkingMemory
+    plan: Plan
+    phase: Phase = Phase.READY
+    round: int = Field(default=0, description="rounds begun")
+    iterations: int = Field(default=0, description="rounds decided")
+    observations: int = Field(default=0, description="observations numbered so far")
+    validators: tuple[ValidatorResult, ...] = Field(default=(), description="of the round at hand")
+    verdict: GoalVerdict | None = Field(default=None, description="the last one")
+    criteria: tuple[str, ...] = Field(
+        default=(), description="the goal's, or those the judge derived at its first audit"
+    )
+    attempts: tuple[GoalAttempt, ...] = ()
+    usage: dict[str, Usage] = Field(default_factory=dict, description="by account")
+    audit_failures: AuditFailures = Field(default_factory=AuditFailures)
+    models: dict[str, str] = Field(default_factory=dict)
+    workspace: str = ""
+    elapsed: float = Field(default=0.0, description="seconds of active time")
+    status: GoalStatus = GoalStatus.RUNNING
+    stop_reason: StopReason | None = None
+    message: str = Field(default="", description="why it ended, for people")
+    signal: int | None = None
+
+    @property
+    def total(self) -> Usage:
+        """What agent and judge spent together."""
+        return sum(self.usage.values(), Usage())
+
+    @property
+    def validators_green(self) -> bool:
+        """Whether every validator of the goal ran in this round and passed."""
+        ran = tuple(result.name for result in self.validators)
+        return ran == self.plan.validators and all(result.passed for result in self.validators)
+
+    @property
+    def decided_by_validators(self) -> bool:
+        """Whether the validators alone decide this round: one is red, or nobody else is asked."""
+        return not self.validators_green or not self.plan.has_judge

@@ -1,0 +1,34 @@
+"""Scripted doubles that implement the ports: test your own goals, validators and drivers without a model or a disk.
+
+Each plays its script in order and fails loudly when the script is exhausted. Product code never imports this package.
+"""
+
+from __future__ import annotations
+
+from goalrunner.testing.memory import ManualClock, MemoryArtifacts, MemoryLog, MemoryTranscript, RecordingObserver
+from goalrunner.testing.scripted import (
+    ScriptedConversation,
+    ScriptedJudge,
+    ScriptedRound,
+    ScriptedValidator,
+    ScriptExhausted,
+    satisfied,
+    shell_result,
+    unsatisfied,
+)
+
+__all__ = [
+    "ManualClock",
+    "MemoryArtifacts",
+    "MemoryLog",
+    "MemoryTranscript",
+    "RecordingObserver",
+    "ScriptExhausted",
+    "ScriptedConversation",
+    "ScriptedJudge",
+    "ScriptedRound",
+    "ScriptedValidator",
+    "satisfied",
+    "shell_result",
+    "unsatisfied",
+]

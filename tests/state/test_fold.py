@@ -1,0 +1,175 @@
+"""The fold of the events."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner import events
+from goalrunner.errors import RecordError
+from goalrunner.events import Event, Record
+from goalrunner.model.observation import Observation
+from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.usage import Usage
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.state import RunState, apply
+from goalrunner.state.run_state import KEPT
+from goalrunner.state.stops import STOPS
+from goalrunner.testing import MemoryLog, satisfied, unsatisfied
+
+CREATED = events.GoalCreated(
+    goal=events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"),
+    plan=events.Plan(validators=("tests",), has_judge=True),
+)
+
+
+def records(*happened: Event) -> list[Record]:
+    """Numbered as a log numbers them."""
+    log = MemoryLog()
+    for event in (CREATED, *happened):
+        log.append(event)
+    return log.records
+
+
+def fold(*happened: Event) -> RunState:
+    """The state after these events."""
+    state: RunState | None = None
+    for record in records(*happened):
+        state = apply(state, record)
+    assert state is not None
+    return state
+
+
+def tool(number: int) -> events.ToolResultRecorded:
+    """A tool result that became observation o<number>."""
+    observation = Observation(id=f"o{number}", source="shell", round=1)
+    return events.ToolResultRecorded(tool_call_id=f"call_{number}", evidence_ref=f"o{number}", observation=observation)
+
+
+SOME = st.lists(
+    st.sampled_from(
+        [
+            events.RoundStarted(round=1, prompt="first"),
+            tool(1),
+            events.UsageRecorded(account="agent", usage=Usage(input_tokens=3, output_tokens=4)),
+            events.RoundFinished(round=1),
+            events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),)),
+            events.AuditStarted(round=1),
+            events.AuditFailed(round=1, kind="parse", detail="no JSON"),
+            events.VerdictRecorded(round=1, verdict=unsatisfied("more")),
+            events.QuestionOpened(question="which?"),
+            events.Capped(stop_reason=StopReason.TIMEOUT, reason="late"),
+        ]
+    ),
+    max_size=30,
+)
+
+
+@given(SOME)
+def test_applying_a_record_twice_changes_nothing(happened: list[Event]) -> None:
+    state: RunState | None = None
+    for record in records(*happened):
+        state = apply(state, record)
+        assert apply(state, record) == state
+
+
+@given(SOME)
+def test_the_version_is_the_place_in_the_log(happened: list[Event]) -> None:
+    assert fold(*happened).memory.version == len(happened) + 1
+
+
+def test_a_gap_is_an_error() -> None:
+    first, _, third = records(tool(1), tool(2))
+    with pytest.raises(RecordError, match="event 3 follows event 1"):
+        apply(apply(None, first), third)
+
+
+def test_a_log_that_does_not_begin_at_the_beginning_is_an_error() -> None:
+    with pytest.raises(RecordError, match="begins with tool_result_recorded"):
+        apply(None, records(tool(1))[1])
+
+
+def test_steps_move_from_pending_to_current_to_completed() -> None:
+    begun = fold(events.RoundStarted(round=1, prompt="first")).memory
+    assert (begun.current_step, begun.pending_steps, begun.completed_steps) == (
+        "round-1",
+        ("validate-1", "audit-1"),
+        (),
+    )
+    green = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
+    later = fold(
+        events.RoundStarted(round=1, prompt="first"),
+        events.RoundFinished(round=1),
+        events.StepStarted(step_id="validate-1", description="run 1 validator"),
+        green,
+        events.AuditStarted(round=1),
+    ).memory
+    assert (later.current_step, later.pending_steps) == ("audit-1", ())
+    assert later.completed_steps == ("round-1", "validate-1")
+
+
+def test_every_tool_result_becomes_evidence() -> None:
+    state = fold(tool(1), tool(2))
+    assert state.memory.evidence_refs == ("o1", "o2")
+    assert state.memory.tool_result_refs == ("call_1", "call_2")
+    assert state.observations == 2
+
+
+def test_the_state_keeps_the_newest_references_and_counts_all() -> None:
+    state = fold(*(tool(number) for number in range(1, KEPT + 51)))
+    assert len(state.memory.evidence_refs) == KEPT
+    assert state.memory.evidence_refs[-1] == f"o{KEPT + 50}"
+    assert state.observations == KEPT + 50
+
+
+def test_spending_is_counted_by_account_and_together() -> None:
+    state = fold(
+        events.UsageRecorded(account="agent", usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.25)),
+        events.UsageRecorded(account="judge", usage=Usage(input_tokens=5, output_tokens=1, cost_usd=0.05)),
+    )
+    assert state.usage["agent"].tokens == 12
+    assert state.memory.budget_state.token_estimate == 18
+    assert state.memory.budget_state.cost_cents == pytest.approx(30.0)
+
+
+def test_one_unknown_price_makes_the_sum_unknown() -> None:
+    state = fold(
+        events.UsageRecorded(account="agent", usage=Usage(cost_usd=0.25)),
+        events.UsageRecorded(account="judge", usage=Usage(cost_usd=None)),
+    )
+    assert state.memory.budget_state.cost_cents is None
+
+
+def test_criteria_that_the_judge_derived_are_recorded_once_and_stay() -> None:
+    first = events.VerdictRecorded(round=1, verdict=unsatisfied("more", criterion="first"))
+    second = events.VerdictRecorded(round=2, verdict=satisfied(criterion="easier"))
+    assert fold(first, second).criteria == ("first",)
+
+
+def test_questions_are_opened_and_answered() -> None:
+    asked = fold(events.QuestionOpened(question="which?"))
+    assert asked.memory.open_questions == ("which?",)
+    answered = fold(
+        events.QuestionOpened(question="which?"), events.QuestionAnswered(question="which?", evidence_ref="person:1")
+    )
+    assert answered.memory.open_questions == ()
+    assert answered.memory.evidence_refs == ("person:1",)
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "goal", "memory"),
+    [
+        (events.Completed(result_ref="r"), GoalStatus.COMPLETE, "completed", "success"),
+        (events.Capped(stop_reason=StopReason.TIMEOUT, reason="x"), GoalStatus.CAPPED, "blocked", "budget_exhausted"),
+        (events.Cancelled(reason="x", signal=2), GoalStatus.CANCELLED, "cancelled", "cancelled"),
+        (events.Failed(stop_reason=StopReason.JUDGE_FAILED, reason="x"), GoalStatus.FAILED, "failed", "failed"),
+    ],
+)
+def test_an_ending_sets_the_words_of_goals_and_state(event: Event, status: GoalStatus, goal: str, memory: str) -> None:
+    state = fold(event)
+    assert (state.status, state.goal.status, state.memory.stop_reason) == (status, goal, memory)
+
+
+def test_every_stop_reason_has_its_row_in_the_table() -> None:
+    assert {reason for _, reason in STOPS} == set(StopReason)

@@ -1,0 +1,211 @@
+"""What the loop decides, state by state."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
+from goalrunner.events import (
+    AuditStarted,
+    Event,
+    GoalCreated,
+    GoalRecord,
+    Plan,
+    RoundFinished,
+    RoundStarted,
+    UsageRecorded,
+    ValidatorsFinished,
+    VerdictRecorded,
+)
+from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.usage import Usage
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.policy import Audit, Brief, Finish, RunRound, Validate, budget_spent, decide, failed, proven, timed_out
+from goalrunner.state import RunState, apply
+from goalrunner.testing import MemoryLog, satisfied, unsatisfied
+
+
+def fold(plan: Plan, *happened: Event, criteria: tuple[str, ...] = ()) -> RunState:
+    """The state after these events."""
+    log = MemoryLog()
+    goal = GoalRecord(
+        goal_id="g", run_id="r", description="d", success_criteria=criteria, created_at="t", updated_at="t"
+    )
+    for event in (GoalCreated(goal=goal, plan=plan), *happened):
+        log.append(event)
+    state: RunState | None = None
+    for record in log.records:
+        state = apply(state, record)
+    assert state is not None
+    return state
+
+
+def worked(number: int = 1) -> tuple[Event, Event]:
+    """A round that the agent finished."""
+    return RoundStarted(round=number, prompt="first"), RoundFinished(round=number)
+
+
+def checked(number: int = 1, **results: bool) -> ValidatorsFinished:
+    """Validators by name, green or red."""
+    each = [
+        ValidatorResult(name=name, passed=passed, summary="exit 1", feedback="boom") for name, passed in results.items()
+    ]
+    return ValidatorsFinished(round=number, results=tuple(each))
+
+
+BOTH = Plan(validators=("tests",), has_judge=True, max_iterations=2)
+ALONE = Plan(validators=("tests",), max_iterations=2)
+
+
+def test_a_new_run_begins_with_the_first_prompt() -> None:
+    assert decide(fold(BOTH)) == RunRound(Brief("first", 1))
+
+
+def test_validators_come_before_the_judge() -> None:
+    assert decide(fold(BOTH, *worked())) == Validate(1)
+
+
+def test_without_validators_the_judge_is_asked_at_once() -> None:
+    assert decide(fold(Plan(has_judge=True), *worked())) == Audit(1)
+
+
+def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> None:
+    state = fold(BOTH, *worked(), checked(tests=False))
+    assert decide(state) == RunRound(Brief("retry", 2, "validator tests: exit 1\nboom"))
+    assert state.iterations == 1
+
+
+def test_green_validators_lead_to_the_judge() -> None:
+    state = fold(BOTH, *worked(), checked(tests=True))
+    assert decide(state) == Audit(1)
+    assert state.iterations == 0
+
+
+def test_green_validators_without_a_judge_complete() -> None:
+    state = fold(ALONE, *worked(), checked(tests=True))
+    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
+
+
+def test_the_judges_missing_goes_back() -> None:
+    verdict = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
+    state = fold(BOTH, *worked(), checked(tests=True), AuditStarted(round=1), verdict)
+    assert decide(state) == RunRound(Brief("retry", 2, "show parse('')"))
+
+
+def test_an_unreadable_judge_leads_to_a_neutral_prompt() -> None:
+    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
+    state = fold(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
+    assert decide(state) == RunRound(Brief("neutral", 2))
+    assert state.iterations == 1
+
+
+def test_a_proven_verdict_completes() -> None:
+    state = fold(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=satisfied()))
+    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "verdict of round 1")
+
+
+def test_the_cap_counts_decided_rounds() -> None:
+    state = fold(BOTH, *worked(), checked(tests=False), *worked(2), checked(2, tests=False))
+    assert decide(state) == Finish(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, "not complete after 2 rounds")
+
+
+def test_a_completion_in_the_last_round_counts() -> None:
+    state = fold(ALONE, *worked(), checked(tests=False), *worked(2), checked(2, tests=True))
+    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 2")
+
+
+def test_without_a_cap_the_loop_goes_on() -> None:
+    state = fold(Plan(validators=("tests",)), *worked(), checked(tests=False))
+    assert isinstance(decide(state), RunRound)
+
+
+def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_validators() -> None:
+    plan = Plan(validators=("tests",), has_judge=True, tokens=100)
+    spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
+    state = fold(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1))
+    assert decide(state) == Validate(1)
+    green = fold(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
+    ended = decide(green)
+    assert ended == Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, "100 of 100 tokens are spent")
+
+
+def test_a_proof_held_completes_although_the_budget_is_spent() -> None:
+    plan = Plan(validators=("tests",), tokens=10)
+    spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
+    state = fold(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
+    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
+
+
+@pytest.mark.parametrize(("tokens", "stops"), [(101, False), (100, True), (99, True)])
+def test_the_token_budget_is_exact_at_its_boundary(tokens: int, stops: bool) -> None:
+    spent = UsageRecorded(account="judge", usage=Usage(input_tokens=60, output_tokens=40))
+    assert bool(budget_spent(fold(Plan(has_judge=True, tokens=tokens), spent))) is stops
+
+
+def test_an_unknown_price_never_counts_as_free() -> None:
+    unknown = UsageRecorded(account="agent", usage=Usage(input_tokens=1, cost_usd=None))
+    assert "without a known price" in budget_spent(fold(Plan(has_judge=True, cost_usd=5.0), unknown))
+    assert budget_spent(fold(Plan(has_judge=True), unknown)) == ""
+
+
+def test_an_ended_run_stays_ended() -> None:
+    ended = timed_out(fold(Plan(has_judge=True, timeout=5.0)))
+    assert ended == Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, "the time limit of 5 s was reached")
+
+
+@pytest.mark.parametrize(
+    ("error", "judging", "reason"),
+    [
+        (AuthenticationFailed("no key"), False, StopReason.AUTHENTICATION),
+        (ModelNotFound("no model"), True, StopReason.MODEL_NOT_FOUND),
+        (ProviderUnavailable("503"), False, StopReason.AGENT_FAILED),
+        (ProviderUnavailable("503"), True, StopReason.JUDGE_FAILED),
+    ],
+)
+def test_a_failure_says_who_failed(error: Exception, judging: bool, reason: StopReason) -> None:
+    happened: tuple[Event, ...] = (AuditStarted(round=1),) if judging else (RoundStarted(round=1, prompt="first"),)
+    assert isinstance(error, AuthenticationFailed | ModelNotFound | ProviderUnavailable)
+    assert failed(fold(Plan(has_judge=True), *happened), error).reason is reason
+
+
+_CRITERIA = st.lists(
+    st.builds(
+        CriterionVerdict,
+        criterion=st.just("c"),
+        satisfied=st.booleans(),
+        evidence=st.sampled_from([(), (Citation(observation="o1", quote="q"),)]),
+    ),
+    max_size=3,
+).map(tuple)
+
+
+@given(
+    criteria=_CRITERIA,
+    score=st.floats(0, 1),
+    minimum=st.floats(0, 1),
+    source=st.sampled_from(["judge", "validators", "fallback"]),
+    green=st.booleans(),
+)
+def test_no_verdict_completes_without_every_part_of_the_proof(
+    criteria: tuple[CriterionVerdict, ...], score: float, minimum: float, source: str, green: bool
+) -> None:
+    whole = all(item.satisfied for item in criteria)
+    verdict = GoalVerdict.model_validate(
+        {"score": score, "complete": whole, "criteria": criteria, "source": source}, strict=False
+    )
+    plan = Plan(validators=("tests",), has_judge=True, minimum_score=minimum)
+    state = fold(plan, *worked(), checked(tests=green), VerdictRecorded(round=1, verdict=verdict))
+    evidenced = bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
+    assert proven(state) is (green and source == "judge" and score >= minimum and evidenced)
+
+
+def test_a_validator_that_did_not_run_is_not_green() -> None:
+    plan = Plan(validators=("tests", "lint"))
+    assert not proven(fold(plan, *worked(), checked(tests=True)))
+
+
+def test_nobody_to_check_is_never_complete() -> None:
+    assert not proven(fold(Plan(), *worked(), VerdictRecorded(round=1, verdict=satisfied())))
