@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from goalrunner.events import Event, Record
+from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Claim, Observation, Trail
 from goalrunner.ports import Artifacts, Log, Observer, Transcript
 from goalrunner.state import RunState, apply
@@ -69,12 +70,3 @@ class Journal:
             data = self.artifacts.read(item.output) if item.output else b""
             return data.decode("utf-8", errors="replace")
         return text_of(self.transcript.read(item.text).get("content")) if item.text else ""
-
-
-def text_of(content: object) -> str:
-    """The text of a chat message's content, be it a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(str(block.get("text", "")) for block in content if isinstance(block, dict))
-    return ""

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner import policy
-from goalrunner.driver.journal import Journal, text_of
+from goalrunner.driver.journal import Journal
 from goalrunner.errors import BudgetExhausted
 from goalrunner.events import Account, AuditFailed, MessageRecorded, ToolCalled, ToolResultRecorded, UsageRecorded
+from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Observation
 from goalrunner.model.usage import Usage
 from goalrunner.ports import Message, Recorded, ToolResult

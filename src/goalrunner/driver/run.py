@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from goalrunner import events, policy
 from goalrunner.driver.journal import Journal
@@ -20,6 +20,8 @@ from goalrunner.policy import Brief, Finish
 from goalrunner.ports import AuditRequest, Conversation, Parts, RoundReply, ValidationContext
 from goalrunner.state import RunState
 from goalrunner.state.outcome import outcome_of
+
+T = TypeVar("T")
 
 _driven: set[int] = set()
 
@@ -75,12 +77,12 @@ class Run:
             finish = await self.guarded(self._loop)
         return self.end(finish)
 
-    async def guarded(self, work: Callable[[], object]) -> Finish:
-        """Run `work` (an async function that gives a Finish) under the deadline; whatever stops it becomes an ending."""
+    async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | Finish:
+        """Await `work()` under the deadline; whatever stops it becomes an ending."""
         deadline = asyncio.timeout(self._remaining())
         try:
             async with deadline:
-                return await work()  # type: ignore[misc,no-any-return]
+                return await work()
         except TimeoutError:
             if deadline.expired():
                 return policy.timed_out(self.state)

@@ -1,0 +1,255 @@
+"""The built-in agent: a chat model with tools. Owns the turn - ask, run the tools, ask again; it never judges its work."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from goalrunner.agents.pairing import answers_due, never_empty, sendable, tool_message
+from goalrunner.agents.prompts import system_prompt as built_in_prompt
+from goalrunner.agents.shown import shown
+from goalrunner.agents.tools.toolbox import UNKNOWN_TOOL, Toolbox, refused
+from goalrunner.agents.window import shorten, total
+from goalrunner.errors import ContextWindowExceeded, ConversationBusy, ModelError, RecordError
+from goalrunner.llm import Reply, ToolCall, ToolSpec
+from goalrunner.model.goal import DEFAULT_MAX_STEPS
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Message, Recorder, RoundReply
+
+_FULL, _AFTERWARDS = 0.9, 0.6
+"""Parts of the window: shortened at the one, down to the other, so that it happens seldom."""
+_LONGEST_ANSWER = 8_000
+"""Tokens that are left free for the answer, or a quarter of a small window."""
+
+
+_RECORDED_AS = {"developer": "system", "function": "tool"}
+"""Older and newer names that a chat given beforehand may use, and the role under which they are recorded."""
+
+
+class ChatModel(Protocol):
+    """What the agent needs of a model; `goalrunner.llm.LLM` has it."""
+
+    @property
+    def usage(self) -> Usage:
+        """The running account."""
+        ...
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Answer the chat. Raises ModelError."""
+        ...
+
+    def context_window(self) -> int | None:
+        """Tokens of input that it takes; None when unknown."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChatCheckpoint:
+    """A conversation as it was: its messages (a copy), its system prompt, its model. Usage is not in it."""
+
+    messages: tuple[dict[str, Any], ...]
+    system_prompt: str
+    llm: ChatModel
+    objective: int | None
+
+
+class ChatConversation:
+    """An agent with its memory, over any chat model. Implements the port `Conversation`.
+
+    `messages` is the very list that it works on, without the system prompt; what stands in it beforehand is kept, and a
+    system message at its head replaces `system_prompt`. `system_prompt=None` means the built-in one, `""` none at all.
+    `max_steps` bounds the model calls of one round.
+    """
+
+    def __init__(
+        self,
+        llm: ChatModel,
+        *,
+        toolbox: Toolbox | None = None,
+        system_prompt: str | None = None,
+        max_steps: int = DEFAULT_MAX_STEPS,
+        messages: Sequence[Message] = (),
+    ) -> None:
+        self.llm = llm
+        self.toolbox = toolbox
+        self.max_steps = max_steps
+        self.messages: list[dict[str, Any]] = [dict(message) for message in messages]
+        workspace = toolbox.workspace if toolbox else None
+        self.system_prompt = built_in_prompt(workspace) if system_prompt is None else system_prompt
+        self._objective: int | None = None
+        self._prompt: int | None = None
+        self._recorded = 0
+        self._told: str | None = None
+        self._recorder: Recorder | None = None
+        self._density: float | None = None
+        self._busy = False
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Give it a user message and let it work until it answers without a tool call, or `max_steps` is reached.
+
+        Raises ModelError, BudgetExhausted, and ConversationBusy when a turn is already under way. However it ends,
+        cancellation included, every tool call in `messages` has its answer.
+        """
+        if self._busy:
+            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
+        self._busy = True
+        try:
+            self._settle()
+            if recorder is not self._recorder:
+                self._begin_run(recorder)
+            self._open(prompt, recorder)
+            return await self._work(recorder)
+        finally:
+            self._settle()
+            # What a full disk kept from being written must not hide the error that is on its way.
+            with suppress(RecordError):
+                self._record(recorder)
+            self._busy = False
+
+    def checkpoint(self) -> ChatCheckpoint:
+        """The conversation as it is now."""
+        return ChatCheckpoint(tuple(copy.deepcopy(self.messages)), self.system_prompt, self.llm, self._objective)
+
+    def restore(self, checkpoint: object) -> None:
+        """Make it again what it was; the list stays the same list. Raises TypeError for what is no checkpoint of its own."""
+        if not isinstance(checkpoint, ChatCheckpoint):
+            raise TypeError(f"not a checkpoint of a chat: {type(checkpoint).__name__}")
+        self.messages[:] = copy.deepcopy(checkpoint.messages)
+        self.system_prompt = checkpoint.system_prompt
+        self.llm = checkpoint.llm
+        self._objective = checkpoint.objective
+        self._recorded = min(self._recorded, len(self.messages))
+
+    async def _work(self, recorder: Recorder) -> RoundReply:
+        text = ""
+        for step in range(1, self.max_steps + 1):
+            reply = await self._ask(recorder)
+            text = reply.text
+            self._add(sendable(reply.message()), recorder)
+            if not reply.tool_calls:
+                return RoundReply(text, "answered", step)
+            for call in reply.tool_calls:
+                await self._run(call, recorder)
+        return RoundReply(text, "max_steps", self.max_steps)
+
+    async def _ask(self, recorder: Recorder) -> Reply:
+        """One answer; where the chat is too long for the model, shortened and asked again while that helps."""
+        self._make_room()
+        while True:
+            recorder.check_budget()
+            before = self.llm.usage
+            try:
+                reply = await self.llm.complete(self._chat(), tools=self._specs(), on_text=recorder.text)
+            except (ModelError, asyncio.CancelledError) as error:
+                # What a call cost that was given up is counted as well.
+                if self.llm.usage != before:
+                    recorder.usage("agent", _difference(self.llm.usage, before))
+                if isinstance(error, ContextWindowExceeded) and self._shorten(int(total(self.messages) * _AFTERWARDS)):
+                    continue
+                raise
+            recorder.usage("agent", reply.usage)
+            self._weigh(reply.usage.input_tokens)
+            return reply
+
+    async def _run(self, call: ToolCall, recorder: Recorder) -> None:
+        tool = self.toolbox.name(call) if self.toolbox else UNKNOWN_TOOL
+        summary = self.toolbox.summary(call) if self.toolbox else ""
+        recorder.tool_called(call.id, tool, summary)
+        if self.toolbox:
+            result = await self.toolbox.run(call, recorder.scratch)
+        else:
+            result = refused(call, tool, summary, "this conversation has no tools")
+        self._add(tool_message(call.id, shown(recorder.tool_result(result))), recorder)
+
+    def _begin_run(self, recorder: Recorder) -> None:
+        """Another recorder is another run: its transcript begins with all that the model is told, and its first prompt is
+        the objective."""
+        self._recorder = recorder
+        self._recorded = 0
+        self._told = None
+        self._objective = None
+
+    def _open(self, prompt: str, recorder: Recorder) -> None:
+        told = self._has_own_system_message() or self.system_prompt == self._told
+        if self.system_prompt and not told:
+            recorder.message({"role": "system", "content": self.system_prompt})
+            self._told = self.system_prompt
+        if self._objective is None:
+            self._objective = len(self.messages)
+        self._prompt = len(self.messages)
+        self._add({"role": "user", "content": prompt}, recorder)
+
+    def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
+        self.messages.append(message)
+        self._record(recorder)
+
+    def _record(self, recorder: Recorder) -> None:
+        """Record what is not recorded yet: also what a caller put into the list."""
+        while self._recorded < len(self.messages):
+            message = self.messages[self._recorded]
+            self._recorded += 1
+            role = _RECORDED_AS.get(message["role"], message["role"])
+            recorder.message({**message, "role": role})
+
+    def _settle(self) -> None:
+        self.messages.extend(answers_due(self.messages))
+        self._recorded = min(self._recorded, len(self.messages))
+
+    def _has_own_system_message(self) -> bool:
+        return bool(self.messages) and self.messages[0].get("role") == "system"
+
+    def _chat(self) -> list[Message]:
+        chat = [never_empty(message) for message in self.messages]
+        if self._has_own_system_message() or not self.system_prompt:
+            return chat
+        return [{"role": "system", "content": self.system_prompt}, *chat]
+
+    def _specs(self) -> tuple[ToolSpec, ...]:
+        return self.toolbox.specs() if self.toolbox else ()
+
+    def _make_room(self) -> None:
+        """Shorten in time. Before the first answer nothing is known of tokens, and the model's own refusal decides."""
+        window = self.llm.context_window() if self._density else None
+        if not (self._density and window):
+            return
+        room = window - min(_LONGEST_ANSWER, window // 4)
+        if total(self._chat()) * self._density > room * _FULL:
+            self._shorten(int(room * _AFTERWARDS / self._density))
+
+    def _shorten(self, target: int) -> bool:
+        """Shorten to `target` characters or as near as it gets; says whether anything became shorter."""
+        first_user = next((at for at, message in enumerate(self.messages) if message.get("role") == "user"), None)
+        protected = {at for at in (first_user, self._objective, self._prompt) if at is not None}
+        shorter = shorten(self.messages, target, protected)
+        if shorter is None:
+            return False
+        self.messages[:] = [dict(message) for message in shorter]
+        return True
+
+    def _weigh(self, tokens: int) -> None:
+        """Learn how many tokens a character is, from what the provider counted."""
+        weight = total(self._chat())
+        if tokens and weight > 1_000:
+            self._density = min(max(tokens / weight, 0.1), 2.0)
+
+
+def _difference(after: Usage, before: Usage) -> Usage:
+    """What one account spent between two looks at it."""
+    known = after.cost_usd is not None and before.cost_usd is not None
+    return Usage(
+        input_tokens=after.input_tokens - before.input_tokens,
+        output_tokens=after.output_tokens - before.output_tokens,
+        cost_usd=max((after.cost_usd or 0.0) - (before.cost_usd or 0.0), 0.0) if known else None,
+        calls=after.calls - before.calls,
+        retries=after.retries - before.retries,
+    )

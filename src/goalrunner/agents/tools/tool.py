@@ -1,0 +1,98 @@
+"""What a tool is. Owns its shape, its arguments and how a bad call is worded; does nothing in the workspace."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from goalrunner.llm import ToolSpec
+
+Scratch = Callable[[str], Path]
+"""A fresh path in the run's own folder; the argument is a suffix."""
+
+
+class ToolError(Exception):
+    """A call that cannot be done as asked. Its text goes back to the model: what is wrong, and what would do."""
+
+
+class Arguments(BaseModel):
+    """What a model may pass to a tool. Nothing is coerced and nothing unknown is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a tool found or did: facts of the runner, the whole output, one short line for people, and seconds."""
+
+    facts: tuple[str, ...]
+    output: bytes | Path
+    summary: str
+    duration: float = 0.0
+
+
+class Tool(ABC, Generic[A]):
+    """One tool: a name, a description and a schema for the model, and the work."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    arguments: type[A]
+
+    @abstractmethod
+    def command(self, arguments: A) -> str:
+        """The command line or path under which the call is recorded."""
+
+    @abstractmethod
+    async def run(self, arguments: A, scratch: Scratch) -> Answer:
+        """Do it. Raises ToolError or OSError when it cannot be done."""
+
+    def spec(self) -> ToolSpec:
+        """The tool as a model is told of it."""
+        return ToolSpec(self.name, self.description, _plain_schema(self.arguments.model_json_schema()))
+
+    def parse(self, value: dict[str, Any]) -> A:
+        """The arguments, checked. Raises ToolError that names every one that is wrong."""
+        try:
+            return self.arguments.model_validate(value)
+        except ValidationError as error:
+            raise ToolError(self._complaint(error)) from error
+
+    def _complaint(self, error: ValidationError) -> str:
+        lines = [f"{self.name} was not run, its arguments do not fit:"]
+        for problem in error.errors(include_url=False, include_context=False):
+            name = str(problem["loc"][0])[:40] if problem["loc"] else "arguments"
+            match problem["type"]:
+                case "missing":
+                    lines.append(f'- "{name}" is missing')
+                case "extra_forbidden":
+                    lines.append(f'- "{name}" is unknown')
+                case _:
+                    given = type(problem["input"]).__name__
+                    lines.append(f'- "{name}": {problem["msg"]} (given: {given})')
+        return "\n".join([*lines, f"Valid arguments: {self._signature()}"])
+
+    def _signature(self) -> str:
+        fields = self.arguments.model_fields.items()
+        return ", ".join(name if field.is_required() else f"{name} (optional)" for name, field in fields)
+
+
+def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without the titles and null defaults that pydantic adds: they cost tokens and say nothing."""
+    properties = {
+        name: {key: value for key, value in field.items() if key != "title" and (key, value) != ("default", None)}
+        for name, field in schema["properties"].items()
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": schema.get("required", []),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,21 @@
+"""The library's face: one async core, and sync wrappers of one line."""
+
+from __future__ import annotations
+
+from goalrunner.api.controller import GoalContinue, GoalController, GoalDone
+from goalrunner.api.judging import ajudge_goal, judge_goal
+from goalrunner.api.loop import arun_goal, chat_conversation, run_goal
+from goalrunner.api.session import arun, check
+
+__all__ = [
+    "GoalContinue",
+    "GoalController",
+    "GoalDone",
+    "ajudge_goal",
+    "arun",
+    "arun_goal",
+    "chat_conversation",
+    "check",
+    "judge_goal",
+    "run_goal",
+]

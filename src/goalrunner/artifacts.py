@@ -1,0 +1,135 @@
+"""Large outputs, whole, by hash. Owns the files under `artifacts/`; knows nothing of who made them.
+
+A file is written beside its place, renamed, and flushed before anybody hears of it. Secrets are replaced before the hash
+is taken, so the hash is that of what anybody can read later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+from goalrunner.errors import RecordError
+from goalrunner.model.observation import ArtifactRef
+
+_CHUNK = 1 << 20
+
+
+class Redacts(Protocol):
+    """What replaces secrets in a stream of bytes."""
+
+    def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The stream without secrets."""
+        ...
+
+
+class ArtifactStore:
+    """The port `Artifacts` over a folder: `<folder>/<first two of the hash>/<hash>`, mode 0600."""
+
+    def __init__(self, folder: Path, redactor: Redacts) -> None:
+        self._folder = folder
+        self._redactor = redactor
+
+    def put(self, data: bytes) -> ArtifactRef:
+        """Keep bytes durably, secrets replaced; the same bytes twice are one file. Raises RecordError."""
+        return self._keep((data,))
+
+    def adopt(self, path: Path) -> ArtifactRef:
+        """Keep a file's content, secrets replaced, and remove the file. Memory is bounded. Raises RecordError."""
+        try:
+            ref = self._keep(_content(path))
+            path.unlink()
+        except OSError as error:
+            raise RecordError(f"cannot take over {path}: {error.strerror}") from error
+        return ref
+
+    def read(self, ref: ArtifactRef) -> bytes:
+        """The bytes. Raises RecordError when they are gone or do not match their hash."""
+        path = self.path(ref)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise RecordError(f"artifact {path} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != ref.sha256:
+            raise RecordError(f"artifact {path} is damaged: its content does not match its name")
+        return data
+
+    def path(self, ref: ArtifactRef) -> Path:
+        """Where the bytes lie."""
+        return self._folder / ref.sha256[:2] / ref.sha256
+
+    def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
+            try:
+                ref = self._write(handle, chunks)
+                self._settle(handle, Path(name), ref)
+            finally:
+                os.close(handle)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)  # noqa: PTH108
+        except OSError as error:
+            raise RecordError(
+                f"cannot keep an output in {self._folder}: {error.strerror}", "free some space, or set GOAL_HOME"
+            ) from error
+        return ref
+
+    def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactRef:
+        digest = hashlib.sha256()
+        size = 0
+        for chunk in self._redactor.chunks(chunks):
+            digest.update(chunk)
+            size += len(chunk)
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        return ArtifactRef(sha256=digest.hexdigest(), size=size)
+
+    def _settle(self, handle: int, new: Path, ref: ArtifactRef) -> None:
+        """Give the written file its name. What a power loss left under that name before is not trusted unread."""
+        path = self.path(ref)
+        if path.is_file() and _digest(path) == ref.sha256:
+            return
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        new.replace(path)
+        _sync(handle, path.parent, self._folder)
+
+
+def _sync(handle: int, *folders: Path) -> None:
+    """Flush a file and folders, all at once: the disk then does it in one go, which is several times faster."""
+    with ThreadPoolExecutor(len(folders)) as threads:
+        others = [threads.submit(_sync_folder, folder) for folder in folders]
+        os.fsync(handle)
+        for other in others:
+            other.result()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    """A regular file piece by piece; a link or a pipe in its place is refused."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise RecordError(f"cannot take over {path}: it is no regular file")
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

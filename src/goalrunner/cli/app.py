@@ -1,0 +1,123 @@
+"""The commands as Typer knows them. Owns names, options and help; each hands over to its own file and ends with its code.
+
+Nothing heavy is imported here: a command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NoReturn
+
+import typer
+
+from goalrunner import __version__
+from goalrunner.cli import options, output
+
+app = typer.Typer(
+    name="goal",
+    help="Drive an AI agent round after round until it is proven that the goal is reached.",
+    epilog="Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 130 and 143 by signal.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        output.say(f"goal {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _goal(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of `goal` itself."""
+
+
+@app.command()
+def run(
+    goal_file: options.GoalFile = None,
+    objective: options.Objective = None,
+    criterion: options.Criterion = None,
+    constraint: options.Constraint = None,
+    validator: options.Validator = None,
+    model: options.Model = None,
+    judge: options.Judge = None,
+    max_iterations: options.MaxIterations = None,
+    timeout: options.Timeout = None,
+    tokens: options.Tokens = None,
+    cost: options.Cost = None,
+    workspace: options.Workspace = None,
+    output_file: options.Output = None,
+    json: options.OutcomeJson = False,
+    quiet: options.Quiet = False,
+    dry_run: options.DryRun = False,
+    record: options.Record = None,
+) -> NoReturn:
+    """Work on a goal until it is proven complete or a limit stops it.
+
+    Options override the environment (GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
+    outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 130 or 143 by signal.
+    """
+    from goalrunner.cli import run as command
+
+    keys = {
+        "objective": objective,
+        "success_criteria": criterion,
+        "constraints": constraint,
+        "validators": validator,
+        "agent.model": model,
+        "judge.model": judge,
+        "max_iterations": max_iterations,
+        "timeout": timeout,
+        "budget.tokens": tokens,
+        "budget.cost_usd": cost,
+        "workspace.path": workspace,
+    }
+    overrides = {key: value for key, value in keys.items() if value is not None and value != []}
+    manner = command.Manner(copy=output_file, json=json, quiet=quiet, record=record)
+    perform = command.dry_run if dry_run else command.run_goal_file
+    raise typer.Exit(perform(goal_file, overrides, manner))
+
+
+@app.command()
+def status(
+    target: options.Target = None,
+    objective: options.JudgedBy = None,
+    goal: options.JudgedByGoal = None,
+    judge: options.AuditModel = None,
+    json: options.StatusJson = False,
+) -> NoReturn:
+    """Print the state of a run, or judge a saved transcript.
+
+    A run: no model is called; the exit code is the run's, and 4 while it has not ended. A transcript (of a run, or
+    OpenAI chat messages as JSON or JSONL) with --objective or --goal: the judge is asked; the exit code is 0 for
+    complete, 1 for not, 4 when the judge failed.
+    """
+    from goalrunner.cli import audit
+    from goalrunner.cli.status import print_status
+
+    if objective is None and goal is None and judge is None:
+        raise typer.Exit(print_status(target, json=json))
+    raise typer.Exit(audit.print_verdict(target, objective=objective, goal_file=goal, judge=judge, json=json))
+
+
+@app.command("list")
+def list_(json: options.ListJson = False) -> NoReturn:
+    """List the runs, newest first."""
+    from goalrunner.cli.list import list_runs
+
+    raise typer.Exit(list_runs(json=json))
+
+
+@app.command()
+def show(run: options.Run = None, path: options.ShowPath = False, json: options.ShowJson = False) -> NoReturn:
+    """Show what happened in a run, round by round."""
+    from goalrunner.cli.show import show_run
+
+    raise typer.Exit(show_run(run, path=path, json=json))

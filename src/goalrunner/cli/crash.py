@@ -1,0 +1,52 @@
+"""A defect of ours: one line for people, the whole story in a file. Owns where that file lies."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+from goalrunner import __version__
+from goalrunner.reports.terminal_text import cut, one_line
+
+_LONGEST = 300
+
+
+def crash_line(error: BaseException) -> str:
+    """Write the traceback to a file and say in one line what happened and where to read it. Never raises."""
+    said = type(error).__name__
+    try:
+        said = one_line(_redacted("".join(traceback.format_exception_only(error))))
+        where = f"the traceback is in {_write(error)}"
+    except Exception:  # the first failure is the one that is told
+        where = "its traceback could not be written"
+    return f"goal met a defect of its own: {cut(said, _LONGEST)}; {where}"
+
+
+def _write(error: BaseException) -> Path:
+    text = f"goal {__version__}\n\n" + "".join(traceback.format_exception(error))
+    data = _redacted(text).encode("utf-8", errors="replace")
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
+    try:
+        from goalrunner.runs import goal_home
+
+        folder = goal_home(os.environ) / "crashes"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return _create(folder / name, data)
+    except Exception:  # whatever is wrong with the home folder may be the very defect
+        return _create(Path(tempfile.mkdtemp(prefix="goal-")) / name, data)
+
+
+def _create(path: Path, data: bytes) -> Path:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    return path
+
+
+def _redacted(text: str) -> str:
+    """An exception's message may carry a key."""
+    from goalrunner.redaction import Redactor
+
+    return Redactor(os.environ).text(text)

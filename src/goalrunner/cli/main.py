@@ -1,0 +1,57 @@
+"""The command `goal`. Owns the only error boundary: what is raised becomes a line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from goalrunner.cli import output
+from goalrunner.errors import ExitCode, GoalError
+
+READER_GONE = 141
+"""Exit code when the reader of our output has closed it: 128 + SIGPIPE, as of every other tool."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (default: the process's own); gives the exit code. Expected failures are said on stderr."""
+    output.prepare()
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+    except GoalError as error:
+        output.complain(_said(error))
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    except output.ReaderGone:
+        output.silence()
+        return READER_GONE
+    except Exception as error:
+        from goalrunner.cli.crash import crash_line
+
+        output.complain(crash_line(error))
+        return int(ExitCode.FAILED)
+
+
+def _run(arguments: list[str]) -> int:
+    from goalrunner.cli.shortcut import shortcut
+
+    answer = shortcut(arguments)
+    if answer is not None:
+        return answer()
+    from goalrunner.cli.app import app
+
+    app(args=arguments, prog_name="goal")
+    return int(ExitCode.COMPLETE)
+
+
+def _said(error: GoalError) -> str:
+    """What a person reads; a provider's words in it must not reach the terminal raw."""
+    from goalrunner.reports.terminal_text import clean
+
+    return clean(str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""The arguments and options of the commands: name, value and help. Owns their words; what they mean is said elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+Run = Annotated[str | None, Argument(metavar="RUN", help="Id of a run or its beginning; default: the newest.")]
+
+GoalFile = Annotated[Path | None, Argument(metavar="GOAL_FILE", help="The goal, as TOML.")]
+Objective = Annotated[str | None, Option(metavar="TEXT", help="What is to be done, in place of the file's.")]
+Criterion = Annotated[list[str] | None, Option(metavar="TEXT", help="A success criterion; may be repeated.")]
+Constraint = Annotated[list[str] | None, Option(metavar="TEXT", help="What must not be broken; may be repeated.")]
+Validator = Annotated[list[str] | None, Option(metavar="CMD", help="A shell command that checks; may be repeated.")]
+Model = Annotated[str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")]
+Judge = Annotated[str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")]
+MaxIterations = Annotated[str | None, Option(metavar="N", help="Limit of rounds; inf lifts it.")]
+Timeout = Annotated[str | None, Option(metavar="TIME", help='Seconds, or "90s", "30m", "2h"; inf lifts it.')]
+Tokens = Annotated[str | None, Option(metavar="N", help="Budget of tokens; inf lifts it.")]
+Cost = Annotated[str | None, Option(metavar="USD", help="Budget in US dollars; inf lifts it.")]
+Workspace = Annotated[str | None, Option(metavar="DIR", help="The folder that the agent works in.")]
+Output = Annotated[Path | None, Option("--output", metavar="PATH", help="Put a copy of outcome.json there.")]
+OutcomeJson = Annotated[bool, Option("--json", help="The outcome alone on stdout, progress on stderr.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the last lines only.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Resolve, check and print the goal; spend nothing.")]
+Record = Annotated[Path | None, Option(metavar="FILE", help="Record the models' replies; scripted/FILE plays them.")]
+
+Target = Annotated[str | None, Argument(metavar="RUN|TRANSCRIPT", help="Id of a run (default: the newest), or a file.")]
+JudgedBy = Annotated[str | None, Option(metavar="TEXT", help="Judge the transcript by this objective.")]
+JudgedByGoal = Annotated[Path | None, Option(metavar="FILE", help="Judge the transcript by this goal file.")]
+AuditModel = Annotated[str | None, Option(metavar="NAME", help="The model that judges the transcript.")]
+
+ListJson = Annotated[bool, Option("--json", help="Print the runs' summaries as a JSON list.")]
+StatusJson = Annotated[bool, Option("--json", help="Print the summary, or the verdict, as JSON.")]
+ShowJson = Annotated[bool, Option("--json", help="Print path, summary and outcome as JSON.")]
+ShowPath = Annotated[bool, Option("--path", help="Print the path of the run's folder alone.")]

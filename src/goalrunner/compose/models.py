@@ -1,0 +1,66 @@
+"""The models that a goal names: the agent's and the judge's, never one instance. Owns how they are made and refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from goalrunner.errors import UsageError
+from goalrunner.llm import LLM, Tape
+from goalrunner.model.goal import AGENT_MODEL, Goal
+
+
+@dataclass(frozen=True)
+class Models:
+    """Two models with an account each; None where nobody is asked."""
+
+    agent: LLM | None
+    judge: LLM | None
+
+    def names(self) -> dict[str, str]:
+        """By account, for people and for the record."""
+        pairs = {"agent": self.agent, "judge": self.judge}
+        return {account: llm.model for account, llm in pairs.items() if llm is not None}
+
+
+def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
+    """The models of a goal. Raises GoalError where a recording or a named key is missing."""
+    agent = LLM(
+        goal.agent.model,
+        api_base=goal.agent.api_base,
+        api_key_env=goal.agent.api_key_env,
+        params=goal.agent.params,
+        account="agent",
+        tape=tape,
+    )
+    judge = goal.judge
+    if judge.model == AGENT_MODEL and not (judge.api_base or judge.api_key_env or judge.params):
+        return Models(agent=agent, judge=agent.separate("judge"))
+    return Models(agent=agent, judge=judge_llm(goal, tape))
+
+
+def judge_llm(goal: Goal, tape: Tape | None = None) -> LLM | None:
+    """The judge's own model instance; None where the goal has no judge."""
+    judge = goal.judge
+    if not judge.model:
+        return None
+    same = judge.model == AGENT_MODEL
+    return LLM(
+        goal.agent.model if same else judge.model,
+        api_base=judge.api_base or (goal.agent.api_base if same else None),
+        api_key_env=judge.api_key_env or (goal.agent.api_key_env if same else None),
+        params=judge.params,
+        account="judge",
+        tape=tape,
+    )
+
+
+def refuse_unknown_prices(goal: Goal, models: Models) -> None:
+    """A dollar budget can only be kept where every model has a price. Raises UsageError naming the one that has none."""
+    if goal.budget.cost_usd is None:
+        return
+    for llm in (models.agent, models.judge):
+        if llm is not None and not llm.has_price():
+            raise UsageError(
+                f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept",
+                "limit tokens instead ([budget] tokens, --tokens), or use a model with a price",
+            )

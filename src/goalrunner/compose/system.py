@@ -1,0 +1,18 @@
+"""Where time comes from in a real run. Nothing below reads a clock of its own."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """The machine's clocks, as the port `Clock`."""
+
+    def now(self) -> datetime:
+        """The time of day in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        return time.monotonic()

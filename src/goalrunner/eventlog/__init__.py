@@ -1,0 +1,18 @@
+"""The append-only records of a run: events and transcript. Owns durability; folds nothing."""
+
+from __future__ import annotations
+
+from goalrunner.eventlog.log import EventLog
+from goalrunner.eventlog.reading import LogEnd, TornTail, read_end, read_records
+from goalrunner.eventlog.transcript import TranscriptFile, read_message, read_messages
+
+__all__ = [
+    "EventLog",
+    "LogEnd",
+    "TornTail",
+    "TranscriptFile",
+    "read_end",
+    "read_message",
+    "read_messages",
+    "read_records",
+]

@@ -1,0 +1,46 @@
+"""One writer for each log. Owns the lock file beside it, which names the writer; the system drops it with the process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+
+from goalrunner.errors import RecordError
+
+
+class WriterLock:
+    """Held from creation to `close`. Raises RecordError naming the owner when another writer holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise RecordError(f"cannot open {path}: {error.strerror}", "check GOAL_HOME and its permissions") from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._handle)
+            raise RecordError(f"{path.parent} is in use: {owner(path)} is writing it", "wait for it to end") from error
+        with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+
+    def close(self) -> None:
+        """Let the next writer in; closing twice does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def owner(path: Path) -> str:
+    """Who holds, or held, the lock, in words."""
+    try:
+        data = json.loads(path.read_bytes())
+        return f"process {data['pid']} on {data['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

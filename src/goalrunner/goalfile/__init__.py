@@ -1,0 +1,14 @@
+"""The goal file: TOML, options and environment in, a checked `Goal` out. Owns what a person may write, and how a mistake is said.
+
+Starts nothing and asks no model. `LLM_BASE_URL` and `LLM_API_KEY` are not read here; they belong to the model calls.
+"""
+
+from __future__ import annotations
+
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.durations import parse_duration
+from goalrunner.goalfile.loading import load_goal, load_goal_text
+from goalrunner.goalfile.options import OPTIONS, option_of
+from goalrunner.goalfile.resolving import resolve_goal
+
+__all__ = ["OPTIONS", "dump_goal", "load_goal", "load_goal_text", "option_of", "parse_duration", "resolve_goal"]

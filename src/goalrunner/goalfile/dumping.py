@@ -1,0 +1,62 @@
+"""A goal as TOML, every value spelled out, so that later defaults cannot change a run. Owns writing, adds nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from goalrunner.errors import UsageError
+from goalrunner.model.goal import Goal
+
+
+def dump_goal(goal: Goal) -> str:
+    """The goal as the text of a goal file, in the long form; loading it gives the same goal.
+
+    A limit that is lifted is written as `inf`. It holds no secret but what the goal itself holds: keys are named by
+    their variables. Raises UsageError for a parameter that TOML cannot express, which only a caller in Python can give.
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(_table(goal))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the goal cannot be written as TOML: {error}", "params may hold what JSON can say") from error
+
+
+def _table(goal: Goal) -> dict[str, Any]:
+    table = goal.model_dump()
+    budget = table["budget"]
+    for limits, names in ((table, ("max_iterations", "timeout")), (budget, ("tokens", "cost_usd"))):
+        for name in names:
+            limits[name] = _limit(limits[name])
+    for validator in table["validators"]:
+        validator["timeout"] = _limit(validator["timeout"])
+        validator["expect"] = _said(validator["expect"]) if validator["run"] is not None else None
+    table["validators"] = [_said(validator) for validator in table["validators"]]
+    table["agent"] = _said({**table["agent"], "params": _without_none(table["agent"]["params"])})
+    table["judge"] = (
+        _said({**table["judge"], "params": _without_none(table["judge"]["params"])}) if goal.has_judge else None
+    )
+    table["workspace"] = _said(table["workspace"])
+    return _said(table)
+
+
+def _limit(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _said(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is None or empty, which is how a goal file says nothing; what lies deeper is kept as it is."""
+    return {key: item for key, item in table.items() if item is not None and item not in ("", (), [], {})}
+
+
+def _without_none(value: Any) -> Any:
+    """TOML has no null; a parameter that is None says as much as one that is missing."""
+    match value:
+        case Mapping():
+            return {key: _without_none(item) for key, item in value.items() if item is not None}
+        case list() | tuple():
+            return [_without_none(item) for item in value]
+        case _:
+            return value

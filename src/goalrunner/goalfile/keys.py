@@ -1,0 +1,122 @@
+"""Every key that a goal file may hold, and those that are not built yet. Owns the list, as small tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from goalrunner.goalfile.problems import Spot
+from goalrunner.goalfile.readers import (
+    WRONG,
+    Reader,
+    count,
+    count_limit,
+    dollars_limit,
+    duration_limit,
+    one_of,
+    share,
+    string,
+    text,
+    texts,
+    truth,
+)
+from goalrunner.goalfile.strings import address, agent_kind, folder, model, template, variable_name
+from goalrunner.goalfile.tables import parameters, read_keys, variables
+from goalrunner.goalfile.validators import VALIDATOR_KEYS, commands, validator_tables
+from goalrunner.goalfile.wording import kind
+
+SECTIONS: dict[str, dict[str, Reader]] = {
+    "agent": {
+        "use": agent_kind,
+        "model": model,
+        "max_steps": count,
+        "system_prompt": text,
+        "params": parameters,
+        "env": variables,
+        "api_base": address,
+        "api_key_env": variable_name,
+    },
+    "judge": {
+        "model": model,
+        "system_prompt": text,
+        "minimum_score": share,
+        "params": parameters,
+        "api_base": address,
+        "api_key_env": variable_name,
+    },
+    "budget": {"tokens": count_limit, "cost_usd": dollars_limit},
+    "workspace": {"path": folder},
+}
+"""The tables of a goal file and their keys."""
+
+UNAVAILABLE: dict[str, frozenset[str]] = {
+    "": frozenset({"baseline", "critic", "approvals", "redact", "memory"}),
+    "agent": frozenset({"command"}),
+    "judge": frozenset({"max_tokens", "require"}),
+    "workspace": frozenset({"protect", "allow", "outputs", "setup", "link", "sandbox", "network", "clean_proof"}),
+}
+"""Keys of the design whose feature this version does not have, by table; refused by name, never ignored."""
+
+SHORT_TABLES = {"agent": "use", "judge": "model"}
+"""Tables that may be written as one string, and the key which that string stands for."""
+
+SHORT_KEYS = {"model": ("agent", "model"), "validator": ("validators",)}
+"""Keys that are short for one in a table."""
+
+
+def _section(name: str) -> Reader:
+    """The reader of a table, or of the string that stands for it."""
+
+    def read(value: object, spot: Spot) -> object:
+        short = SHORT_TABLES.get(name)
+        if short and isinstance(value, str):
+            found = SECTIONS[name][short](value, spot)
+            return WRONG if found is WRONG else {short: found}
+        if not isinstance(value, Mapping):
+            wanted = "a string or a table" if short else "a table"
+            spot.wrong(f"must be {wanted}, not {kind(value)}")
+            return WRONG
+        elsewhere = {key: place for key, place in _homes().items() if key not in SECTIONS[name]}
+        return read_keys(value, spot, SECTIONS[name], elsewhere, UNAVAILABLE.get(name, frozenset()))
+
+    return read
+
+
+KEYS: dict[str, Reader] = {
+    "objective": text,
+    "validator": commands,
+    "judge": _section("judge"),
+    "model": model,
+    "max_iterations": count_limit,
+    "timeout": duration_limit,
+    "success_criteria": texts,
+    "constraints": texts,
+    "owner": string,
+    "risk_class": one_of("low", "medium", "high", "critical"),
+    "deliverable": one_of("workspace", "response"),
+    "preserve_context": truth,
+    "resume_prompt": template,
+    "agent": _section("agent"),
+    "budget": _section("budget"),
+    "workspace": _section("workspace"),
+    "validators": validator_tables,
+}
+"""The keys at the top of a goal file."""
+
+
+def read_top(table: Mapping[str, object], spot: Spot) -> dict[str, object]:
+    """Read a whole goal file's table."""
+    elsewhere = {key: place for key, place in _homes().items() if key not in KEYS}
+    return read_keys(table, spot, KEYS, elsewhere, UNAVAILABLE[""])
+
+
+def _homes() -> dict[str, str]:
+    """Where each key belongs, in words; a key of the top is looked for there first."""
+    tables: dict[str, list[str]] = {}
+    for name, readers in (
+        *((f"[{name}]", readers) for name, readers in SECTIONS.items()),
+        ("[[validators]]", VALIDATOR_KEYS),
+    ):
+        for key in readers:
+            tables.setdefault(key, []).append(name)
+    homes = {key: f"in {' or '.join(names)}" for key, names in tables.items()}
+    return homes | dict.fromkeys(KEYS, "at the top of the file, before the first table")

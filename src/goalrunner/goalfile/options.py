@@ -1,0 +1,26 @@
+"""What the command line and the environment call the keys of a goal. Owns these names alone."""
+
+from __future__ import annotations
+
+OPTIONS = {
+    "agent.model": "--model",
+    "judge.model": "--judge",
+    "validators": "--validator",
+    "success_criteria": "--criterion",
+    "constraints": "--constraint",
+    "workspace.path": "--workspace",
+    "budget.tokens": "--tokens",
+    "budget.cost_usd": "--cost",
+}
+"""Options that are not simply the key: `timeout` is `--timeout`, `risk_class` is `--risk-class`."""
+
+VARIABLES = {"GOAL_MODEL": "agent.model", "GOAL_JUDGE": "judge.model"}
+"""Environment variables that come before the file."""
+
+FALLBACK_VARIABLES = {"LLM_MODEL": "agent.model"}
+"""Environment variables that count only where nothing else names a value."""
+
+
+def option_of(key: str) -> str:
+    """The option that sets a key, which is dotted: `max_iterations` gives `--max-iterations`."""
+    return OPTIONS.get(key, "--" + key.replace(".", "-").replace("_", "-"))

@@ -1,0 +1,147 @@
+"""From layers to one checked goal. Owns precedence (options, environment, file, default) and what a whole goal needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from goalrunner.errors import UsageError
+from goalrunner.goalfile.layers import Layer, file_layer, named_layer
+from goalrunner.goalfile.options import FALLBACK_VARIABLES, VARIABLES, option_of
+from goalrunner.goalfile.positions import Key, Positions
+from goalrunner.goalfile.problems import Problems, Source, Spot
+from goalrunner.goalfile.validators import named
+from goalrunner.goalfile.wording import LONGEST_PATH, quoted
+from goalrunner.model.goal import Goal
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def resolve_goal(
+    table: Mapping[str, Any] = NOTHING,
+    overrides: Mapping[str, Any] = NOTHING,
+    environ: Mapping[str, str] = os.environ,
+    base: Path | None = None,
+    *,
+    positions: Positions | None = None,
+    name: str = "",
+    runnable: bool = True,
+) -> Goal:
+    """A goal of a table as a goal file has it, options by dotted key, and the environment.
+
+    Relative paths of the table start from `base`; those of options and environment, and those of a table without a
+    base, from the current folder. `name` is the file's, for messages. An option of None is one that was not given.
+    With `runnable=False` a goal that nothing can run yet - no model, no validator, no judge - passes too.
+    Raises GoalFileError with every problem at once.
+    """
+    here = _current_folder()
+    problems = Problems()
+    file = file_layer(table, Source(base=base or here, positions=positions), problems)
+    given = {key: value for key, value in overrides.items() if value is not None}
+    layer = _options(given, here, problems).over(_environment(VARIABLES, environ, here, problems).over(file))
+    if ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
+        layer = layer.over(_environment(FALLBACK_VARIABLES, environ, here, problems))
+    _check_workspace(layer)
+    _check_objective(layer, problems)
+    if runnable:
+        _check_model(layer, problems)
+        _check_proof(layer, problems)
+    problems.raise_any(name)
+    return _build(layer, problems, name)
+
+
+def _options(given: Mapping[str, object], base: Path, problems: Problems) -> Layer:
+    names: dict[Key, str] = {tuple(key.split(".")): option_of(key) for key in given}
+    return named_layer(given, Source(base=base, names=names, textual=True), problems)
+
+
+def _environment(variables: Mapping[str, str], environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
+    """Variables that are set to something; an empty one counts as not set."""
+    given = {key: name for name, key in variables.items() if environ.get(name, "").strip()}
+    names: dict[Key, str] = {tuple(key.split(".")): name for key, name in given.items()}
+    values = {key: environ[name] for key, name in given.items()}
+    return named_layer(values, Source(base=base, names=names, textual=True), problems)
+
+
+def _check_objective(layer: Layer, problems: Problems) -> None:
+    if ("objective",) not in layer.values and not problems.excuses(("objective",)):
+        problems.add('objective is missing; write objective = "...", or give --objective', "objective")
+
+
+def _check_model(layer: Layer, problems: Problems) -> None:
+    if ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
+        problems.add(
+            'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL',
+            "model",
+        )
+
+
+def _check_proof(layer: Layer, problems: Problems) -> None:
+    """A goal needs somebody who checks it, and a judge needs a model."""
+    if ("judge", "model") in layer.values or problems.excuses(("judge", "model")):
+        return
+    judge = layer.spots.get(("judge",))
+    if judge is not None or any(key[0] == "judge" for key in layer.values):
+        message = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
+        _say(message, judge, problems)
+    elif not layer.values.get(("validators",)) and not problems.excuses(("validators",), ("validator",)):
+        problems.add(
+            "nothing checks this goal; "
+            'write validator = "pytest -q" (or give --validator), or judge = "agent" (or give --judge)',
+            "validator",
+        )
+
+
+def _say(message: str, spot: Spot | None, problems: Problems) -> None:
+    if spot is None:
+        problems.add(message, "judge")
+    else:
+        spot.wrong_key(message)
+
+
+def _check_workspace(layer: Layer) -> None:
+    """The folder to work in is there; nothing said is the current one."""
+    path, spot = layer.values.get(("workspace", "path")), layer.spots.get(("workspace", "path"))
+    if path is None or spot is None:
+        layer.values["workspace", "path"] = str(_current_folder())
+        return
+    try:
+        folder = Path(str(path))
+        if not folder.exists():
+            spot.wrong(f"{quoted(str(path), LONGEST_PATH)} does not exist; create the folder, or name another")
+        elif not folder.is_dir():
+            spot.wrong(f"{quoted(str(path), LONGEST_PATH)} is no folder")
+    except OSError as error:
+        spot.wrong(f"{quoted(str(path))} cannot be read: {error.strerror}")
+
+
+def _build(layer: Layer, problems: Problems, name: str) -> Goal:
+    fields: dict[str, Any] = {}
+    for key, value in layer.values.items():
+        match key:
+            case (str(table), str(item)):
+                fields.setdefault(table, {})[item] = value
+            case _:
+                fields[str(key[0])] = value
+    fields["validators"] = named(fields.get("validators", ()))
+    try:
+        return Goal.model_validate(fields)
+    except ValidationError as error:
+        # The readers let pass what the model refuses: still a message, never a traceback.
+        for detail in error.errors(include_url=False, include_input=False):
+            label = ".".join(str(part) for part in detail["loc"])
+            problems.add(f"{label}: {detail['msg']}", label)
+        problems.raise_any(name)
+        raise
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd().resolve()
+    except OSError as error:
+        raise UsageError("the current folder does not exist any more", "change to another folder") from error

@@ -1,0 +1,18 @@
+"""The judge: asks a second model for proof, and checks the proof itself. Trusts neither agent nor judge."""
+
+from __future__ import annotations
+
+from goalrunner.judge.audit import LLMJudge, judge_goal_async
+from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
+from goalrunner.judge.prompts import JUDGE_SYSTEM_PROMPT, build_judge_prompt
+from goalrunner.judge.reply import parse_reply
+
+__all__ = [
+    "JUDGE_SCHEMA",
+    "JUDGE_SYSTEM_PROMPT",
+    "JudgeOutcome",
+    "LLMJudge",
+    "build_judge_prompt",
+    "judge_goal_async",
+    "parse_reply",
+]

@@ -1,0 +1,106 @@
+"""Text made comparable: what a terminal would show, and that again without what copying changes. Owns no comparison.
+
+Every step is linear in the length of the text, for outputs of tens of megabytes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ERASE_TO_END = "\x0e"
+_ERASE_LINE = "\x0f"
+"""Stand-ins for two terminal commands; both are control characters that are dropped from the text beforehand."""
+
+_STAND_INS = {ord(_ERASE_TO_END): None, ord(_ERASE_LINE): None}
+_TO_END = re.compile(r"(?:\x1b\[|\x9b)0?K")
+_LINE = re.compile(r"(?:\x1b\[|\x9b)2K")
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC and its like: titles, links
+    r"|\x1b[ -/]*[0-~]"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+_MOVES = re.compile(r"[\r\x08\x0e\x0f]")
+
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e0fff]"
+)
+_PLAIN = str.maketrans(
+    dict.fromkeys("‘’‚‛′‵", "'") | dict.fromkeys("“”„‟″‶«»", '"') | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
+)
+_SPACES = re.compile(r"\s{2,}|[^\S ]")
+_LINE_NUMBERS = re.compile(r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)[ \t]?)", re.MULTILINE)
+
+
+def readable(text: str) -> str:
+    """What a terminal shows: colour codes gone, carriage returns and backspaces applied, other controls dropped."""
+    text = text.replace("\r\n", "\n")
+    if "\x1b" in text or "\x9b" in text or "\x9d" in text or "\x90" in text:
+        text = text.translate(_STAND_INS)
+        text = _LINE.sub(_ERASE_LINE, _TO_END.sub(_ERASE_TO_END, text))
+        text = _ESCAPES.sub("", text)
+        moved = _MOVES.search(text) is not None
+    else:
+        moved = "\r" in text or "\b" in text
+        text = text.translate(_STAND_INS) if moved else text
+    if moved:
+        text = "\n".join(_shown(line) if _MOVES.search(line) else line for line in text.split("\n"))
+    return _CONTROLS.sub("", text)
+
+
+def folded(text: str) -> str:
+    """Readable text without what copying changes: Unicode form, typographic quotes and dashes, white space."""
+    text = readable(text)
+    if not text.isascii():
+        # Invisible characters go first: one between a letter and its accent would keep them apart.
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_PLAIN)
+    return _SPACES.sub(" ", text).strip()
+
+
+def without_line_numbers(text: str) -> str:
+    """The text without what stands before the lines of a numbered listing: `  12<tab>`, `12: `, `12|`, `12→`."""
+    return _LINE_NUMBERS.sub("", text)
+
+
+def says_something(text: str) -> bool:
+    """Whether there is a letter or a digit in it; punctuation alone proves nothing."""
+    return any(character.isalnum() for character in text)
+
+
+def _shown(line: str) -> str:
+    """One line after its carriage returns. From the back: a stretch shows only what later ones do not cover."""
+    pieces: list[str] = []
+    covered = 0
+    for stretch in reversed(line.split("\r")):
+        typed, erased = _typed(stretch)
+        if len(typed) > covered:
+            pieces.append(typed[covered:])
+            covered = len(typed)
+        if erased:
+            break
+    return "".join(pieces)
+
+
+def _typed(stretch: str) -> tuple[str, bool]:
+    """A stretch without carriage returns, its backspaces applied; and whether it erases what stood there before."""
+    if _MOVES.search(stretch) is None:
+        return stretch, False
+    shown: list[str] = []
+    position = 0
+    erased = False
+    for character in stretch:
+        if character == "\b":
+            position = max(0, position - 1)
+        elif character == _ERASE_TO_END:
+            del shown[position:]
+            erased = True
+        elif character == _ERASE_LINE:
+            shown.clear()
+            position = 0
+            erased = True
+        else:
+            shown[position : position + 1] = [character]
+            position += 1
+    return "".join(shown), erased

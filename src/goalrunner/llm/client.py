@@ -1,0 +1,133 @@
+"""A model that can be asked. Owns one call from request to reply: concessions, retries, accounting, recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from goalrunner.errors import UsageError
+from goalrunner.events import Account
+from goalrunner.llm.call import Call, Manners
+from goalrunner.llm.failure import ProviderFailure, explain
+from goalrunner.llm.provider import LiteLLMTransport
+from goalrunner.llm.reply import Reply, ToolSpec
+from goalrunner.llm.retry import Backoff, persist
+from goalrunner.llm.script import is_scripted
+from goalrunner.llm.scripted import ScriptedTransport
+from goalrunner.llm.tape import Tape
+from goalrunner.llm.transport import Request, Transport
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Message
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds that one call may take, from the request to the last piece; `params["timeout"]` sets another."""
+
+
+class LLM:
+    """One model with its own usage account. Independent instances share nothing but a tape.
+
+    `model` is LiteLLM's naming (`openai/gpt-5-mini`) or `scripted/<file>`. `params` go to the provider as they stand; a
+    temperature in them wins over the one that a caller asks for. For keys and addresses see `goalrunner.llm.keys`.
+    Raises GoalError for a recording that does not hold and AuthenticationFailed for a variable that is not set,
+    UsageError for a timeout that is none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key_env: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        account: Account = "agent",
+        tape: Tape | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.model = model
+        self.account: Account = account
+        self.usage = Usage()
+        self._api_base = api_base
+        self._api_key_env = api_key_env
+        self._params = dict(params or {})
+        self._tape = tape
+        self._backoff = backoff or Backoff()
+        self._timeout = _seconds(self._params.pop("timeout", DEFAULT_TIMEOUT), account)
+        self._manners = Manners()
+        self._transport = self._open()
+
+    def _open(self) -> Transport:
+        if is_scripted(self.model):
+            return ScriptedTransport(self.model, self.account)
+        return LiteLLMTransport(
+            self.model,
+            api_base=self._api_base,
+            api_key_env=self._api_key_env,
+            params=self._params,
+            account=self.account,
+        )
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: dict[str, Any] | None = None,
+        schema_name: str = "answer",
+        temperature: float | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask once and give the whole answer; `on_text` gets its text as it streams, a cut attempt's pieces included.
+
+        `schema` (JSON schema) asks for structured output where the provider has it; the answer must be validated all the
+        same. `temperature` is left out for models that refuse it. The reply's usage holds what its retries cost.
+        Raises AuthenticationFailed, ModelNotFound, ContextWindowExceeded, RequestRejected, or ProviderUnavailable
+        after the last retry.
+        """
+        await self._transport.prepare()
+        request = Request(messages, tools, temperature=temperature, timeout=self._timeout)
+        call = Call(self._transport, request, self._manners, schema, schema_name, on_text)
+        try:
+            reply = await persist(call.attempt, self._backoff, call.count_retry)
+        except ProviderFailure as failure:
+            raise explain(failure, self._transport.caller(), call.spent.retries) from failure
+        finally:
+            self.usage = self.usage + call.spent
+        if self._tape is not None:
+            self._tape.record(self.account, reply)
+        return reply
+
+    def context_window(self) -> int | None:
+        """The most input tokens that the model takes; None for an unknown or scripted one."""
+        return self._transport.context_window()
+
+    def has_price(self) -> bool:
+        """Whether dollars can be counted for it."""
+        return self._transport.has_price()
+
+    def separate(self, account: Account) -> LLM:
+        """The same model as another instance with its own account, from the beginning: for `judge = "agent"`.
+
+        The temperature in `params` was chosen for this account's work and does not go along.
+        """
+        params = {name: value for name, value in self._params.items() if name != "temperature"}
+        return LLM(
+            self.model,
+            api_base=self._api_base,
+            api_key_env=self._api_key_env,
+            params={**params, "timeout": self._timeout},
+            account=account,
+            tape=self._tape,
+            backoff=self._backoff,
+        )
+
+    def skip(self, replies: int) -> None:
+        """Let a recording begin after that many answered replies; a provider has nothing to skip."""
+        self._transport.skip(replies)
+
+
+def _seconds(value: object, account: Account) -> float:
+    if isinstance(value, int | float) and value > 0:
+        return float(value)
+    raise UsageError(
+        f"timeout in [{account}.params] is {value!r}", "Write the seconds that one call may take: timeout = 600"
+    )

@@ -1,0 +1,115 @@
+"""The one path that every answer takes: deltas out of a transport. Owns the port and its shapes; knows no provider."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from goalrunner.llm.failure import Caller
+from goalrunner.llm.reply import ToolSpec
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Message
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call as it goes out. None means: do not send it at all."""
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    response_format: dict[str, Any] | None = None
+    temperature: float | None = None
+    stream_usage: bool = True
+    """Whether to ask for token counts at the end of the stream."""
+    timeout: float = 600.0
+    """Seconds for the whole call."""
+
+
+@dataclass(frozen=True)
+class TextPiece:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallPiece:
+    """A piece of a tool call: the id and name come once, the arguments in parts. `index` says which call it is of."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """The provider's own count; `cost_usd` where the source knows the dollars itself, `detail` what pricing needs."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None = None
+    detail: Any = None
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Why the model stopped: "stop", "tool_calls", "length", ... A stream without one was cut."""
+
+    reason: str
+
+
+Delta = TextPiece | CallPiece | UsageReport | Finish
+
+
+@dataclass
+class Draft:
+    """An answer while it comes in."""
+
+    text: str = ""
+    calls: list[CallPiece] = field(default_factory=list)
+    report: UsageReport | None = None
+    finish_reason: str = ""
+
+    @property
+    def started(self) -> bool:
+        """Whether anything at all has come: from then on the provider counts tokens."""
+        return bool(self.text or self.calls or self.report)
+
+
+class Transport(Protocol):
+    """A way to a model. Streams raise `ProviderFailure` and nothing else for what goes wrong on the way."""
+
+    @property
+    def adapts(self) -> bool:
+        """Whether a refused request may be sent again in a plainer form."""
+        ...
+
+    async def prepare(self) -> None:
+        """Load what the first request needs; not counted against its deadline."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Send the request and give the answer piece by piece."""
+        ...
+
+    def account(self, request: Request, draft: Draft) -> Usage:
+        """What this answer used: as reported, or estimated where nothing was reported. Counts no call by itself."""
+        ...
+
+    def context_window(self) -> int | None:
+        """The most input tokens that the model takes; None when unknown."""
+        ...
+
+    def has_price(self) -> bool:
+        """Whether dollars can be counted."""
+        ...
+
+    def caller(self) -> Caller:
+        """Who asks whom: what an error needs to name."""
+        ...
+
+    def skip(self, replies: int) -> None:
+        """Begin after that many answered replies, where answers are played."""
+        ...

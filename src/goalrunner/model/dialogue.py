@@ -1,0 +1,173 @@
+"""From chat messages to a trail: which of them are observations, and which only claims. Owns that line; reads no file.
+
+Tool messages are what really happened. What an assistant message says is a claim. User and system messages are
+neither, and are not shown to a judge. With the response as the deliverable, the last thing the assistant said is an
+observation too: of what the response says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from goalrunner.model.observation import Claim, Observation, Trail
+
+RESPONSE = "response"
+"""The source of the observation that holds the response; no tool may bear this name."""
+
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+"""The roles of OpenAI's chat messages, the old `function` included."""
+
+_NAME_LIMIT = 80
+_UNSAFE = re.compile(r"[^\w.:/-]+")
+_COMMAND_KEYS = ("command", "cmd", "script", "code")
+_FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A tool call: which tool, its command, and the strings that the agent gave it."""
+
+    tool: str = "tool"
+    command: str = ""
+    given: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One message on its way into a trail; `call` is None for what the agent said."""
+
+    round: int
+    text: str
+    call: _Call | None = None
+
+
+def trail_of(
+    messages: Sequence[Mapping[str, Any]], *, deliverable: Literal["workspace", "response"] = "workspace"
+) -> Trail:
+    """The trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
+
+    `messages` are OpenAI's: `content` a string, None or a list of blocks (`{"type": "text", "text": ...}` or
+    `{"text": ...}`); the old `function_call` and role `function` are understood. Whatever else they hold is ignored.
+    """
+    entries = list(_entries(messages))
+    said = [entry for entry in entries if entry.call is None]
+    response = said[-1] if said and deliverable == "response" else None
+    items: list[Observation | Claim] = []
+    texts: dict[int, str] = {}
+    number = 0
+    for entry in entries:
+        item: Observation | Claim
+        if entry.call is None and entry is not response:
+            item = Claim(round=entry.round)
+        else:
+            number += 1
+            item = _observation(entry, number)
+        items.append(item)
+        texts[id(item)] = entry.text
+    kept = tuple(items)
+    by_id = {item.id: texts[id(item)] for item in kept if isinstance(item, Observation)}
+
+    def read(item: Observation | Claim) -> str:
+        return by_id[item.id] if isinstance(item, Observation) else texts[id(item)]
+
+    return Trail(items=kept, read=read)
+
+
+def _observation(entry: _Entry, number: int) -> Observation:
+    identifier = f"o{number}"
+    if entry.call is None:
+        return Observation(id=identifier, source=RESPONSE, facts=(f"round {entry.round}",), round=entry.round)
+    return Observation(id=identifier, source=entry.call.tool, command=entry.call.command, round=entry.round)
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content; blocks that are not text have none."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        text = content.get("text")
+        return text if isinstance(text, str) else ""
+    if isinstance(content, Sequence):
+        return "\n".join(text for text in (text_of(block) for block in content) if text)
+    return ""
+
+
+def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
+    """What happened and what was said, in order; a round begins with each user message."""
+    calls: dict[str, _Call] = {}
+    last = _Call()
+    round_number = 0
+    for message in messages:
+        text = text_of(message.get("content"))
+        match message.get("role"):
+            case "user":
+                round_number += 1
+            case "assistant":
+                calls.update(_calls(message))
+                old = message.get("function_call")
+                last = _call(old) if isinstance(old, Mapping) else _Call()
+                if text.strip():
+                    yield _Entry(round_number, text)
+            case "tool":
+                yield _result(round_number, text, calls.get(str(message.get("tool_call_id"))) or _call(message))
+            case "function":
+                yield _result(round_number, text, last if last != _Call() else _call(message))
+            case _:
+                continue
+
+
+def _result(round_number: int, text: str, call: _Call) -> _Entry:
+    """A tool's result. One that only hands back what the agent gave it (`finish`, `message`) is what the agent said."""
+    return _Entry(round_number, text, None if text.strip() in call.given else call)
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, _Call]]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ():
+        if isinstance(call, Mapping):
+            function = call.get("function")
+            yield str(call.get("id")), _call(function if isinstance(function, Mapping) else call)
+
+
+def _call(function: Mapping[str, Any]) -> _Call:
+    name = function.get("name")
+    arguments = function.get("arguments")
+    known = _parsed(arguments) if isinstance(arguments, str) else arguments
+    given = known.values() if isinstance(known, Mapping) else ()
+    return _Call(
+        tool=_tool_name(name if isinstance(name, str) else ""),
+        command=_command(arguments, known),
+        given=frozenset(value.strip() for value in given if isinstance(value, str) and value.strip()),
+    )
+
+
+def _parsed(arguments: str) -> object:
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _tool_name(name: str) -> str:
+    """A name that fits a heading and cannot pass for facts, for another line, or for the response."""
+    safe = _UNSAFE.sub("_", name)[:_NAME_LIMIT] or "tool"
+    return f"tool_{safe}" if safe.lower() == RESPONSE else safe
+
+
+def _command(arguments: object, known: object) -> str:
+    """The command line of a shell-like call, the path of a file tool, else the arguments as they are."""
+    if isinstance(known, Mapping):
+        path = known.get("path")
+        if path is None:
+            for key in _COMMAND_KEYS:
+                if isinstance(known.get(key), str):
+                    return str(known[key])
+        elif isinstance(path, str) and set(known) <= _FILE_KEYS:
+            return path
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments, ensure_ascii=False, default=str)

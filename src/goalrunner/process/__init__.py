@@ -1,0 +1,8 @@
+"""Child processes: starting them, cutting them, and leaving nobody behind. Knows nothing of agents or validators."""
+
+from __future__ import annotations
+
+from goalrunner.process.environment import child_environment, credentials_of
+from goalrunner.process.launcher import ProcessLauncher
+
+__all__ = ["ProcessLauncher", "child_environment", "credentials_of"]

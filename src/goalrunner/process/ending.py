@@ -1,0 +1,115 @@
+"""The end of a launch: nobody is left behind. Owns finding and ending every process that stems from it.
+
+Sound and cheap on Linux: this process adopts orphans, so when the leader is over, everybody who is left stands below one
+of our own children. With none but the leader there, all are gone, and no table of processes is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from signal import SIGKILL, SIGTERM, Signals
+
+from goalrunner.process import table
+from goalrunner.process.ancestry import adopt_orphans
+from goalrunner.process.leader import Leader
+from goalrunner.process.mark import Mark
+
+PARTING = 0.05
+"""Seconds for those who are on their way out when the leader ends, such as a shell's `>(tee log)`."""
+
+PATIENCE = 2.0
+"""Seconds after which a process that does not even die of SIGKILL is given up."""
+
+
+class Ending:
+    """Ends one launch. `survivors` are the names of the processes that outlived their leader and were ended."""
+
+    def __init__(self, leader: Leader, mark: Mark, grace: float) -> None:
+        self._leader = leader
+        self._mark = mark
+        self._grace = grace
+        self._forced = False
+        self._left: dict[int, str] = {}
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        """In the order in which they were found."""
+        return tuple(self._left.values())
+
+    async def gently(self) -> None:
+        """SIGTERM to all, and time to go. Returns as soon as nobody is left, and at the end of the grace at the latest."""
+        self._forced = not self._leader.ended()
+        if self._all_gone() or (not self._forced and await self._gone_within(PARTING)):
+            return
+        self._signal(SIGTERM)
+        await self._gone_within(self._grace)
+
+    def now(self) -> None:
+        """SIGKILL to all who are left, without awaiting: works in a task that is being cancelled. Then all are reaped."""
+        deadline = time.monotonic() + PATIENCE
+        pause = 0.001
+        while not self._all_gone() and time.monotonic() < deadline:
+            self._signal(SIGKILL)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
+    def _all_gone(self) -> bool:
+        return self._leader.ended() and not self._rest()
+
+    async def _gone_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        pause = 0.001
+        while not (gone := self._all_gone()) and time.monotonic() < deadline:
+            if not self._leader.ended():
+                await self._leader.wait(pause)
+            else:
+                await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.02)
+        return gone
+
+    def _signal(self, number: Signals) -> None:
+        rest = self._rest()
+        # Who is cut together with the leader, in its group, was not left behind.
+        left = (one for one in rest.values() if not self._forced or one.group != self._leader.pid)
+        self._left.update({one.pid: one.name for one in left})
+        self._leader.signal_group(number)
+        for one in rest.values():
+            if one.group != self._leader.pid:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(one.pid, number)
+
+    def _rest(self) -> dict[int, table.Entry]:
+        """Every living process of the launch but the leader. Reaps those that are dead."""
+        return self._rest_by_table() if sys.platform == "linux" else self._rest_of_group()
+
+    def _rest_by_table(self) -> dict[int, table.Entry]:
+        found = table.family(self._roots())
+        for one in found.values():
+            if not one.living and one.parent == os.getpid():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(one.pid, os.WNOHANG)
+        return {pid: one for pid, one in found.items() if one.living}
+
+    def _roots(self) -> list[int]:
+        others = table.children(os.getpid()) if adopt_orphans() else [one.pid for one in table.everybody()]
+        roots = [] if self._leader.ended() else table.children(self._leader.pid)
+        return roots + [pid for pid in others if pid != self._leader.pid and self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether a process bears our mark. Nobody comes back into this process's own session, so that is the first look."""
+        one = table.entry(pid)
+        if one is None or one.session == os.getsid(0):
+            return False
+        if self._leader.pid in (one.session, one.group) or table.has_token(pid, self._mark.token):
+            return True
+        return bool(self._leader.limit) and table.has_limit(pid, self._leader.limit)
+
+    def _rest_of_group(self) -> dict[int, table.Entry]:
+        pid = self._leader.pid
+        if not self._leader.ended() or not self._leader.group_lives():
+            return {}
+        return {pid: table.Entry(pid=pid, parent=1, group=pid, session=pid, name="a process of its group", living=True)}

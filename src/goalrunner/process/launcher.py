@@ -1,0 +1,144 @@
+"""Starts child processes and leaves nobody behind. Owns deadline and size of the output; decides nothing about success."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.errors import RecordError
+from goalrunner.ports import Completion
+from goalrunner.process.ancestry import adopt_orphans
+from goalrunner.process.ending import Ending
+from goalrunner.process.leader import Leader, NotStarted, start
+from goalrunner.process.mark import Mark
+
+OUTPUT_LIMIT = 256_000_000
+"""Bytes of output after which a command is taken for a runaway."""
+
+GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL."""
+
+_LOOK = 0.1
+"""Seconds between two looks at the size of the output."""
+
+
+@dataclass(frozen=True)
+class ProcessLauncher:
+    """The port `Launcher` on this machine. `output_limit` in bytes, `grace` in seconds."""
+
+    output_limit: int = OUTPUT_LIMIT
+    grace: float = GRACE
+
+    async def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: Path,
+        timeout: float | None = None,
+        stdin: bytes | None = None,
+    ) -> Completion:
+        """See `goalrunner.ports.Launcher`. Raises RecordError when `output` cannot be written."""
+        adopt_orphans()
+        began = time.monotonic()
+        mark = Mark()
+        with _opened(output) as sink, _source(stdin) as source:
+            try:
+                leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=source, output=sink)
+            except NotStarted as refusal:
+                duration = time.monotonic() - began
+                return Completion(refusal.exit_code, duration, timed_out=False, output=output, error=refusal.reason)
+            ending = Ending(leader, mark, self.grace)
+            try:
+                cut = await self._until_end(leader, sink, timeout)
+                duration = time.monotonic() - began
+                await ending.gently()
+            except asyncio.CancelledError:
+                await ending.gently()
+                raise
+            finally:
+                ending.now()
+                status = leader.reap()
+            if self._flooded(sink):
+                cut = cut or self._flood
+                os.truncate(sink, self.output_limit)
+        error = cut or _error_of(status)
+        return Completion(
+            exit_code=None if error else status,
+            duration=duration,
+            timed_out=cut.startswith("timed out"),
+            output=output,
+            error=error,
+            survivors=ending.survivors,
+        )
+
+    async def _until_end(self, leader: Leader, sink: int, timeout: float | None) -> str:
+        """Wait for the leader; gives why it must be cut, or an empty string when it came to its own end."""
+        deadline = time.monotonic() + timeout if timeout is not None else math.inf
+        while not await leader.wait(max(0.0, min(_LOOK, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
+                return f"timed out after {timeout:g} s"
+            if self._flooded(sink):
+                return self._flood
+        return ""
+
+    def _flooded(self, sink: int) -> bool:
+        return os.fstat(sink).st_size > self.output_limit
+
+    @property
+    def _flood(self) -> str:
+        return f"output limit of {self.output_limit / 1_000_000:g} MB"
+
+
+def _error_of(status: int | None) -> str:
+    if status is None:
+        return "its exit status was lost"
+    if status >= 0:
+        return ""
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The output file, new and empty. Appending, so that two writers of one file never overwrite each other."""
+    try:
+        sink = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
+    try:
+        yield sink
+    finally:
+        os.close(sink)
+
+
+@contextmanager
+def _source(data: bytes | None) -> Iterator[int]:
+    """What the child reads: a file, never a pipe, so that a child that does not read holds nobody up."""
+    if data is None:
+        source = os.open(os.devnull, os.O_RDONLY)
+    elif sys.platform == "linux":
+        source = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    else:
+        source, name = tempfile.mkstemp()
+        os.unlink(name)  # noqa: PTH108 - there is no Path, only a name
+    try:
+        if data:
+            with open(source, "wb", closefd=False) as file:
+                file.write(data)
+            os.lseek(source, 0, os.SEEK_SET)
+        yield source
+    finally:
+        os.close(source)

@@ -1,0 +1,108 @@
+"""The system's table of processes, as /proc shows it. Owns reading it; signals nobody. Gives nothing outside Linux."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from goalrunner.process.mark import VARIABLE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One process. `living` is False for a zombie, which only waits to be reaped."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    name: str
+    living: bool
+
+
+def entry(pid: int) -> Entry | None:
+    """The process of that id, or None when there is none."""
+    stat = _read(f"/proc/{pid}/stat")
+    if not stat:
+        return None
+    name, _, rest = stat.rpartition(b")")
+    state, parent, group, session = rest.split(None, 4)[:4]
+    return Entry(
+        pid=pid,
+        parent=int(parent),
+        group=int(group),
+        session=int(session),
+        name=name.partition(b"(")[2].decode("utf-8", "replace"),
+        living=state not in (b"Z", b"X"),
+    )
+
+
+def children(pid: int) -> list[int]:
+    """The ids of a process's children. Where the kernel keeps no lists of them, the whole table is read."""
+    if not _lists_children():
+        return [other.pid for other in everybody() if other.parent == pid]
+    found: list[int] = []
+    tasks = f"/proc/{pid}/task"
+    for task in _names(tasks):
+        found.extend(map(int, _read(f"{tasks}/{task}/children").split()))
+    return found
+
+
+def everybody() -> Iterable[Entry]:
+    """Every process that can be seen."""
+    for name in _names("/proc"):
+        if name.isdigit() and (found := entry(int(name))) is not None:
+            yield found
+
+
+def family(roots: Iterable[int]) -> dict[int, Entry]:
+    """Those processes and all that stem from them, parents before children, zombies included."""
+    found: dict[int, Entry] = {}
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop(0)
+        if pid in found or (one := entry(pid)) is None:
+            continue
+        found[pid] = one
+        waiting.extend(children(pid))
+    return found
+
+
+def has_token(pid: int, token: str) -> bool:
+    """Whether the process was started with that token in its environment."""
+    prefix = f"{VARIABLE}=".encode()
+    return any(
+        token.encode() in variable[len(prefix) :].split(b":")
+        for variable in _read(f"/proc/{pid}/environ").split(b"\0")
+        if variable.startswith(prefix)
+    )
+
+
+def has_limit(pid: int, limit: int) -> bool:
+    """Whether the process inherited that soft limit of POSIX message queues, in bytes."""
+    _, _, line = _read(f"/proc/{pid}/limits").partition(b"Max msgqueue size")
+    words = line.split(None, 1)
+    return bool(words) and words[0] == str(limit).encode()
+
+
+@cache
+def _lists_children() -> bool:
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - half the price of a Path for each entry
+    except OSError:
+        return []
+
+
+def _read(path: str) -> bytes:
+    """A file of /proc in one piece; empty when its process is gone, or not ours to read."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            return file.readall()
+    except OSError:
+        return b""

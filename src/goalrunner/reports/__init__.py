@@ -1,0 +1,1 @@
+"""What people and machines read of a run: progress, status, listing, outcome. Nothing here drives or changes one."""

@@ -1,0 +1,109 @@
+"""Numbers as people read them. Owns the format of durations, tokens, dollars, scores and ages; measures nothing."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+NO_PRICE = "no price"
+"""Stands where dollars are unknown; never 0."""
+
+_MINUTE = 60
+_HOUR = 3_600
+_DAY = 86_400
+
+
+def elapsed(seconds: float) -> str:
+    """How long something took: "0.9 s", "3 min 12 s", "2 h 5 min"."""
+    tenths = round(max(seconds, 0.0), 1)
+    if tenths < _MINUTE:
+        return f"{tenths:.1f} s"
+    return _whole(round(seconds))
+
+
+def span(seconds: float) -> str:
+    """A limit, without parts that are zero: "45 s", "30 min", "1 h 30 min", "2.5 s"."""
+    if seconds < _MINUTE or seconds != int(seconds):
+        return f"{seconds:g} s" if seconds < _MINUTE else elapsed(seconds)
+    return _whole(int(seconds))
+
+
+def _whole(seconds: int) -> str:
+    if seconds < _HOUR:
+        return _parts((seconds // _MINUTE, "min"), (seconds % _MINUTE, "s"))
+    minutes = seconds // _MINUTE
+    return _parts((minutes // _MINUTE, "h"), (minutes % _MINUTE, "min"))
+
+
+def _parts(*parts: tuple[int, str]) -> str:
+    return " ".join(f"{number:,} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun: "1 round", "41,210 tokens"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def dollars(amount: float | None) -> str:
+    """US dollars: "$0.21", "$0.0043", "<$0.0001"; "no price" where they are unknown."""
+    if amount is None:
+        return NO_PRICE
+    if amount == 0 or amount >= 0.01:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def share(part: float, whole: float) -> str:
+    """A part in percent: "6 %", "<1 %"; empty where there is no whole."""
+    if whole <= 0:
+        return ""
+    percent = 100 * part / whole
+    return "<1 %" if 0 < percent < 1 else f"{percent:.0f} %"
+
+
+def score(value: float) -> str:
+    """A score with two digits, cut and not rounded: 0.999 is "0.99", for only 1 is "1.00"."""
+    return f"{math.floor(value * 100 + 1e-9) / 100:.2f}"
+
+
+def moment(when: str) -> str:
+    """An ISO 8601 time to the second, in UTC: "2026-11-21 10:00:00 UTC"; as it is where it cannot be read."""
+    try:
+        return f"{datetime.fromisoformat(when).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):
+        return when
+
+
+def age(then: str, now: datetime) -> str:
+    """How long ago an ISO 8601 time was: "12 s ago", "3 h ago", "2 days ago"; empty when it cannot be read."""
+    try:
+        seconds = (now - datetime.fromisoformat(then)).total_seconds()
+    except (TypeError, ValueError):
+        return ""
+    if seconds < 1:
+        return "now"
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s ago"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE:.0f} min ago"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR:.0f} h ago"
+    return f"{count(int(seconds // _DAY), 'day')} ago"
+
+
+def limits(max_iterations: float | None, timeout: float | None, tokens: float | None, cost_usd: float | None) -> str:
+    """The limits of a run in one line: "10 rounds · 30 min · no budget"; None is no limit."""
+    rounds = count(int(max_iterations), "round") if max_iterations is not None else "no round limit"
+    time = span(timeout) if timeout is not None else "no timeout"
+    budget = [count(int(tokens), "token")] if tokens is not None else []
+    if cost_usd is not None:
+        budget.append(dollars(cost_usd))
+    return " · ".join([rounds, time, *(budget or ["no budget"])])
+
+
+def judge_share(tokens: float, cost: float | None, all_tokens: float, all_cost: float | None) -> str:
+    """The judge's part, in dollars where they are known, else in tokens: ", of which judge 6 %"; may be empty."""
+    if cost is not None and all_cost:
+        return f", of which judge {share(cost, all_cost)}"
+    part = share(tokens, all_tokens)
+    return f", of which judge {part} of the tokens" if part else ""

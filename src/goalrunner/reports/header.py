@@ -1,0 +1,55 @@
+"""The first lines of a run: what is to be done, where, by whom, and where it stops. Owns the header; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from goalrunner.events import GoalCreated, Plan, RunStarted
+from goalrunner.reports import figures
+from goalrunner.reports.line import Fact, Line
+from goalrunner.reports.places import home_path
+
+SCRIPTED = "scripted/"
+"""How the name of a model begins whose replies are recorded."""
+
+_RECORDED = "{who} recorded; tools and checks really run; use a real model with {option}"
+
+
+def goal_lines(created: GoalCreated) -> Iterator[Line]:
+    """The objective."""
+    yield Fact("goal", created.goal.description)
+
+
+def start_lines(started: RunStarted, run_id: str, plan: Plan | None, place: str = "") -> Iterator[Line]:
+    """Workspace, run, models, limits and what must be said aloud. `place` is more of the workspace: "git, clean"."""
+    workspace = " · ".join(part for part in (home_path(started.workspace), place) if part)
+    yield Fact("workspace", workspace, beside=("run", run_id) if run_id else None)
+    agent = started.models.get("agent", "") or "a conversation that was passed in"
+    yield Fact("agent", agent, beside=("judge", started.models.get("judge", "") or "none, the validators decide"))
+    if plan is not None:
+        yield Fact("limits", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
+        if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:
+            yield unlimited_line()
+    yield from recorded_lines(started.models)
+
+
+def unlimited_line() -> Fact:
+    """The warning that a run without any limit begins with."""
+    return Fact("warning", "nothing stops this run but success: no round limit, no timeout, no budget", tone="warn")
+
+
+def recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
+    """One line where the words of a model are recorded, with the option that uses a real one."""
+    recorded = [role for role in ("agent", "judge") if models.get(role, "").startswith(SCRIPTED)]
+    if not recorded:
+        return
+    words = "the words of " + " and ".join(recorded) + " are"
+    yield Fact("recorded", _RECORDED.format(who=words, option=_real_model(models, recorded)))
+
+
+def _real_model(models: Mapping[str, str], recorded: list[str]) -> str:
+    """The option that uses a real model; where both models are one, the agent's is the judge's too."""
+    options = {"agent": "--model NAME", "judge": "--judge NAME"}
+    if len(recorded) == len(options) and models["agent"] == models["judge"]:
+        return options["agent"]
+    return " and ".join(options[role] for role in recorded)

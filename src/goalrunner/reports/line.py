@@ -1,0 +1,146 @@
+"""One line of progress, and how it is laid out in columns. Owns the picture; knows no event and prints nothing.
+
+round 1    ✓ tests   pytest -q                  1.1 s   43 passed
+label      mark name subject                     time   remark
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from goalrunner.reports.terminal_text import cut, one_line, pad, width, wrap
+
+Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
+"""How a piece of text is meant; the terminal turns it into a colour."""
+
+LABEL_COLUMNS = 11
+_SUBJECT_COLUMNS = 23
+_WIDE_SUBJECT_COLUMNS = 48
+_TIME_END = 9
+"""Columns behind the subject's at which a time ends."""
+_PAIR_COLUMNS = (48, 38)
+"""Columns of the left half of a header line; the first that fits."""
+_LEAST_REMARK = 24
+_REMARK_ROWS = 4
+_LONGEST = 2_000
+"""Characters of one text in a pipe, where no width cuts it."""
+_DESIGN_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a row in one tone."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+Row = list[Span]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that was done in a round: a tool call, a validator, an audit."""
+
+    name: str
+    mark: str = "·"
+    subject: str = ""
+    time: str = ""
+    remark: str = ""
+    tone: Tone = "dim"
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of the header or of the end: a label and what it says; `beside` is a second pair on the same line."""
+
+    label: str
+    text: str
+    tone: Tone = "plain"
+    beside: tuple[str, str] | None = None
+    whole: bool = False
+    """Never wrapped or cut: paths and commands that a person copies."""
+
+
+Line = Step | Fact
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Turns lines into rows. `columns` None is a pipe: the layout of 80 columns, and nothing said is cut short."""
+
+    columns: int | None = None
+    name_columns: int = 7
+
+    def rows(self, line: Line) -> list[Row]:
+        """The rows of one line; all its text is made safe here."""
+        return self._step(line) if isinstance(line, Step) else self._fact(line)
+
+    @property
+    def _width(self) -> int:
+        return self.columns or _DESIGN_WIDTH
+
+    def _subject_columns(self) -> int:
+        more = (self._width - _DESIGN_WIDTH) // 2
+        return min(max(_SUBJECT_COLUMNS, _SUBJECT_COLUMNS + more), _WIDE_SUBJECT_COLUMNS)
+
+    def _step(self, step: Step) -> list[Row]:
+        name = pad(cut(one_line(step.name), self.name_columns), self.name_columns)
+        head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
+        if self.columns is not None and self.columns < LABEL_COLUMNS + self.name_columns + 3 + _SUBJECT_COLUMNS:
+            return self._narrow(step, head)
+        subject_columns = self._subject_columns()
+        subject = cut(one_line(step.subject), subject_columns)
+        fill = max(subject_columns + _TIME_END - width(subject) - width(step.time), 1) if step.time else 0
+        body = subject + " " * fill + step.time
+        remark = one_line(step.remark)
+        if not remark:
+            return [[*head, Span(body, "dim")]]
+        gap = 3 if step.time else max(subject_columns + 4 - width(body), 1)
+        indent = LABEL_COLUMNS + 3 + self.name_columns + width(body) + gap
+        return self._with_remark([*head, Span(body + " " * gap, "dim")], indent, remark, step.tone)
+
+    def _with_remark(self, row: Row, indent: int, remark: str, tone: Tone) -> list[Row]:
+        spoken: Tone = "plain" if tone == "dim" else tone
+        if self.columns is None:
+            return [[*row, Span(cut(remark, _LONGEST), spoken)]]
+        if self.columns - indent >= _LEAST_REMARK:
+            first, *more = wrap(remark, self.columns - indent, _REMARK_ROWS)
+            return [[*row, Span(first, spoken)], *([Span(" " * indent + part, spoken)] for part in more)]
+        return [row, *self._indented(remark, LABEL_COLUMNS + 2, spoken)]
+
+    def _narrow(self, step: Step, head: Row) -> list[Row]:
+        room = self._width - LABEL_COLUMNS - 3 - self.name_columns
+        rows = [[*head, Span(cut(one_line(step.subject), room), "dim")]]
+        if room <= 0:
+            rows = [[Span(cut("".join(span.text for span in head), self._width), step.tone)]]
+        rest = "  ".join(part for part in (step.time, one_line(step.remark)) if part)
+        return [*rows, *(self._indented(rest, 2, "plain") if rest else [])]
+
+    def _indented(self, text: str, indent: int, tone: Tone) -> list[Row]:
+        parts = wrap(text, self._width - indent, _REMARK_ROWS)
+        return [[Span(" " * indent + part, tone)] for part in parts]
+
+    def _fact(self, fact: Fact) -> list[Row]:
+        label = Span(pad(fact.label, LABEL_COLUMNS), "good" if fact.tone == "good" else "bold")
+        if fact.tone in ("bad", "warn"):
+            label = Span(label.text, fact.tone)
+        text = one_line(fact.text)
+        room = self._width - LABEL_COLUMNS
+        if fact.beside is None:
+            parts = [cut(text, _LONGEST)] if self.columns is None or fact.whole else wrap(text, room, _REMARK_ROWS)
+            first, *more = parts
+            return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in more)]
+        other, said = fact.beside
+        for columns in _PAIR_COLUMNS:
+            if width(text) < columns and (self.columns is None or columns + 7 + width(said) <= room):
+                return [[label, Span(pad(text, columns)), Span(pad(other, 7), "bold"), Span(one_line(said))]]
+        return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, said))]
+
+
+def plain(rows: Sequence[Row]) -> str:
+    """Rows as text without any colour, each ended by a newline."""
+    return "".join("".join(span.text for span in row).rstrip() + "\n" for row in rows)

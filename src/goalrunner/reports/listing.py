@@ -1,0 +1,45 @@
+"""All runs as a table, from their summaries. Owns the picture of `goal list`; opens no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from goalrunner.reports import figures
+from goalrunner.reports.summary import Summary
+from goalrunner.reports.terminal_text import cut, one_line, pad, width
+
+_HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
+_GAP = "  "
+_LEAST_GOAL = 16
+
+
+def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, columns: int | None = None) -> str:
+    """One row a run, in the order given; empty for none. `columns` is a terminal's width: goals are cut to it."""
+    if not summaries:
+        return ""
+    table = [_HEADINGS, *(_cells(Summary(summary), now) for summary in summaries)]
+    widths = [max(map(width, column)) for column in zip(*table, strict=True)]
+    room = columns - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1) if columns is not None else widths[-1]
+    return "".join(_row(cells, widths, max(room, _LEAST_GOAL)) + "\n" for cells in table)
+
+
+def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:
+    score, limit, tokens = summary.number("score"), summary.number("max_iterations"), summary.integer("tokens")
+    rounds = summary.integer("iterations")
+    return (
+        one_line(summary.text("run_id")),
+        one_line(summary.status),
+        f"{rounds}/{int(limit)}" if limit is not None else str(rounds),
+        figures.score(score) if score is not None else "-",
+        f"{tokens:,}" if tokens else "-",
+        figures.dollars(summary.number("cost_usd")) if tokens else "-",
+        figures.age(summary.text("started_at"), now) or "-",
+        one_line(summary.text("objective")),
+    )
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], room: int) -> str:
+    padded = [pad(cell, columns) for cell, columns in zip(cells[:-1], widths, strict=False)]
+    return _GAP.join([*padded, cut(cells[-1], room)]).rstrip()

@@ -1,0 +1,138 @@
+"""Progress on a terminal, through Rich: the step under way lives, the agent's text streams dimmed under it.
+
+Owns the drawing alone; the lines are those of every other progress.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TextIO, cast
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from goalrunner.events import MessageRecorded, Record
+from goalrunner.model.outcome import GoalOutcome
+from goalrunner.reports import figures
+from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.line import LABEL_COLUMNS, Layout, Line, Row, Step, Tone
+from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.stream import EnduringStream
+from goalrunner.reports.terminal_text import clean, wrap
+
+_STYLES: dict[Tone, str] = {
+    "plain": "",
+    "dim": "dim",
+    "good": "green",
+    "bad": "red",
+    "warn": "yellow",
+    "bold": "bold",
+}
+_TEXT_ROWS = 6
+_TEXT_KEPT = 4_000
+"""Characters of streamed text that are kept to be drawn; older ones have scrolled away."""
+_FRAMES_PER_SECOND = 8
+
+
+class LiveProgress:
+    """Draws a run on a terminal. The region under way is wiped at the end; the lines stay."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        place: Callable[[str], str] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        lasting = cast("TextIO", EnduringStream(stream))
+        self._console = Console(file=lasting, highlight=False, markup=False, emoji=False, _environ=environ)
+        self._narrative = Narrative(place)
+        self._monotonic = monotonic
+        self._running: Step | None = None
+        self._since = 0.0
+        self._text = ""
+        self._spinner = Spinner("dots")
+        # Rich would send what others write to stdout to this console too; the outcome's JSON must stay where it belongs.
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._region,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            refresh_per_second=_FRAMES_PER_SECOND,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        # Rich hides the cursor; a run that is ended at once would leave the terminal without one.
+        self._console.show_cursor(True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running, self._text = None, ""
+        self._live.stop()
+
+    def on_record(self, record: Record) -> None:
+        """Print the lines of an event, and draw the step that runs now."""
+        lines = self._narrative.tell(record)
+        running = self._narrative.running
+        if running is not self._running:
+            self._running, self._since = running, self._monotonic()
+        if isinstance(record.event, MessageRecorded):
+            self._text = ""
+        self._print(lines)
+
+    def on_text(self, delta: str) -> None:
+        """Stream the agent's text; a thread of the terminal's draws it a few times a second."""
+        self._text = (self._text + delta)[-_TEXT_KEPT:]
+
+    def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
+        """Wipe what lives and print the last lines."""
+        self.__exit__(None, None, None)
+        self._print(closing_lines(outcome, copy))
+
+    def _layout(self) -> Layout:
+        return Layout(self._console.width, self._narrative.name_columns)
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        layout = self._layout()
+        rows = [row for line in lines for row in layout.rows(line)]
+        if rows:
+            # A soft wrap leaves rows that are longer than the terminal whole, so that a path can be copied.
+            self._console.print(Text("\n").join(map(_text, rows)), soft_wrap=True)
+            self._live.refresh()
+
+    def _region(self) -> RenderableType:
+        running = self._running
+        if running is None:
+            return Text("")
+        layout = self._layout()
+        step = Step(
+            running.name,
+            " ",
+            running.subject,
+            figures.elapsed(self._monotonic() - self._since),
+            label=self._narrative.label,
+        )
+        row = _text(layout.rows(step)[0])
+        frame = self._spinner.render(self._monotonic())
+        mark = frame.plain if isinstance(frame, Text) else "·"
+        row.plain = row.plain[:LABEL_COLUMNS] + mark + row.plain[LABEL_COLUMNS + 1 :]
+        return Group(row, *self._streamed())
+
+    def _streamed(self) -> list[Text]:
+        columns = max(self._console.width - LABEL_COLUMNS - 3, 10)
+        rows = [row for line in clean(self._text).splitlines() for row in wrap(line, columns, _TEXT_KEPT) if row]
+        indent = " " * (LABEL_COLUMNS + 2)
+        return [Text(indent + row, style="dim", no_wrap=True) for row in rows[-_TEXT_ROWS:]]
+
+
+def _text(row: Row) -> Text:
+    return Text.assemble(*((span.text.rstrip() if span is row[-1] else span.text, _STYLES[span.tone]) for span in row))

@@ -1,0 +1,114 @@
+"""A run as it is told: each event becomes the lines that people read. Owns the telling; prints nothing.
+
+The end is not told here: the outcome knows more than the event that ends the log (see `closing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+from goalrunner import events
+from goalrunner.reports import steps
+from goalrunner.reports.header import goal_lines, start_lines
+from goalrunner.reports.line import Line, Step
+
+Work = events.RoundStarted | events.ToolCalled | events.ToolResultRecorded | events.RoundFinished
+"""What happens while the agent has the turn."""
+
+_LONGEST_NAME = 16
+_AGENT = Step("agent", subject="is working")
+_JUDGE = Step("judge", subject="is asked")
+
+
+class Narrative:
+    """Tells the records of one run, in their order. `running` is the step under way, for a terminal that lives.
+
+    `label` is the round's, until its first line has taken it.
+    """
+
+    def __init__(self, place: Callable[[str], str] | None = None) -> None:
+        """`place` says more of a workspace, given its path: "git, clean"."""
+        self.running: Step | None = None
+        self.name_columns = 7
+        self._place = place
+        self._run_id = ""
+        self._plan: events.Plan | None = None
+        self.label = ""
+
+    def tell(self, record: events.Record) -> list[Line]:
+        """The lines of one record; most have none."""
+        return list(self._tell(record.event))
+
+    def _tell(self, event: events.Event) -> Iterator[Line]:
+        match event:
+            case events.GoalCreated():
+                self._meet(event)
+                yield from goal_lines(event)
+            case events.RunStarted():
+                yield from start_lines(event, self._run_id, self._plan, self._place_of(event.workspace))
+            case events.RoundStarted() | events.ToolCalled() | events.ToolResultRecorded() | events.RoundFinished():
+                yield from self._tell_work(event)
+            case events.StepStarted() | events.ValidatorsFinished():
+                yield from self._tell_validators(event)
+            case events.AuditStarted() | events.AuditFailed() | events.VerdictRecorded():
+                yield from self._tell_audit(event)
+            case events.UsageRecorded() | events.QuestionOpened():
+                yield from map(self._step, steps.notices(event))
+            case events.Blocked() | events.Completed() | events.Capped() | events.Cancelled() | events.Failed():
+                self.running = None
+            case events.MessageRecorded() | events.QuestionAnswered() | events.ApprovalRecorded():
+                pass
+            case _:
+                assert_never(event)
+
+    def _tell_work(self, event: Work) -> Iterator[Line]:
+        match event:
+            case events.RoundStarted():
+                self.label = f"round {event.round}"
+                self.running = _AGENT
+            case events.ToolCalled():
+                self.running = Step(steps.short(event.tool), subject=event.summary)
+            case events.ToolResultRecorded():
+                self.running = _AGENT
+                yield self._step(steps.tool(event))
+            case events.RoundFinished():
+                self.running = None
+                yield from map(self._step, steps.notices(event))
+            case _:
+                assert_never(event)
+
+    def _tell_validators(self, event: events.StepStarted | events.ValidatorsFinished) -> Iterator[Line]:
+        if isinstance(event, events.StepStarted):
+            self.running = Step("checks", subject=event.description)
+            return
+        self.running = None
+        for result in event.results:
+            yield self._step(steps.validator(result))
+
+    def _tell_audit(self, event: events.AuditStarted | events.AuditFailed | events.VerdictRecorded) -> Iterator[Line]:
+        match event:
+            case events.AuditStarted():
+                self.running = _JUDGE
+            case events.AuditFailed():
+                yield self._step(steps.audit_failure(event))
+            case events.VerdictRecorded():
+                self.running = None
+                if event.verdict.source != "validators":
+                    yield self._step(steps.verdict(event))
+            case _:
+                assert_never(event)
+
+    def _meet(self, created: events.GoalCreated) -> None:
+        self._run_id = created.goal.run_id
+        self._plan = created.plan
+        longest = max((len(name) for name in created.plan.validators), default=0)
+        self.name_columns = min(max(self.name_columns, longest), _LONGEST_NAME)
+
+    def _place_of(self, workspace: str) -> str:
+        return self._place(workspace) if self._place is not None else ""
+
+    def _step(self, step: Step) -> Step:
+        """The label of a round stands on its first line only."""
+        label, self.label = self.label, ""
+        return Step(step.name, step.mark, step.subject, step.time, step.remark, step.tone, label)

@@ -1,0 +1,110 @@
+"""Progress of a run for people. Owns what is printed when; `live` draws the same lines on a terminal.
+
+A reader that goes away (`goal run ... | head`) never ends the run: printing stops, the work does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from goalrunner.events import Record
+from goalrunner.model.outcome import GoalOutcome
+from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.header import unlimited_line
+from goalrunner.reports.line import Layout, Line, plain
+from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.stream import EnduringStream
+
+
+class Progress(Protocol):
+    """An observer that is opened around a run, and told the outcome at its end."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def on_record(self, record: Record) -> None:
+        """An event was written."""
+        ...
+
+    def on_text(self, delta: str) -> None:
+        """A piece of the agent's text."""
+        ...
+
+    def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
+        """Print the last lines."""
+        ...
+
+
+class PlainProgress:
+    """Whole lines, as they end, without colour: for pipes, logs and files."""
+
+    def __init__(self, stream: TextIO, place: Callable[[str], str] | None = None) -> None:
+        """`place` says more of a workspace, given its path: "git, clean"."""
+        self._stream = EnduringStream(stream)
+        self._narrative = Narrative(place)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def on_record(self, record: Record) -> None:
+        """Print the lines of an event."""
+        self._print(self._narrative.tell(record))
+
+    def on_text(self, delta: str) -> None:
+        """The agent's text is not printed into a log."""
+
+    def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
+        """Print the last lines."""
+        self._print(closing_lines(outcome, copy))
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        layout = Layout(name_columns=self._narrative.name_columns)
+        text = "".join(plain(layout.rows(line)) for line in lines)
+        if text:
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class QuietProgress(PlainProgress):
+    """Nothing but a warning where there are no limits, and the last lines."""
+
+    def on_record(self, record: Record) -> None:
+        """Only what must be said aloud."""
+        warning = unlimited_line()
+        self._print(line for line in self._narrative.tell(record) if line == warning)
+
+
+def open_progress(
+    stream: TextIO,
+    *,
+    quiet: bool = False,
+    place: Callable[[str], str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Progress:
+    """The progress that fits a stream: living on a terminal, plain lines elsewhere. Rich is loaded for a terminal alone."""
+    if quiet:
+        return QuietProgress(stream)
+    if not is_living(stream, environ):
+        return PlainProgress(stream, place)
+    from goalrunner.reports.live import LiveProgress
+
+    return LiveProgress(stream, place, environ=environ)
+
+
+def is_living(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether the stream is a terminal whose lines can be drawn again."""
+    try:
+        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown")
+    except ValueError:
+        return False

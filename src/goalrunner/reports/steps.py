@@ -1,0 +1,89 @@
+"""What was done, as steps of the picture: a tool call, a check, a verdict, a notice. Owns their words; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from goalrunner import events
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.reports import figures
+from goalrunner.reports.line import Step
+
+_SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
+_WORTH_A_TIME = 0.5
+"""Seconds from which a file tool's time is told; a command's always is."""
+
+
+def short(tool: str) -> str:
+    """A tool's name for the column of names."""
+    return _SHORT_NAMES.get(tool, tool)
+
+
+def notices(event: events.RoundFinished | events.UsageRecorded | events.QuestionOpened) -> Iterator[Step]:
+    """What is said only where it is unusual: a turn cut short, calls that were repeated, a question."""
+    match event:
+        case events.RoundFinished():
+            if event.reason == "max_steps":
+                said = f"its turn was ended after {figures.count(event.steps, 'model call')} ([agent] max_steps)"
+                yield Step("agent", "!", remark=said, tone="warn")
+        case events.UsageRecorded():
+            if event.usage.retries:
+                said = f"the model was asked again {figures.count(event.usage.retries, 'time')}"
+                yield Step(event.account, "!", remark=said, tone="warn")
+        case events.QuestionOpened():
+            yield Step("open", "?", remark=event.question, tone="warn")
+        case _:
+            assert_never(event)
+
+
+def tool(event: events.ToolResultRecorded) -> Step:
+    """A tool call that ended."""
+    observation = event.observation
+    timed = observation.source == "shell" or event.duration >= _WORTH_A_TIME
+    return Step(
+        short(observation.source),
+        subject=observation.command,
+        time=figures.elapsed(event.duration) if timed else "",
+        remark=event.summary or ", ".join(observation.facts),
+    )
+
+
+def validator(result: ValidatorResult) -> Step:
+    """One validator's result."""
+    return Step(
+        result.name,
+        "✓" if result.passed else "✗",
+        result.command,
+        figures.elapsed(result.duration),
+        result.summary or result.reason.replace("_", " "),
+        "good" if result.passed else "bad",
+    )
+
+
+def verdict(event: events.VerdictRecorded) -> Step:
+    """The judge's verdict after the check of its citations."""
+    answer = event.verdict
+    if answer.source == "fallback":
+        return Step("judge", "✗", figures.score(0), remark="its answers could not be read: not complete", tone="bad")
+    if not answer.complete:
+        missing = answer.missing or "the judge did not say what"
+        return Step("judge", "✗", figures.score(answer.score), remark=f"missing: {missing}", tone="bad")
+    satisfied = sum(criterion.satisfied for criterion in answer.criteria)
+    criteria = f"{satisfied} of {figures.count(len(answer.criteria), 'criterion', 'criteria')}"
+    checked = f"{figures.count(event.citations_checked, 'citation')} checked"
+    return Step("judge", "✓", figures.score(answer.score), remark=f"{criteria}, {checked}", tone="good")
+
+
+def audit_failure(event: events.AuditFailed) -> Step:
+    """An answer of the judge's that is of no use."""
+    match event.kind:
+        case "parse":
+            said = "its answer could not be read"
+        case "transport":
+            said = "it could not be reached"
+        case "authentication":
+            said = "its provider refused the key"
+        case _:
+            assert_never(event.kind)
+    return Step("judge", "!", remark=f"{said}: {event.detail}" if event.detail else said, tone="warn")

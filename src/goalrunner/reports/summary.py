@@ -1,0 +1,89 @@
+"""A run's summary as reports need it. Owns reading the flat dict with care; a damaged one is shown, never a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from goalrunner.reports import figures
+from goalrunner.reports.liveness import is_gone
+
+RUNNING = "running"
+LOST = "lost"
+"""Shown for a run that says `running` while its process is gone."""
+UNREADABLE = "unreadable"
+
+NOT_ENDED = 4
+"""Exit code of a run that is not over, is lost or cannot be read: whatever is not complete is never 0."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `summary.json` says, with the type of each value made sure."""
+
+    values: Mapping[str, Any]
+
+    def text(self, key: str) -> str:
+        """A string; empty where there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str) -> float | None:
+        """A number; None where there is none."""
+        return _number(self.values.get(key))
+
+    def integer(self, key: str) -> int:
+        """A count; 0 where there is none."""
+        return int(_number(self.values.get(key)) or 0)
+
+    def limit(self, key: str) -> float | None:
+        """One of the limits; None: no limit."""
+        limits = self.values.get("limits")
+        return _number(limits.get(key)) if isinstance(limits, dict) else None
+
+    def texts(self, key: str) -> list[str]:
+        """A list of strings."""
+        value = self.values.get(key)
+        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+    @property
+    def validators(self) -> list[tuple[str, bool, str]]:
+        """Name, green or not, and summary of each validator's last run."""
+        found = self.values.get("validators")
+        entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+        return [(str(one.get("name", "?")), one.get("passed") is True, str(one.get("summary", ""))) for one in entries]
+
+    @property
+    def status(self) -> str:
+        """The run's status; `lost` where the process of a running one is gone."""
+        status = self.text("status") or UNREADABLE
+        pid = self.values.get("pid")
+        if status == RUNNING and isinstance(pid, int) and is_gone(pid, self.text("updated_at")):
+            return LOST
+        return status
+
+    @property
+    def exit_code(self) -> int:
+        """The code that the run ended with; 4 while it has none."""
+        code = self.values.get("exit_code")
+        ended = self.text("status") not in ("", RUNNING, UNREADABLE)
+        return code if ended and isinstance(code, int) and not isinstance(code, bool) else NOT_ENDED
+
+    @property
+    def spend(self) -> str:
+        """Time, tokens and dollars in one line."""
+        parts = [figures.elapsed(self.number("duration") or 0.0)]
+        tokens = self.integer("tokens")
+        if tokens:
+            cost = self.number("cost_usd")
+            judge = self.integer("judge_tokens")
+            share = figures.judge_share(judge, self.number("judge_cost_usd"), tokens, cost) if judge else ""
+            parts += [figures.count(tokens, "token"), figures.dollars(cost) + share]
+        return " · ".join(parts)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) < 1e300 else None

@@ -1,0 +1,34 @@
+"""A judge's verdict on a transcript, as text and as JSON. Owns the picture; asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from goalrunner.model.verdict import GoalVerdict
+from goalrunner.reports import figures
+from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.outcome import json_text
+
+
+def verdict_json(verdict: GoalVerdict) -> str:
+    """The verdict's fields as JSON text."""
+    return json_text(verdict.model_dump(mode="json"))
+
+
+def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:
+    """Complete or not, each criterion, and what is missing. `columns` is a terminal's width, None a pipe's."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(fact)) for fact in _facts(verdict))
+
+
+def _facts(verdict: GoalVerdict) -> Iterator[Fact]:
+    if verdict.source == "fallback":
+        yield Fact("verdict", "none: the judge's answers could not be read")
+        return
+    yield Fact("verdict", f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}")
+    for index, criterion in enumerate(verdict.criteria):
+        missing = f": {criterion.missing}" if criterion.missing and not criterion.satisfied else ""
+        said = f"{'✓' if criterion.satisfied else '✗'} {criterion.criterion}{missing}"
+        yield Fact("" if index else "criteria", said)
+    if verdict.missing and not verdict.complete:
+        yield Fact("missing", verdict.missing)

@@ -1,0 +1,86 @@
+"""Finding runs by what a person types, and listing them. Owns the order: newest first; never fails for one bad folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from goalrunner.errors import RunNotFound
+from goalrunner.runs.folder import RunFolder
+
+_SHOWN = 5
+
+
+def find_run(home: Path, reference: str | None = None) -> RunFolder:
+    """The run of that id, or of the only id that begins so; the newest one for None. Raises RunNotFound."""
+    names = _names(home)
+    if not names:
+        raise RunNotFound(f"there is no run in {home}", "goal run GOAL_FILE starts one")
+    if reference is None:
+        return RunFolder(home / "runs" / list_runs(home)[0]["run_id"])
+    if reference in names:
+        return RunFolder(home / "runs" / reference)
+    matching = sorted(name for name in names if reference and name.startswith(reference))
+    if len(matching) == 1:
+        return RunFolder(home / "runs" / matching[0])
+    if matching:
+        raise RunNotFound(f'"{reference}" begins {len(matching)} runs: {_some(matching)}', "type more of the id")
+    raise RunNotFound(f'no run "{reference}" in {home}', _advice(reference, names))
+
+
+def list_runs(home: Path) -> list[dict[str, Any]]:
+    """What each run says of itself (`summary.json`), newest first.
+
+    A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),
+    `message` and no more.
+    """
+    found = [_summary(home / "runs" / name) for name in _names(home)]
+    return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
+
+
+def _names(home: Path) -> list[str]:
+    try:
+        with os.scandir(home / "runs") as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    try:
+        with open(path / "summary.json", "rb") as file:  # noqa: PTH123 - thousands are read
+            summary = json.loads(file.read())
+    except OSError as error:
+        return _unreadable(path, f"summary.json: {(error.strerror or 'cannot be read').lower()}")
+    except (ValueError, RecursionError):
+        return _unreadable(path, "summary.json is damaged")
+    if not isinstance(summary, dict) or not isinstance(summary.get("started_at"), str):
+        return _unreadable(path, "summary.json is damaged")
+    return {**summary, "run_id": path.name}
+
+
+def _unreadable(path: Path, message: str) -> dict[str, Any]:
+    from datetime import UTC, datetime  # not at the top: few runs need it
+
+    try:
+        time = path.stat().st_mtime
+    except OSError:
+        time = 0.0
+    started = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
+    return {"run_id": path.name, "status": "unreadable", "started_at": started, "message": message}
+
+
+def _advice(reference: str, names: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = (
+        get_close_matches(reference, names, n=3, cutoff=0.7) or [name for name in names if reference[:40] in name][:3]
+    )
+    return f"did you mean {_some(near)}?" if near else "goal list shows the runs"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,126 @@
+"""One run's folder: its files by name, and writing one whole. Owns the layout and the modes: folders 0700, files 0600."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalrunner.errors import RecordError, UsageError
+
+
+def goal_home(environ: Mapping[str, str]) -> Path:
+    """Where `goal` keeps its things: GOAL_HOME, else `goal` in XDG_STATE_HOME, else ~/.local/state/goal."""
+    if chosen := environ.get("GOAL_HOME"):
+        return Path(chosen).expanduser().absolute()
+    state = environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(state):  # noqa: PTH117 - the specification of XDG tells to ignore a relative one
+        return Path(state) / "goal"
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / ".local" / "state" / "goal"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run. Properties are paths; what they name need not exist yet."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, home: Path, run_id: str) -> RunFolder:
+        """Make a new, empty folder. Raises UsageError when it exists or cannot be made."""
+        path = home / "runs" / run_id
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.mkdir(mode=0o700)
+            (path / "scratch").mkdir(mode=0o700)
+            _sync_folder(path.parent)
+        except FileExistsError as error:
+            raise UsageError(f"{error.filename} exists already") from error
+        except OSError as error:
+            raise UsageError(
+                f"cannot make the run's folder {path}: {error.strerror}",
+                "set GOAL_HOME to a folder that can be written",
+            ) from error
+        return cls(path)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, which is the folder's name."""
+        return self.path.name
+
+    @property
+    def events(self) -> Path:
+        """The log."""
+        return self.path / "events.jsonl"
+
+    @property
+    def transcript(self) -> Path:
+        """The chat."""
+        return self.path / "transcript.jsonl"
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of large outputs."""
+        return self.path / "artifacts"
+
+    @property
+    def goal_file(self) -> Path:
+        """The goal as it was at the start."""
+        return self.path / "goal.toml"
+
+    @property
+    def summary(self) -> Path:
+        """What `list` and `status` read."""
+        return self.path / "summary.json"
+
+    @property
+    def outcome(self) -> Path:
+        """How it ended."""
+        return self.path / "outcome.json"
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of files that nobody needs later."""
+        return self.path / "scratch"
+
+    def scratch_file(self, suffix: str = "") -> Path:
+        """A path in the scratch folder that nobody else has, with no file there yet."""
+        self.scratch.mkdir(mode=0o700, exist_ok=True)
+        while True:
+            path = self.scratch / (os.urandom(8).hex() + suffix)
+            if not path.exists():
+                return path
+
+    def write_json(self, path: Path, value: Any) -> None:
+        """Write a JSON file of this run, whole or not at all. Raises RecordError."""
+        self.write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raises RecordError."""
+        try:
+            new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - no Path, a handle
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                new.replace(path)
+            except BaseException:
+                new.unlink()
+                raise
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

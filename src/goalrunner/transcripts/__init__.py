@@ -1,0 +1,7 @@
+"""Saved transcripts, read into trails. Owns which formats are understood; one module for each."""
+
+from __future__ import annotations
+
+from goalrunner.transcripts.registry import FORMATS, read_transcript
+
+__all__ = ["FORMATS", "read_transcript"]

@@ -1,0 +1,54 @@
+"""A file on its way to a reader: its text, read once and within a size limit. Owns what is wrong with files as files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from goalrunner.errors import UsageError
+
+SIZE_LIMIT = 64_000_000
+"""Bytes of a transcript that are read as text; a bigger one would take many times its size in memory."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A transcript's file."""
+
+    path: Path
+    size_limit: int = SIZE_LIMIT
+
+    @cached_property
+    def text(self) -> str:
+        """The file as UTF-8. Raises UsageError when it cannot be read whole."""
+        data = self._data()
+        if len(data) > self.size_limit:
+            raise UsageError(
+                f"{self.path}: the transcript is bigger than {self.size_limit // 1_000_000} MB",
+                "Cut it to the messages that matter, the last ones above all.",
+            )
+        try:
+            return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise UsageError(f"{self.path}:{line}  the transcript is not UTF-8", "Convert it to UTF-8.") from None
+
+    def error(self, message: str, line: int = 0) -> UsageError:
+        """An error that names the file, and the line where there is one."""
+        where = f"{self.path}:{line}" if line else f"{self.path}"
+        return UsageError(
+            f"{where}  {message}",
+            "Understood are: the transcript.jsonl of a run; OpenAI chat messages as a JSON array, "
+            'as {"messages": [...]}, or as JSON Lines.',
+        )
+
+    def _data(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                return file.read(self.size_limit + 1)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path}: cannot read the transcript: {error.strerror or error}",
+                "Name a file that exists and can be read.",
+            ) from None

@@ -1,0 +1,152 @@
+"""A Python callable as a check, in a child process. Owns the parent's side: what is sent, and how the answer is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from goalrunner.model.base import Frozen
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports import Completion, Launcher, ValidationContext
+from goalrunner.validators import child
+from goalrunner.validators.feedback import bounded
+from goalrunner.validators.naming import name_of
+from goalrunner.validators.red import cut_short, red
+from goalrunner.validators.response import response_message
+from goalrunner.validators.surroundings import environment, folder
+
+
+class _Answer(Frozen):
+    """What the child writes."""
+
+    nonce: str
+    kind: Literal["outcome", "not_found", "crashed", "invalid_result"]
+    passed: bool = Field(strict=True)
+    feedback: str
+
+
+class PythonValidator:
+    """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process. A port `Validator`.
+
+    The interpreter is the runner's own. The workspace comes first on sys.path, then PYTHONPATH, then what the runner can
+    import. `env` is the whole environment without the providers' keys.
+    """
+
+    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+        self._spec = spec
+        self._launcher = launcher
+        self._env = dict(env)
+
+    @property
+    def name(self) -> str:
+        """The spec's name, or the function's."""
+        return name_of(self._spec)
+
+    @property
+    def command(self) -> str:
+        """`package.module:function`."""
+        return self._spec.python or ""
+
+    @property
+    def serial(self) -> bool:
+        """Whether it must never run beside another."""
+        return self._spec.serial
+
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        """Call it once. No answer, or one that cannot be read, is red; so is a child that does not end with exit 0."""
+        cwd, wrong = folder(self._spec, context)
+        if wrong:
+            return red(self._spec, "not_found", wrong, feedback=wrong), None
+        nonce, result = secrets.token_hex(16), context.scratch(".result.json")
+        try:
+            with environment(self._env, self._spec, context) as env:
+                completion = await self._launcher.launch(
+                    # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
+                    [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__],
+                    cwd=cwd,
+                    env=env,
+                    output=context.scratch(".out"),
+                    timeout=self._spec.timeout,
+                    stdin=self._request(context, cwd, env, nonce, result),
+                )
+            decided = cut_short(self._spec, completion) or self._judged(completion, _read(result, nonce))
+            return decided, _with_feedback(completion.output, decided)
+        except (OSError, ValueError) as error:
+            return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
+        finally:
+            result.unlink(missing_ok=True)
+
+    def _request(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path
+    ) -> bytes:
+        workspace = os.path.realpath(context.workspace)
+        first = [str(cwd), workspace, *env.get("PYTHONPATH", "").split(os.pathsep)]
+        request: dict[str, Any] = {
+            "target": self.command,
+            "response": response_message(context.response),
+            "messages": list(context.conversation.messages),
+            "first": [entry for entry in dict.fromkeys(first) if entry],
+            "last": [entry for entry in sys.path if entry],
+            "result": str(result),
+            "nonce": nonce,
+        }
+        return json.dumps(request, default=str).encode()
+
+    def _judged(self, completion: Completion, answer: _Answer | None) -> ValidatorResult:
+        if answer is None:
+            return red(self._spec, "crashed", f"ended without a result (exit {completion.exit_code})", completion)
+        feedback = bounded(answer.feedback)
+        match answer.kind:
+            case "not_found" | "crashed" | "invalid_result":
+                return red(self._spec, answer.kind, _last_line(feedback), completion, feedback)
+            case "outcome":
+                pass
+        if completion.exit_code != 0:
+            return red(self._spec, "crashed", f"exit {completion.exit_code} after its result", completion)
+        if not answer.passed:
+            return red(self._spec, "red", _first_line(feedback) or "not passed", completion, feedback)
+        return ValidatorResult(
+            name=self.name,
+            passed=True,
+            reason="passed",
+            feedback=feedback,
+            summary="passed",
+            command=self.command,
+            exit_code=None,
+            duration=completion.duration,
+        )
+
+
+def _read(path: Path, nonce: str) -> _Answer | None:
+    """The child's answer, or None where there is none, or one that is not from this call."""
+    try:
+        answer = _Answer.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return answer if secrets.compare_digest(answer.nonce.encode(), nonce.encode()) else None
+
+
+def _with_feedback(output: Path, result: ValidatorResult) -> Path | None:
+    """The output with the feedback at its end, so that both are kept as what was observed."""
+    if not output.exists():
+        return None
+    if result.feedback and result.reason != "timeout":
+        with output.open("ab") as file:
+            file.write(result.feedback.encode(errors="replace") + b"\n")
+    return output
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1] if text.strip() else ""

@@ -1,0 +1,89 @@
+"""A command line as a check. Owns what makes it green: its exit code, and where asked for a pattern in its output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports import Completion, Launcher, ValidationContext
+from goalrunner.validators.feedback import tail_of
+from goalrunner.validators.naming import name_of
+from goalrunner.validators.red import cut_short, red
+from goalrunner.validators.search import search
+from goalrunner.validators.summary import summary_of
+from goalrunner.validators.surroundings import environment, folder
+
+_NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+
+
+class ShellValidator:
+    """Runs `spec.run` through `sh -c` in the workspace of the context. Implements the port `Validator`.
+
+    `env` is the whole environment without the providers' keys. The check finds GOAL_RUN_ID, GOAL_ITERATION,
+    GOAL_OBJECTIVE (its first 100,000 bytes) and GOAL_RESPONSE_FILE in it.
+    """
+
+    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+        self._spec = spec
+        self._launcher = launcher
+        self._env = dict(env)
+
+    @property
+    def name(self) -> str:
+        """The spec's name, or one made from the command."""
+        return name_of(self._spec)
+
+    @property
+    def command(self) -> str:
+        """The command line."""
+        return self._spec.run or ""
+
+    @property
+    def serial(self) -> bool:
+        """Whether it must never run beside another."""
+        return self._spec.serial
+
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        """Run it once; whatever keeps it from its own end is red."""
+        cwd, wrong = folder(self._spec, context)
+        if wrong:
+            return red(self._spec, "not_found", wrong, feedback=wrong), None
+        try:
+            with environment(self._env, self._spec, context) as env:
+                completion = await self._launcher.launch(
+                    ["sh", "-c", self.command],
+                    cwd=cwd,
+                    env=env,
+                    output=context.scratch(".out"),
+                    timeout=self._spec.timeout,
+                )
+            result = cut_short(self._spec, completion) or await self._judged(completion, context)
+        except (OSError, ValueError) as error:
+            return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
+        return result, completion.output if completion.output.exists() else None
+
+    async def _judged(self, completion: Completion, context: ValidationContext) -> ValidatorResult:
+        expect, code = self._spec.expect, completion.exit_code
+        output = tail_of(completion.output)
+        if code is None or code != expect.exit_code:
+            if code in (126, 127) and _NOT_FOUND.search(output):
+                return red(self._spec, "not_found", output.splitlines()[-1], completion)
+            wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
+            return red(self._spec, "red", f"{summary_of(output, code or 0, passed=False)}{wanted}", completion)
+        if expect.output is not None:
+            search_output = context.scratch(".search")
+            wrong = await search(expect.output, completion.output, self._launcher, self._env, search_output)
+            if wrong:
+                return red(self._spec, "red", f"exit {code}, but {wrong}", completion)
+        return ValidatorResult(
+            name=self.name,
+            passed=True,
+            reason="passed",
+            summary=summary_of(output, code, passed=True),
+            command=self.command,
+            exit_code=code,
+            duration=completion.duration,
+        )

@@ -1,0 +1,42 @@
+"""`judge_goal`: one audit without a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goalrunner import LLM, Goal, JudgeConfig, judge_goal
+from goalrunner.errors import UsageError
+from tests.support.recordings import judge, quote, recording
+
+CHAT = [
+    {"role": "system", "content": "you are secret"},
+    {"role": "user", "content": "make it pass"},
+    {"role": "tool", "tool_call_id": "c", "content": "3 passed"},
+    {"role": "assistant", "content": "all good"},
+]
+
+
+def test_it_grades_a_chat(tmp_path: Path) -> None:
+    model = recording(tmp_path / "r.jsonl", judge(("tests pass", [quote("o1", "3 passed")])))
+    verdict = judge_goal(LLM(model, account="judge"), "make it pass", CHAT)
+    assert (verdict.score, verdict.complete, verdict.missing) == (1.0, True, "")
+
+
+def test_a_quote_that_is_nowhere_is_not_complete(tmp_path: Path) -> None:
+    model = recording(tmp_path / "r.jsonl", judge(("tests pass", [quote("o1", "4 passed")])))
+    verdict = judge_goal(model, Goal(objective="make it pass"), CHAT)
+    assert not verdict.complete
+    assert "4 passed" in verdict.missing
+
+
+def test_an_unreadable_judge_falls_back(tmp_path: Path) -> None:
+    replies = [{"account": "judge", "text": "it looks fine to me"}] * 3
+    verdict = judge_goal(JudgeConfig(model=recording(tmp_path / "r.jsonl", *replies)), "make it pass", CHAT)
+    assert (verdict.score, verdict.complete, verdict.source) == (0.0, False, "fallback")
+
+
+def test_no_judge_is_refused() -> None:
+    with pytest.raises(UsageError, match="no judge is named"):
+        judge_goal(None, "x", CHAT)

@@ -1,0 +1,18 @@
+"""What may be how slow: every bound of the benchmarks, in one table. Each is a ratio of two things measured in one run."""
+
+from __future__ import annotations
+
+BOUNDS = {
+    "goal --help / import typer": 1.5,
+    "goal list / import typer": 2.5,
+    "goal status RUN / import typer": 2.5,
+    # From the start of the process to the first request at the model's server, against the whole bare import.
+    "goal run to its first request / import litellm": 1.0,
+    # From the start of the process to the first recorded reply, against half a second.
+    "goal run to its first scripted reply / 0.5 s": 1.0,
+    # One round of one shell call, one text, one validator and one audit, against the same two commands and three bare
+    # calls of litellm.completion.
+    "a round / its commands and bare calls": 2.0,
+    # The chat and the index of observations grow by some kilobytes a round, and memory is got in larger pieces.
+    "peak memory of 100 rounds / of 10": 1.15,
+}

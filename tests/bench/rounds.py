@@ -1,0 +1,68 @@
+"""Goals that go on until their cap: each round one shell call, one text, one validator and one audit. Owns their words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.model_server import ModelServer, call, say
+
+SHELL = "cat notes.txt"
+"""What the agent runs in each round."""
+
+VALIDATOR = "test -f notes.txt"
+
+TEXT = "The notes are written."
+
+VERDICT = json.dumps(
+    {
+        "criteria": [
+            {
+                "criterion": "there are notes",
+                "satisfied": True,
+                "evidence": [{"observation": "o1", "quote": "the first note"}],
+                "missing": "",
+            },
+            {"criterion": "the notes are long", "satisfied": False, "evidence": [], "missing": "they are short"},
+        ],
+        "score": 0.5,
+        "complete": False,
+        "missing": "they are short",
+    }
+)
+"""Never complete, so that a run goes on; one citation is there to be checked."""
+
+CAPPED = 1
+"""Exit code of such a run."""
+
+
+def endless_server() -> ModelServer:
+    """A server whose agent calls the shell and then speaks, and whose judge is never content."""
+    return ModelServer({"agent": [call("shell", command=SHELL), say(TEXT)], "judge": [say(VERDICT)]}, repeat=True)
+
+
+def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: str = "", lines: int = 1) -> Path:
+    """A workspace with notes of that many lines, and a goal file for it that is capped after that many rounds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = "".join(f"the {'first' if number == 0 else 'next'} note is number {number}\n" for number in range(lines))
+    (folder / "notes.txt").write_text(notes)
+    base = f'api_base = "{api_base}"\n' if api_base else ""
+    path = folder / "goal.toml"
+    path.write_text(
+        'objective = "Write notes."\nsuccess_criteria = ["there are notes", "the notes are long"]\n'
+        f'validator = "{VALIDATOR}"\nmax_iterations = {rounds}\n'
+        f'[agent]\nmodel = "{agent}"\n{base}[judge]\nmodel = "{judge}"\n{base}'
+    )
+    return path
+
+
+def write_replies(path: Path, rounds: int) -> None:
+    """The words of such a run as a recording."""
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    shell = {"name": "shell", "arguments": {"command": SHELL}}
+    of_a_round = [
+        {"account": "agent", "text": "", "tool_calls": [shell], "usage": usage},
+        {"account": "agent", "text": TEXT, "usage": usage},
+        {"account": "judge", "text": VERDICT, "usage": usage},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in of_a_round * rounds))

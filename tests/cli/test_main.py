@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from goalrunner import __version__
+from goalrunner.cli import output
+from goalrunner.cli.main import main
+from goalrunner.errors import ExitCode, GoalError, ProviderUnavailable, RecordError, UsageError
+from tests.support.scripted_api import ScriptedApi
+
+
+@pytest.fixture
+def goal_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "objective.toml"
+    path.write_text('objective = "Make it."\nvalidator = "true"\nmodel = "openai/gpt-5"\n')
+    return str(path)
+
+
+def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out == dedent("""\
+        Usage: goal [OPTIONS] COMMAND [ARGS]...
+
+          Drive an AI agent round after round until it is proven that the goal is
+          reached.
+
+        Options:
+          --version   Print the version and exit.
+          -h, --help  Show this message and exit.
+
+        Commands:
+          run     Work on a goal until it is proven complete or a limit stops it.
+          status  Print the state of a run, or judge a saved transcript.
+          list    List the runs, newest first.
+          show    Show what happened in a run, round by round.
+
+          Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,
+          130 and 143 by signal.
+        """)
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"goal {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["run", "--modle", "x"], "No such option: --modle"),
+        (["list", "--jsn"], "No such option: --jsn"),
+        (["list", "more"], "Got unexpected extra argument"),
+        (["run", "--timeout"], "Option '--timeout' requires an argument."),
+    ],
+)
+def test_a_mistyped_command_line_is_a_usage_error(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    streams = capsys.readouterr()
+    assert said in streams.err
+    assert streams.out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("what", "how"), 2),
+        (ProviderUnavailable("what", "how"), 4),
+        (RecordError("what", "how"), 4),
+        (GoalError("what", "how"), 4),
+    ],
+)
+def test_an_expected_failure_is_two_lines_and_its_code(
+    goal_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: GoalError, code: int
+) -> None:
+    ScriptedApi([error]).install(monkeypatch)
+    assert main(["run", goal_file]) == code
+    assert capsys.readouterr().err == "what\nhow\n"
+
+
+def test_a_providers_words_do_not_reach_the_terminal_raw(
+    goal_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ScriptedApi([ProviderUnavailable("\x1b]0;owned\x07busy \x1b[31mnow")]).install(monkeypatch)
+    main(["run", goal_file])
+    assert capsys.readouterr().err == "busy now\n"
+
+
+def test_ctrl_c_before_the_run_is_130(goal_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ScriptedApi([KeyboardInterrupt()]).install(monkeypatch)
+    assert main(["run", goal_file]) == ExitCode.INTERRUPTED
+
+
+def test_a_defect_is_one_line_and_a_file(
+    goal_file: str, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret-value")
+    ScriptedApi([ValueError("two\nlines with sk-very-secret-value")]).install(monkeypatch)
+    assert main(["run", goal_file]) == 4
+    said = capsys.readouterr().err
+    found = re.fullmatch(r"goal met a defect of its own: (.*); the traceback is in (.*)\n", said)
+    assert found is not None
+    assert found[1] == "ValueError: two lines with [redacted:SOME_API_KEY]"
+    log = Path(found[2])
+    assert log.parent == own_home / "crashes"
+    assert log.stat().st_mode & 0o777 == 0o600
+    text = log.read_text()
+    assert text.startswith(f"goal {__version__}\n\nTraceback (most recent call last):\n")
+    assert "ValueError: two\nlines with [redacted:SOME_API_KEY]\n" in text
+
+
+def test_a_defect_without_a_home_is_written_elsewhere(
+    goal_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GOAL_HOME", f"{goal_file}/no/folder")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ScriptedApi([ValueError("x")]).install(monkeypatch)
+    assert main(["run", goal_file]) == 4
+    log = Path(capsys.readouterr().err.strip().rpartition(" ")[2])
+    assert log.is_relative_to(tmp_path)
+    assert "ValueError: x" in log.read_text()
+
+
+def test_a_reader_that_has_read_enough_ends_it_quietly(own_home: Path) -> None:
+    for number in range(3):
+        (own_home / "runs" / f"run{number}").mkdir(parents=True)
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = subprocess.run(
+        [sys.executable, "-m", "goalrunner", "list"], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_a_stream_that_lacks_our_characters_is_no_failure() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", "from goalrunner.cli import output; output.prepare(); output.say('✓ done\\n')"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert ran.stdout == b"? done\n"
+
+
+def test_a_closed_stderr_hides_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    output.complain("unheard")
+    assert main(["run", "--dry-run", "no.toml"]) == 2
+
+
+def test_it_is_a_module_too() -> None:
+    ran = subprocess.run([sys.executable, "-m", "goalrunner", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"goal {__version__}\n"
+
+
+HEAVY = ("litellm", "pydantic", "rich", "goalrunner.goalfile", "goalrunner.api", "goalrunner.model", "asyncio")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["status"], ["status", "k3", "--json"]])
+def test_what_only_reads_loads_nothing_heavy(own_home: Path, arguments: list[str]) -> None:
+    run = own_home / "runs" / "k3f9-make"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text('{"run_id": "k3f9-make", "status": "complete", "started_at": "", "exit_code": 0}')
+    code = f"import sys; from goalrunner.cli.main import main; c = main({arguments!r}); print(c, *sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answered, *loaded = ran.stdout.splitlines()[-1].split()
+    assert answered == "0"
+    assert [name for name in loaded if name.startswith(HEAVY)] == []

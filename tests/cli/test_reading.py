@@ -1,0 +1,206 @@
+"""`goal list`, `goal status RUN` and `goal show`: what only reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.cli.main import main
+from goalrunner.cli.shortcut import shortcut
+from goalrunner.events import RECORD
+from tests.support import told_run
+from tests.support.told_run import outcome, summary
+
+
+def keep(home: Path, run_id: str, started_at: str = told_run.TIME, **changes: Any) -> Path:
+    """A run's folder with its summary."""
+    folder = home / "runs" / run_id
+    folder.mkdir(parents=True)
+    values = summary(run_id=run_id, started_at=started_at, path=str(folder), **changes)
+    (folder / "summary.json").write_text(json.dumps(values))
+    return folder
+
+
+def test_runs_are_listed_newest_first(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(own_home, "k3f9-old")
+    keep(own_home, "b2aa-new", "2026-11-21T11:00:00+00:00", status="capped", exit_code=1)
+    assert main(["list"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[:4] for row in rows] == [
+        ["RUN", "STATUS", "ROUNDS", "SCORE"],
+        ["b2aa-new", "capped", "2/10", "1.00"],
+        ["k3f9-old", "complete", "2/10", "1.00"],
+    ]
+
+
+def test_the_list_in_json_holds_the_summaries(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(own_home, "k3f9-one")
+    assert main(["list", "--json"]) == 0
+    assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == ["k3f9-one"]
+
+
+def test_no_runs_say_how_to_start_one(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"no runs yet in {own_home}; start one: goal run objective.toml\n")
+    assert main(["list", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+
+
+@pytest.mark.parametrize(("changes", "code"), [({}, 0), ({"status": "capped", "exit_code": 1}, 1)])
+def test_status_exits_with_the_runs_code(
+    own_home: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], code: int
+) -> None:
+    folder = keep(own_home, "k3f9-one", **changes)
+    assert main(["status", "k3f9"]) == code
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "run        k3f9-one"
+    assert lines[-1] == f"folder     {folder}"
+
+
+def test_status_without_a_run_is_the_newest(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(own_home, "k3f9-old")
+    keep(own_home, "b2aa-new", "2026-11-21T11:00:00+00:00")
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out.startswith("run        b2aa-new\n")
+
+
+def test_a_run_under_way_is_no_success_and_no_failure_is_claimed(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(
+        own_home,
+        "k3f9-one",
+        status="running",
+        exit_code=None,
+        pid=os.getpid(),
+        updated_at="9999-01-01T00:00:00+00:00",
+    )
+    assert main(["status"]) == 4
+    assert "status     running\n" in capsys.readouterr().out
+
+
+def test_a_run_whose_process_is_gone_is_lost_everywhere(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    keep(own_home, "k3f9-one", status="running", exit_code=None, pid=ended.pid)
+    assert main(["status", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["status"] == "lost"
+    main(["list", "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["status"] == "lost"
+    main(["list"])
+    assert capsys.readouterr().out.splitlines()[1].split()[1] == "lost"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '"text"', "nul\0"])
+def test_a_damaged_summary_is_said_and_is_no_success(
+    own_home: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    folder = keep(own_home, "k3f9-one")
+    (folder / "summary.json").write_text(content)
+    assert main(["status", "k3f9-one"]) == 4
+    assert "status     unreadable\n" in capsys.readouterr().out
+    assert main(["list"]) == 0
+    assert "k3f9-one  unreadable" in capsys.readouterr().out
+
+
+def test_an_unknown_run_is_a_usage_error_with_what_is_near(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(own_home, "k3f9-one")
+    assert main(["status", "k3f9-ome"]) == 2
+    assert "k3f9-one" in capsys.readouterr().err
+    assert main(["show", "zzz"]) == 2
+
+
+def test_a_file_where_a_run_is_expected_says_how_to_judge_it(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = tmp_path / "chat.json"
+    chat.write_text("[]")
+    assert main(["status", str(chat)]) == 2
+    assert capsys.readouterr().err == (
+        f"{chat} is a file; a judge needs to know by what to judge it\n"
+        f'goal status {chat} --objective "..." --judge MODEL, or --goal FILE\n'
+    )
+
+
+def test_show_tells_the_run_again(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = keep(own_home, "k3f9-one")
+    log = b"".join(RECORD.dump_json(record) + b"\n" for record in told_run.two_rounds())
+    (folder / "events.jsonl").write_bytes(log)
+    assert main(["show", "k3f9"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("goal       Make parse() accept empty input.\n")
+    assert "round 2    · shell" in said
+    assert said.endswith(f"           {folder}/outcome.json\n")
+
+
+def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    folder = keep(own_home, "k3f9-one", status="running", exit_code=None, pid=ended.pid)
+    log = b"".join(RECORD.dump_json(record) + b"\n" for record in told_run.two_rounds()[:5])
+    (folder / "events.jsonl").write_bytes(log)
+    assert main(["show"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "           the process that ran it is gone; what it recorded is kept",
+        f"           {folder}",
+    ]
+
+
+def test_show_names_the_damage_of_a_log(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = keep(own_home, "k3f9-one")
+    (folder / "events.jsonl").write_bytes(b'{"broken": 1}\n{"and": "more"}\n')
+    assert main(["show", "k3f9"]) == 4
+    assert str(folder / "events.jsonl") in capsys.readouterr().err
+
+
+def test_show_path_prints_the_folder_alone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = keep(own_home, "k3f9-one")
+    assert main(["show", "k3f9", "--path"]) == 0
+    assert capsys.readouterr().out == f"{folder}\n"
+
+
+def test_show_json_holds_summary_and_outcome(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = keep(own_home, "k3f9-one")
+    assert main(["show", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["path"], value["summary"]["run_id"], value["outcome"]) == (str(folder), "k3f9-one", None)
+    (folder / "outcome.json").write_text(outcome().model_dump_json())
+    main(["show", "--json"])
+    assert json.loads(capsys.readouterr().out)["outcome"]["status"] == "complete"
+
+
+def test_path_and_json_exclude_each_other(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--path", "--json"]) == 2
+    assert capsys.readouterr().err == "--path and --json exclude each other\n--json holds the path as well\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["run"],
+        ["show"],
+        ["list", "--help"],
+        ["list", "more"],
+        ["list", "--json", "--json"],
+        ["status", "a", "b"],
+        ["status", "--", "a"],
+        ["status", "a", "--objective", "x"],
+        ["--version"],
+    ],
+)
+def test_every_other_spelling_takes_the_long_way(arguments: list[str]) -> None:
+    assert shortcut(arguments) is None
+
+
+@pytest.mark.parametrize("arguments", [["status", "--", "k3f9"], ["status", "k3f9", "--json"], ["status", "k3f9"]])
+def test_both_ways_answer_alike(own_home: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    keep(own_home, "k3f9-one", status="capped", exit_code=1)
+    assert main(arguments) == 1
+    assert "k3f9-one" in capsys.readouterr().out

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from goalrunner.cli.main import main
+from goalrunner.errors import UsageError
+from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
+from tests.support import told_run
+from tests.support.scripted_api import ScriptedApi
+from tests.support.told_run import outcome
+
+CLOSING = "complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %\n"
+PATH_LINE = "           /state/goal/runs/k3f9-make-parse/outcome.json\n"
+INLINE = ("run", "--objective", "Make it.", "--validator", "true", "--model", "openai/gpt-5")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def goal_file(workspace: Path) -> Path:
+    path = workspace / "objective.toml"
+    path.write_text('objective = "Make it."\nvalidator = "pytest -q"\nmodel = "openai/gpt-5"\nmax_iterations = 3\n')
+    return path
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
+    return ScriptedApi([outcome()], told_run.two_rounds()).install(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        (outcome(), 0),
+        (outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS), 1),
+        (outcome(GoalStatus.BLOCKED, StopReason.JUDGE_FAILED), 3),
+        (outcome(GoalStatus.FAILED, StopReason.AUTHENTICATION), 4),
+        (outcome(GoalStatus.CANCELLED, StopReason.INTERRUPTED, signal=2), 130),
+        (outcome(GoalStatus.CANCELLED, StopReason.INTERRUPTED, signal=15), 143),
+    ],
+)
+def test_the_exit_code_is_the_outcomes(
+    goal_file: Path, monkeypatch: pytest.MonkeyPatch, ended: GoalOutcome, code: int
+) -> None:
+    ScriptedApi([ended]).install(monkeypatch)
+    assert main(["run", str(goal_file)]) == code
+
+
+def test_progress_and_the_end_go_to_stdout(
+    goal_file: Path, api: ScriptedApi, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "objective.toml"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("goal       Make parse() accept empty input.\nworkspace  /src/parser · ")
+    assert said.out.endswith(CLOSING + PATH_LINE)
+    assert said.err == ""
+    assert api.goals[0].max_iterations == 3
+    assert api.homes == [own_home]
+    assert api.recordings == [None]
+
+
+def test_options_make_a_goal_without_a_file(workspace: Path, api: ScriptedApi) -> None:
+    code = main(
+        [
+            *INLINE,
+            *("--validator", "ruff check", "--criterion", "one", "--criterion", "two", "--constraint", "keep"),
+            *("--judge", "agent", "--max-iterations", "5", "--timeout", "30m", "--tokens", "1000", "--cost", "1.5"),
+            *("--record", "words.jsonl"),
+        ]
+    )
+    goal = api.goals[0]
+    assert code == 0
+    assert goal.objective == "Make it."
+    assert [spec.run for spec in goal.validators] == ["true", "ruff check"]
+    assert (goal.success_criteria, goal.constraints) == (("one", "two"), ("keep",))
+    assert (goal.agent.model, goal.judge.model) == ("openai/gpt-5", "agent")
+    assert (goal.max_iterations, goal.timeout) == (5, 1_800)
+    assert (goal.budget.tokens, goal.budget.cost_usd) == (1_000, 1.5)
+    assert goal.workspace.path == str(workspace.resolve())
+    assert api.recordings == [Path("words.jsonl")]
+
+
+def test_options_win_over_environment_and_file(
+    goal_file: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOAL_MODEL", "openai/from-environment")
+    api.answers.append(outcome())
+    (goal_file.parent / "sub").mkdir()
+    main(["run", str(goal_file), "--max-iterations", "inf", "--objective", "Other.", "--workspace", "sub"])
+    main(["run", str(goal_file), "--model", "openai/from-option"])
+    assert (api.goals[0].objective, api.goals[0].max_iterations) == ("Other.", None)
+    assert api.goals[0].workspace.path == str((goal_file.parent / "sub").resolve())
+    assert [goal.agent.model for goal in api.goals] == ["openai/from-environment", "openai/from-option"]
+
+
+def test_json_is_alone_on_stdout(goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(goal_file), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == outcome().model_dump(mode="json")
+    assert said.err.endswith(CLOSING + PATH_LINE)
+
+
+def test_quiet_leaves_the_last_lines(goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["run", str(goal_file), "--quiet"])
+    assert capsys.readouterr().out == CLOSING + PATH_LINE
+
+
+def test_a_copy_of_the_outcome_is_put_where_it_is_wanted(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(goal_file), "-q", "--output", "out.json"]) == 0
+    assert json.loads((goal_file.parent / "out.json").read_text()) == outcome().model_dump(mode="json")
+    assert capsys.readouterr().out == f"{CLOSING}{PATH_LINE}           out.json\n"
+
+
+def test_a_copy_is_written_of_a_bad_end_too(goal_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ScriptedApi([outcome(GoalStatus.CAPPED, StopReason.TIMEOUT)]).install(monkeypatch)
+    assert main(["run", str(goal_file), "--output", "out.json"]) == 1
+    assert json.loads((goal_file.parent / "out.json").read_text())["status"] == "capped"
+
+
+def test_a_copy_that_cannot_be_put_there_is_refused_before_anything_is_spent(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(goal_file), "--output", "no/out.json"]) == 2
+    folder = goal_file.parent / "no"
+    assert capsys.readouterr().err == f"--output no/out.json: the folder {folder} does not exist\nmkdir -p {folder}\n"
+    assert api.goals == []
+
+
+def test_a_copy_that_fails_in_the_end_is_no_success(
+    goal_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Vanishing(ScriptedApi):
+        async def arun(self, *arguments: object, **options: object) -> GoalOutcome:
+            (goal_file.parent / "sub").rmdir()
+            return outcome()
+
+    (goal_file.parent / "sub").mkdir()
+    Vanishing([]).install(monkeypatch)
+    assert main(["run", str(goal_file), "--output", "sub/out.json"]) == 4
+    said = capsys.readouterr()
+    assert said.out == CLOSING + PATH_LINE
+    assert said.err == "--output sub/out.json could not be written: No such file or directory\n"
+
+
+def test_a_dry_run_prints_the_goal_and_spends_nothing(
+    goal_file: Path, api: ScriptedApi, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(goal_file), "--dry-run", "--timeout", "90"]) == 0
+    assert capsys.readouterr().out == dedent(f"""\
+        goal       Make it.
+        workspace  {goal_file.parent.resolve()} · no git
+        agent      openai/gpt-5
+        judge      none, the validators decide
+        limits     3 rounds · 1 min 30 s · no budget
+        checks     pytest: pytest -q · 10 min
+        dry run    nothing was started, asked or written
+        """)
+    assert api.goals == []
+    assert len(api.checked) == 1
+    assert list(own_home.iterdir()) == []
+
+
+def test_a_dry_run_in_json_is_the_goal(goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(goal_file), "--dry-run", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["objective"], value["max_iterations"]) == ("Make it.", 3)
+
+
+def test_a_dry_run_finds_what_the_parts_refuse(
+    goal_file: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(goal: object) -> None:
+        raise UsageError("no price for this model", "--tokens")
+
+    monkeypatch.setattr("goalrunner.api.check", refuse)
+    assert main(["run", str(goal_file), "--dry-run"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "no price for this model\n--tokens\n")
+
+
+def test_without_a_goal_it_says_what_to_type(
+    workspace: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err == (
+        "goal run needs a goal\n"
+        'goal run objective.toml, or goal run --objective "..." --validator "pytest -q" --model NAME\n'
+    )
+
+
+def test_a_goal_file_that_lies_here_is_named_and_not_run(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err == "goal run needs a goal\ngoal run objective.toml\n"
+    assert api.goals == []
+
+
+def test_mistakes_in_a_goal_file_are_all_said_with_their_place(
+    workspace: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workspace / "bad.toml").write_text(
+        'objective = "x"\nmodel = "a/b"\nvalidator = "true"\nmax_iteration = 3\ntimeout = "soon"\n'
+    )
+    assert main(["run", "bad.toml"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == 'bad.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?'
+    assert lines[1].startswith("bad.toml:5:11  timeout")
+    assert api.goals == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--timeout", "soon"),
+        ("--max-iterations", "0"),
+        ("--tokens", "many"),
+        ("--cost", "-1"),
+        ("--workspace", "nowhere"),
+    ],
+)
+def test_a_bad_value_names_its_option(
+    workspace: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    assert main([*INLINE, option, value]) == 2
+    said = capsys.readouterr().err
+    assert option in said
+    assert value in said
+    assert api.goals == []

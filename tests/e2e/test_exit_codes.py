@@ -1,0 +1,283 @@
+"""Every way `goal run` can end, seen from a shell: exit code, outcome.json, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Ended, goal, start
+from tests.support.recordings import agent, judge, quote, recording, shell
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def goal_file(place: Path, model: str, extra: str = "", checks: str = 'validator = "test -e done"') -> Path:
+    """A goal whose validator wants the file `done`."""
+    path = place / "goal.toml"
+    path.write_text(f'objective = "make done"\nmodel = "{model}"\n{checks}\n{extra}\n[workspace]\npath = "."\n')
+    return path
+
+
+def outcome_of(home: Path) -> dict[str, Any]:
+    """The outcome of the only run."""
+    (path,) = (home / "runs").glob("*/outcome.json")
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result
+
+
+def wait_for(home: Path, event: str, timeout: float = 20) -> None:
+    """Until the only run's log holds an event of that type."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if any(f'"{event}"' in path.read_text() for path in (home / "runs").glob("*/events.jsonl")):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no {event} within {timeout} s")
+
+
+def test_complete_is_0(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it"))
+    ended = goal("run", goal_file(place, model), cwd=place)
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (0, "satisfied"), ended
+    assert sorted(path.name for path in place.iterdir()) == ["done", "goal.toml"]
+
+
+def test_capped_is_1(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("done!"), agent("really done!"))
+    ended = goal("run", goal_file(place, model, "max_iterations = 2"), cwd=place)
+    outcome = outcome_of(own_home)
+    assert (ended.code, outcome["status"], outcome["stop_reason"]) == (1, "capped", "max_iterations"), ended
+    assert (outcome["iterations"], len(outcome["attempts"])) == (2, 2)
+
+
+def test_a_deadline_that_cuts_a_model_call_is_1(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("late", delay=60))
+    ended = goal("run", goal_file(place, model, 'timeout = "700ms"'), cwd=place)
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (1, "timeout"), ended
+
+
+def test_a_deadline_that_cuts_a_validator_is_1_and_leaves_nobody(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("done"))
+    path = goal_file(place, model, "timeout = 1.5", 'validator = "sleep 4321 & sleep 4321"')
+    ended = goal("run", path, cwd=place)
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (1, "timeout"), ended
+    assert subprocess.run(["pgrep", "-f", "sleep 4321"], check=False, capture_output=True).stdout == b""
+
+
+def test_a_spent_budget_is_1(place: Path, own_home: Path) -> None:
+    usage = {"input_tokens": 90, "output_tokens": 20}
+    model = recording(place.parent / "r.jsonl", agent("", shell("true"), usage=usage), agent("more"))
+    ended = goal("run", goal_file(place, model, "budget = { tokens = 100 }"), cwd=place)
+    outcome = outcome_of(own_home)
+    assert (ended.code, outcome["stop_reason"]) == (1, "budget_exhausted"), ended
+    assert outcome["message"] == "110 of 100 tokens are spent"
+
+
+def test_a_goal_file_that_does_not_hold_is_2_and_makes_no_run(place: Path, own_home: Path) -> None:
+    (place / "goal.toml").write_text('objective = ""\nmax_iteration = 0\n')
+    ended = goal("run", "goal.toml", cwd=place)
+    assert ended.code == 2
+    assert 'goal.toml:2:1  unknown key "max_iteration"; did you mean "max_iterations"?' in ended.err
+    assert "Traceback" not in ended.err
+    assert not (own_home / "runs").exists()
+
+
+def test_wrong_usage_is_2(place: Path) -> None:
+    assert goal("run", "--nonsense", cwd=place).code == 2
+    assert goal("run", cwd=place).code == 2
+    assert goal("run", "missing.toml", cwd=place).code == 2
+    assert goal("nonsense", cwd=place).code == 2
+
+
+def test_a_wrong_key_is_4_with_the_line_that_fixes_it(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent(error={"status": 401, "message": "bad key"}))
+    ended = goal("run", goal_file(place, model), cwd=place)
+    outcome = outcome_of(own_home)
+    assert (ended.code, outcome["status"], outcome["stop_reason"]) == (4, "failed", "authentication"), ended
+    assert "key" in ended.out
+    assert "Traceback" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_128_and_its_number_with_everything_saved(
+    place: Path, own_home: Path, number: signal.Signals, code: int
+) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("sleep 5432")))
+    process = start("run", goal_file(place, model), cwd=place)
+    wait_for(own_home, "tool_called")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=15)
+    outcome = outcome_of(own_home)
+    assert (process.returncode, outcome["status"], outcome["stop_reason"]) == (code, "cancelled", "interrupted"), (
+        out + err
+    )
+    assert subprocess.run(["pgrep", "-f", "sleep 5432"], check=False, capture_output=True).stdout == b""
+    assert goal("status", cwd=place).code == code
+
+
+def test_a_second_interrupt_goes_at_once_and_takes_the_children_along(place: Path, own_home: Path) -> None:
+    stubborn = "trap '' TERM INT; while :; do sleep 0.37; done"
+    model = recording(place.parent / "r.jsonl", agent("", shell(stubborn)))
+    process = start("run", goal_file(place, model), cwd=place)
+    wait_for(own_home, "tool_called")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 3
+    time.sleep(0.5)
+    assert subprocess.run(["pgrep", "-f", "sleep 0.37"], check=False, capture_output=True).stdout == b""
+
+
+def test_a_judge_that_is_not_convinced_caps_and_one_that_is_completes(place: Path, own_home: Path) -> None:
+    model = recording(
+        place.parent / "r.jsonl",
+        agent("", shell("echo made")),
+        agent("done"),
+        judge(("it is made", []), missing="show it"),
+        agent("", shell("echo made again")),
+        agent("shown"),
+        judge(("it is made", [quote("o2", "made again")])),
+    )
+    ended = goal("run", goal_file(place, model, f'judge = "{model}"', checks=""), cwd=place)
+    assert (ended.code, outcome_of(own_home)["iterations"]) == (0, 2), ended
+    assert "show it" in ended.out
+
+
+def test_without_a_file_and_as_json(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made"))
+    options = ["--objective", "make done", "--validator", "test -e done", "--model", model, "--json"]
+    ended = goal("run", *options, "--output", place.parent / "copy.json", cwd=place)
+    assert ended.code == 0, ended
+    printed = json.loads(ended.out)
+    assert printed["status"] == "complete"
+    assert json.loads((place.parent / "copy.json").read_text()) == printed
+    assert "round 1" in ended.err
+
+
+def test_a_dry_run_spends_nothing(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("done"))
+    ended = goal("run", goal_file(place, model), "--dry-run", "--max-iterations", "3", cwd=place)
+    assert ended.code == 0, ended
+    assert "3 rounds" in ended.out
+    assert not (own_home / "runs").exists()
+
+
+def test_options_override_the_environment_which_overrides_the_file(place: Path) -> None:
+    path = goal_file(place, recording(place.parent / "file.jsonl", agent("done")))
+    named = {name: recording(place.parent / f"{name}.jsonl", agent("done")) for name in ("environment", "option")}
+    env = {"GOAL_MODEL": named["environment"]}
+    assert "environment.jsonl" in goal("run", path, "--dry-run", cwd=place, env=env).out
+    assert "option.jsonl" in goal("run", path, "--dry-run", "--model", named["option"], cwd=place, env=env).out
+
+
+def test_a_secret_of_the_environment_is_written_nowhere(place: Path, own_home: Path) -> None:
+    secret = "hunter2-hunter2-hunter2"
+    model = recording(
+        place.parent / "r.jsonl", agent(f"I saw {secret}", shell("echo $DEPLOY_TOKEN; touch done")), agent("ok")
+    )
+    ended = goal("run", goal_file(place, model), cwd=place, env={"DEPLOY_TOKEN": secret})
+    assert ended.code == 0, ended
+    files = [path for path in own_home.rglob("*") if path.is_file()]
+    assert files
+    assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
+    assert any(b"[redacted:DEPLOY_TOKEN]" in path.read_bytes() for path in files)
+
+
+def test_a_runs_files_are_its_owners_alone(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("ok"))
+    assert goal("run", goal_file(place, model), cwd=place).code == 0
+    for path in own_home.rglob("*"):
+        assert not path.stat().st_mode & 0o077, path
+
+
+def test_a_recording_of_a_run_plays_it_again(place: Path, own_home: Path) -> None:
+    model = recording(
+        place.parent / "r.jsonl",
+        agent("", shell("echo hello")),
+        agent("said"),
+        judge(("it says hello", [quote("o1", "hello")])),
+    )
+    options = ["--objective", "say hello", "--model", model, "--judge", model]
+    tape = place.parent / "tape.jsonl"
+    assert goal("run", *options, "--record", tape, cwd=place).code == 0
+    played = f"scripted/{tape}"
+    assert goal("run", "--objective", "say hello", "--model", played, "--judge", played, cwd=place).code == 0
+
+
+def test_status_list_and_show_of_a_run(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("ok"))
+    assert goal("run", goal_file(place, model), cwd=place).code == 0
+    (run,) = [path.name for path in (own_home / "runs").iterdir()]
+    status = goal("status", run[:4], cwd=place)
+    assert (status.code, "complete" in status.out) == (0, True)
+    assert json.loads(goal("list", "--json", cwd=place).out)[0]["run_id"] == run
+    assert goal("show", run, "--path", cwd=place).out.strip() == str(own_home / "runs" / run)
+    assert "touch done" in goal("show", run, cwd=place).out
+
+
+def test_status_of_a_saved_chat_asks_the_judge(place: Path) -> None:
+    chat = place / "chat.json"
+    chat.write_text(json.dumps([{"role": "tool", "tool_call_id": "c", "content": "3 passed"}]))
+    for words, code in (("3 passed", 0), ("4 passed", 1)):
+        model = recording(place / "r.jsonl", judge(("tests pass", [quote("o1", words)])))
+        ended: Ended = goal("status", chat, "--objective", "tests pass", "--judge", model, cwd=place)
+        assert ended.code == code, ended
+    model = recording(place / "r.jsonl", *[{"account": "judge", "text": "hm"}] * 3)
+    assert goal("status", chat, "--objective", "tests pass", "--judge", model, cwd=place).code == 4
+
+
+def test_status_of_a_runs_transcript(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("echo 3 passed; touch done")), agent("ok"))
+    path = goal_file(place, model)
+    assert goal("run", path, cwd=place).code == 0
+    (transcript,) = (own_home / "runs").glob("*/transcript.jsonl")
+    judged = recording(place.parent / "j.jsonl", judge(("tests pass", [quote("o1", "3 passed")])))
+    ended = goal("status", transcript, "--goal", path, "--judge", judged, "--json", cwd=place)
+    assert (ended.code, json.loads(ended.out)["complete"]) == (0, True), ended
+
+
+def test_git_clean_by_the_agent_does_not_touch_the_run(place: Path, own_home: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=place, check=True)
+    model = recording(
+        place.parent / "r.jsonl", agent("", shell("git clean -fdxq -e goal.toml; touch done")), agent("ok")
+    )
+    ended = goal("run", goal_file(place, model), cwd=place)
+    assert (ended.code, outcome_of(own_home)["status"]) == (0, "complete"), ended
+
+
+def test_off_a_terminal_there_are_plain_lines(place: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("ok"))
+    ended = goal("run", goal_file(place, model), cwd=place)
+    assert "\x1b" not in ended.out
+    assert re.search(r"^round 1 +· shell +touch done +\S+ s +exit 0$", ended.out, re.MULTILINE), ended.out
+
+
+def test_the_python_of_a_validator_is_a_child_process(place: Path, own_home: Path) -> None:
+    (place / "checks.py").write_text(
+        "import os\ndef done(response, agent):\n    return os.getppid() == int(os.environ['T'])\n"
+    )
+    model = recording(place.parent / "r.jsonl", agent("ok"))
+    path = goal_file(place, model, checks='[[validators]]\npython = "checks:done"\n')
+    path.write_text(
+        path.read_text().replace('[[validators]]\npython = "checks:done"\n', "")
+        + '[[validators]]\npython = "checks:done"\n'
+    )
+    process = start("run", path, "--max-iterations", "1", cwd=place, env={"T": str(os.getpid())})
+    process.communicate(timeout=20)
+    assert process.returncode == 1

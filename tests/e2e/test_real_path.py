@@ -1,0 +1,116 @@
+"""The main job over the real LiteLLM path: `goal run` as a process, agent and judge at a scripted HTTP server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import goal
+from tests.support.model_server import ModelServer, call, cut, fail, say
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def goal_file(place: Path, url: str, extra: str = "") -> Path:
+    """Agent and judge at one server, with a key each."""
+    path = place / "goal.toml"
+    path.write_text(
+        f"""objective = "make done"
+success_criteria = ["done exists"]
+validator = "test -e done"
+{extra}
+[agent]
+model = "openai/agent"
+api_base = "{url}"
+api_key_env = "AGENT_KEY"
+[judge]
+model = "openai/judge"
+api_base = "{url}"
+api_key_env = "JUDGE_KEY"
+[workspace]
+path = "."
+"""
+    )
+    return path
+
+
+KEYS = {"AGENT_KEY": "sk-agent-0123456789", "JUDGE_KEY": "sk-judge-0123456789"}
+
+
+def verdict(observation: str, fact: str) -> str:
+    """A complete verdict on the one criterion."""
+    evidence = [{"observation": observation, "fact": fact}]
+    entry = {"criterion": "done exists", "satisfied": True, "evidence": evidence, "missing": ""}
+    return json.dumps({"criteria": [entry], "score": 1.0, "complete": True, "missing": ""})
+
+
+def test_two_rounds_to_complete_with_retries_on_the_way(place: Path, own_home: Path) -> None:
+    script = {
+        "agent": [
+            fail(429, "slow down", retry_after=0.05),
+            call("shell", command="ls; env"),
+            cut("It is do"),
+            say("It is done."),
+            call("write_file", path="done", content="yes\n"),
+            fail(503),
+            say("Now it is."),
+        ],
+        "judge": [say(verdict("o4", "exit 0"))],
+    }
+    with ModelServer(script) as server:
+        ended = goal("run", goal_file(place, server.base_url), "--json", cwd=place, env=KEYS)
+    assert ended.code == 0, ended
+    outcome: dict[str, Any] = json.loads(ended.out)
+    assert (outcome["status"], outcome["iterations"]) == ("complete", 2)
+    assert outcome["usage"]["agent"]["retries"] == 3
+    assert outcome["usage"]["agent"]["calls"] == 4
+    assert outcome["usage"]["judge"]["calls"] == 1
+    asked = [seen for seen in server.requests if seen.model == "judge"]
+    assert [seen.key for seen in asked] == [KEYS["JUDGE_KEY"]]
+    assert {seen.key for seen in server.requests if seen.model == "agent"} == {KEYS["AGENT_KEY"]}
+    (prompt,) = [message["content"] for message in asked[0].messages if message["role"] == "user"]
+    assert "[o4] validator" in prompt
+    assert "You are" not in prompt
+    assert asked[0].body["temperature"] == 0
+    assert asked[0].body["response_format"]["type"] == "json_schema"
+    environment = next(path for path in own_home.rglob("*") if path.is_file() and b"PATH=" in path.read_bytes())
+    assert b"AGENT_KEY" not in environment.read_bytes()
+
+
+def test_a_wrong_key_fails_at_once(place: Path, own_home: Path) -> None:
+    with ModelServer([fail(401, "Incorrect API key provided")]) as server:
+        ended = goal("run", goal_file(place, server.base_url), cwd=place, env=KEYS)
+    assert ended.code == 4, ended
+    assert "AGENT_KEY" in ended.out
+    assert len(server.requests) == 1
+
+
+def test_an_unknown_model_fails_at_once(place: Path, own_home: Path) -> None:
+    with ModelServer([fail(404, "The model `agent` does not exist")]) as server:
+        ended = goal("run", goal_file(place, server.base_url), cwd=place, env=KEYS)
+    assert ended.code == 4, ended
+    assert "Traceback" not in ended.out + ended.err
+
+
+def test_a_dollar_budget_without_a_price_is_refused_at_the_start(place: Path, own_home: Path) -> None:
+    path = goal_file(place, "http://127.0.0.1:9", "budget = { cost_usd = 1.0 }")
+    ended = goal("run", path, cwd=place, env=KEYS)
+    assert ended.code == 2, ended
+    assert "openai/agent has no known price" in ended.err
+
+
+def test_the_deadline_cuts_a_hanging_model_call(place: Path, own_home: Path) -> None:
+    from tests.support.model_server import hang
+
+    with ModelServer([hang(60)]) as server:
+        ended = goal("run", goal_file(place, server.base_url, 'timeout = "8s"'), cwd=place, env=KEYS)
+    assert ended.code == 1, ended
+    assert "time limit" in ended.out

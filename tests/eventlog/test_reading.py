@@ -1,0 +1,99 @@
+"""Damage is named by file and byte, and never read over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goalrunner.errors import RecordError
+from goalrunner.eventlog import EventLog, LogEnd, read_end, read_records
+from goalrunner.redaction import Redactor
+from tests.support.clocks import SteppingClock
+from tests.support.events import tool_called
+
+LINE = 159
+"""Bytes of each line of the log below, its newline included."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    clock = SteppingClock()
+    path = tmp_path / "events.jsonl"
+    with EventLog(path, clock, Redactor({})) as log:
+        for summary in ("first", "midst", "third"):
+            log.append(tool_called(summary))
+    assert [len(line) for line in path.read_bytes().splitlines(keepends=True)] == [LINE] * 3
+    return path
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda line: line[:9] + b"\n", "the record at byte 159 is damaged: it is no record"),
+        (lambda line: b"\0" * (LINE - 1) + b"\n", "the record at byte 159 is damaged: it is no record"),
+        (lambda line: b"\n", "the record at byte 159 is damaged: it is no record"),
+        (lambda line: b"[]\n", "the record at byte 159 is damaged: it is no record"),
+        (lambda line: b"\xff\n", "the record at byte 159 is damaged: it is no record"),
+        (lambda line: b"[" * 100_000 + b"\n", "the record at byte 159 is damaged: it is no record"),
+        (lambda line: line.replace(b'"tool":', b'"tole":'), "the record at byte 159 is damaged: Field required"),
+        (lambda line: line.replace(b"_called", b"_cooled"), "the record at byte 159 is damaged: Input tag 'tool_cooled'"),
+        (lambda line: line.replace(b'"1.0"', b'"one"'), "the record at byte 159 is damaged: its version is 'one'"),
+        (lambda line: line.replace(b'"seq":2', b'"seq":4'), "record 4 at byte 159 where 2 should be"),
+        (lambda line: b"", "record 3 at byte 159 where 2 should be"),
+        (lambda line: line + line, "record 2 at byte 318 where 3 should be"),
+        (lambda line: line[:-1], "the record at byte 159 is damaged: it is no record"),
+        (lambda line: line.replace(b'"1.0"', b'"2.0"'), "the record at byte 159 has schema version 2.0; this program reads 1.x"),
+    ],
+)  # fmt: skip
+def test_damage_in_the_middle_is_named(path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + damage(second) + third)
+    records = read_records(path)
+
+    assert next(records).seq == 1
+    with pytest.raises(RecordError) as refused:
+        list(records)
+
+    assert f"{path}: {message}" in str(refused.value)
+
+
+def test_a_damaged_log_is_not_continued(path: Path) -> None:
+    damaged = path.read_bytes().replace(b'"seq":2', b'"seq":7')
+    path.write_bytes(damaged)
+
+    with pytest.raises(RecordError, match="record 7 at byte 159"):
+        EventLog(path, SteppingClock(), Redactor({}))
+
+    assert path.read_bytes() == damaged
+
+
+def test_unknown_kinds_of_a_newer_minor_schema_are_passed_over_and_kept(path: Path) -> None:
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    newer = second.replace(b'"1.0"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
+    path.write_bytes(first + newer + third)
+
+    assert [record.seq for record in read_records(path)] == [1, 3]
+    with EventLog(path, SteppingClock(), Redactor({})) as log:
+        assert log.append(tool_called()).seq == 4
+    assert newer in path.read_bytes()
+
+
+def test_known_kinds_of_a_newer_minor_schema_are_read(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"1.0"', b'"1.7"'))
+
+    assert [record.v for record in read_records(path)] == ["1.7"] * 3
+
+
+def test_the_end_of_a_log(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"{")
+
+    assert read_end(path) == LogEnd(seq=3, elapsed=0.0, size=3 * LINE)
+    assert read_end(path.with_name("missing")) == LogEnd()
+
+
+def test_a_missing_log_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"cannot read .*/nothing: No such file"):
+        list(read_records(tmp_path / "nothing"))

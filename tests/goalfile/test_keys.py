@@ -1,0 +1,166 @@
+"""The keys of a goal file are the fields of the goal, and what is not built yet is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from goalrunner.errors import GoalFileError
+from goalrunner.goalfile import load_goal_text
+from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS
+from goalrunner.goalfile.options import OPTIONS
+from goalrunner.goalfile.validators import EXPECT_KEYS, VALIDATOR_KEYS
+from goalrunner.model.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
+
+GOAL = 'objective = "x"\nmodel = "a/b"\n'
+
+
+@pytest.mark.parametrize(
+    ("keys", "model"),
+    [
+        (set(KEYS) - set(SHORT_KEYS), Goal),
+        (set(SECTIONS["agent"]), AgentConfig),
+        (set(SECTIONS["judge"]), JudgeConfig),
+        (set(SECTIONS["budget"]), Budget),
+        (set(SECTIONS["workspace"]), WorkspaceConfig),
+        (set(VALIDATOR_KEYS), ValidatorSpec),
+        (set(EXPECT_KEYS), Expectation),
+    ],
+)
+def test_a_table_has_exactly_the_fields_of_its_model(keys: set[str], model: type[BaseModel]) -> None:
+    assert keys == set(model.model_fields)
+
+
+def test_options_are_named_for_keys_that_exist() -> None:
+    keys = {*KEYS, *(f"{table}.{key}" for table, keys in SECTIONS.items() for key in keys)}
+    assert set(OPTIONS) <= keys
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "place"),
+    [
+        ('baseline = "any"', "baseline", "3:1"),
+        ("critic.model = 'x/y'", "critic", "3:1"),
+        ("[critic]", "critic", "3:2"),
+        ("[approvals]", "approvals", "3:2"),
+        ("[redact]\nextra = []", "redact", "3:2"),
+        ("[memory]", "memory", "3:2"),
+        ("[agent]\ncommand = 'x'", "agent.command", "4:1"),
+        ("[judge]\nmodel='x'\nmax_tokens = 5", "judge.max_tokens", "5:1"),
+        ("[judge]\nmodel='x'\nrequire = 5", "judge.require", "5:1"),
+        ("[[validators]]\nrun='x'\nhidden = true", "validators.hidden", "5:1"),
+        ("[[validators]]\nrun='x'\nretries = 1", "validators.retries", "5:1"),
+        *(
+            (f"[workspace]\n{key} = true", f"workspace.{key}", "4:1")
+            for key in ("protect", "allow", "outputs", "setup", "link", "sandbox", "network", "clean_proof")
+        ),
+    ],
+)
+def test_a_key_whose_feature_is_not_built_is_refused_by_name(line: str, key: str, place: str) -> None:
+    more = "" if "[judge]" in line else "judge = 'agent'\n"
+    with pytest.raises(GoalFileError) as caught:
+        load_goal_text(more + GOAL + line, "goal.toml", {}, {})
+    line_number, column = place.split(":")
+    where = f"{int(line_number) + bool(more)}:{column}"
+    assert str(caught.value) == f"goal.toml:{where}  {key} is not available in this version; remove it"
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "acp", "command"])
+def test_an_agent_that_is_not_built_is_refused_by_name_and_asks_for_nothing_more(agent: str) -> None:
+    for text, place in ((f"agent = '{agent}'", "3:9"), (f"[agent]\nuse = '{agent}'", "4:7")):
+        with pytest.raises(GoalFileError) as caught:
+            load_goal_text(f"objective = 'x'\nvalidator = 'y'\n{text}", "goal.toml", {}, {})
+        name = "agent" if place == "3:9" else "agent.use"
+        first = str(caught.value).splitlines()[0]
+        assert first == f'goal.toml:{place}  {name} "{agent}" is not available in this version; valid: "chat"'
+
+
+def test_every_key_that_is_built_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    goal = load_goal_text(EVERYTHING, "goal.toml", {}, {}, base=tmp_path)
+    assert goal == Goal(
+        objective="Make it so.",
+        success_criteria=("a", "b"),
+        constraints=("c",),
+        owner="me",
+        risk_class="critical",
+        deliverable="response",
+        preserve_context=False,
+        resume_prompt="{{x}} {feedback} {iteration} {missing} {objective}",
+        max_iterations=3,
+        timeout=90.0,
+        agent=AgentConfig(
+            model="a/b",
+            max_steps=7,
+            system_prompt="s",
+            params={"temperature": 0.5, "stop": ["", {"x": {}}], "deep": {"on": True}},
+            env={"A_1": "", "path": "x"},
+            api_base="http://localhost:1/v1",
+            api_key_env="MY_KEY",
+        ),
+        judge=JudgeConfig(
+            model=f"scripted/{tmp_path.resolve()}/j.jsonl",
+            system_prompt="t",
+            minimum_score=1,
+            params={"seed": 1},
+            api_base="https://x",
+            api_key_env="K",
+        ),
+        budget={"tokens": 1_000_000, "cost_usd": 2.0},
+        workspace=WorkspaceConfig(path=str((tmp_path / "ws").resolve())),
+        validators=(
+            ValidatorSpec(
+                name="tests", run="pytest -q", timeout=None, cwd="sub/dir", env={"B": "1"}, serial=True,
+                expect=Expectation(exit_code=5, output=r"^\d+ passed"),
+            ),
+            ValidatorSpec(name="check", python="pkg.mod:check", timeout=0.5),
+        ),
+    )  # fmt: skip
+
+
+EVERYTHING = r"""
+objective = "Make it so."
+success_criteria = ["a", "b"]
+constraints = ["c"]
+owner = "me"
+risk_class = "critical"
+deliverable = "response"
+preserve_context = false
+resume_prompt = "{{x}} {feedback} {iteration} {missing} {objective}"
+max_iterations = 3
+timeout = "90s"
+[agent]
+use = "chat"
+model = "a/b"
+max_steps = 7
+system_prompt = "s"
+params = { temperature = 0.5, stop = ["", {x = {}}], deep.on = true }
+env = { A_1 = "", path = "x" }
+api_base = "http://localhost:1/v1"
+api_key_env = "MY_KEY"
+[judge]
+model = "scripted/j.jsonl"
+system_prompt = "t"
+minimum_score = 1
+params.seed = 1
+api_base = "https://x"
+api_key_env = "K"
+[budget]
+tokens = 1_000_000
+cost_usd = 2
+[workspace]
+path = "ws"
+[[validators]]
+name = "tests"
+run = "pytest -q"
+timeout = inf
+cwd = "sub/dir"
+env.B = "1"
+serial = true
+expect = { exit_code = 5, output = '^\d+ passed' }
+[[validators]]
+python = "pkg.mod:check"
+timeout = "500ms"
+"""

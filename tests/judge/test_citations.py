@@ -1,0 +1,236 @@
+"""What the judge cites must really have happened; the runner looks for itself."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.judge.citations import Evidence, check
+from goalrunner.judge.normalisation import folded, says_something
+from goalrunner.judge.outcome import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.model.observation import Trail
+from goalrunner.model.verdict import Citation
+from goalrunner.ports import Audit, AuditRequest
+from tests.support.trails import said, seen, trail
+
+
+def request(events: Trail, *, deliverable: str = "workspace") -> AuditRequest:
+    """An audit of these events."""
+    return AuditRequest(
+        objective="Make it work.",
+        success_criteria=(),
+        constraints=(),
+        deliverable="response" if deliverable == "response" else "workspace",
+        round=1,
+        trail=events,
+    )
+
+
+def objection(output: str, quote: str) -> str:
+    """What there is against quoting these words from this output."""
+    return Evidence(request(trail(seen(1, output)))).objection(Citation(observation="o1", quote=quote))
+
+
+def judged(
+    events: Trail,
+    *evidence: QuoteEvidence | FactEvidence,
+    score: float = 1.0,
+    minimum_score: float = 0.0,
+    deliverable: str = "workspace",
+) -> Audit:
+    """The check of a complete answer whose one criterion cites this."""
+    criterion = CriterionOutcome(criterion="it works", satisfied=True, evidence=list(evidence), missing="")
+    outcome = JudgeOutcome(criteria=[criterion], score=score, complete=True, missing="")
+    return check(outcome, [criterion.verdict()], request(events, deliverable=deliverable), minimum_score=minimum_score)
+
+
+@pytest.mark.parametrize(
+    ("output", "quote"),
+    [
+        ("===== 43 passed in 1.10s =====", "43 passed in 1.10s"),
+        ("\x1b[32m43 passed\x1b[0m", "43 passed"),
+        ("10%\r99%\r100% done", "100% done"),
+        ("it’s “done” – really", 'it\'s "done" - really'),
+        ("it's done", "it’s  done"),
+        ("one\n    two\n", "one two"),
+        ("a\u200bb", "ab"),
+        ("ﬁle saved", "file saved"),
+        ("     1\tdef f():\n     2\t    return 1\n", "def f():\n    return 1"),
+        ("     1\tdef f():\n     2\t    return 1\n", "1\tdef f():\n2\t    return 1"),
+        ("def f():\n    return 1\n", "12: def f():\n13:     return 1"),
+        ("def f():\n    return 1\n", "7|def f():"),
+        ("collected 43 items\nlots\nmore\n43 passed", "collected 43 items ... 43 passed"),
+        ("collected 43 items\nlots\nmore\n43 passed", "collected 43 items [...] 43 passed"),
+        ("collected 43 items\nlots\nmore\n43 passed", "collected 43 items … 43 passed"),
+        ("head\nmiddle\ntail", "head\n[… 1,234 characters left out …]\ntail"),
+        ("test_a ... ok", "test_a ... ok"),
+        ("test_a ... ok", "... ok"),
+        ("[o3] shell (exit 0)\nforged", "| [o3] shell (exit 0)\nforged"),
+        ("0", "0"),
+        ("x" * 50_000 + " needle " + "y" * 50_000, "needle"),
+    ],
+)
+def test_an_honest_quote_counts(output: str, quote: str) -> None:
+    assert objection(output, quote) == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "quote"),
+    [
+        ("2 failed, 41 passed", "43 passed"),
+        ("10 failed", "0 failed"),
+        ("exit code 127", "exit code 1"),
+        ("score 0.95", "score 0.9"),
+        ("10% done\r99% done", "10% done"),
+        ("no errors", "0: no errors found"),
+        ("b then a", "a ... b"),
+        ("PASSED", "passed"),
+        ("", "43 passed"),
+    ],
+)
+def test_words_that_do_not_stand_there_do_not_count(output: str, quote: str) -> None:
+    assert objection(output, quote) == f'the output of o1 does not hold "{folded(quote)}"'
+
+
+@pytest.mark.parametrize("quote", ["", "  \n", "...", "…", "{}", "--- !", "✓", "\u200b", "\x1b[32m\x1b[0m"])
+def test_a_quote_that_says_nothing_is_no_evidence(quote: str) -> None:
+    assert objection("--- ! {} ... ✓", quote) == "the quote from o1 is empty or punctuation alone"
+
+
+def test_a_quote_must_stand_in_the_output_and_not_in_the_command() -> None:
+    events = trail(seen(1, "", command="echo 43 passed > /dev/null", facts=("exit 0",)))
+    audit = judged(events, QuoteEvidence(observation="o1", quote="43 passed"))
+    assert not audit.verdict.complete
+    assert audit.refusals == ('it works: the output of o1 does not hold "43 passed".',)
+
+
+def test_a_quote_counts_where_only_the_whole_output_has_it() -> None:
+    events = trail(seen(1, "\n".join(f"line {number}" for number in range(100_000))))
+    audit = judged(events, QuoteEvidence(observation="o1", quote="line 54321"))
+    assert audit.verdict.complete
+    assert (audit.citations_checked, audit.refusals) == (1, ())
+
+
+@pytest.mark.parametrize("identifier", ["o1", "[o1]", " O1 "])
+def test_an_id_may_be_written_as_in_its_heading(identifier: str) -> None:
+    assert judged(trail(seen(1, "ok")), QuoteEvidence(observation=identifier, quote="ok")).verdict.complete
+
+
+@pytest.mark.parametrize("fact", ["exit 0", "(exit 0)", "Exit 0", "timed out", "exit 0, timed out"])
+def test_a_fact_of_the_heading_counts(fact: str) -> None:
+    events = trail(seen(1, "", facts=("exit 0", "timed out")))
+    assert judged(events, FactEvidence(observation="o1", fact=fact)).verdict.complete
+
+
+@pytest.mark.parametrize("fact", ["exit 1", "", "exit", "exit 0, fast", "shell"])
+def test_what_is_no_fact_does_not_count(fact: str) -> None:
+    audit = judged(trail(seen(1, "exit 1", facts=("exit 0",))), FactEvidence(observation="o1", fact=fact))
+    assert audit.refusals == (f'it works: "{fact}" is not among the facts of o1 (exit 0).',)
+
+
+def test_a_claim_can_not_be_cited() -> None:
+    events = trail(said("43 passed"), seen(1, "2 failed"))
+    audit = judged(
+        events,
+        QuoteEvidence(observation="claim", quote="43 passed"),
+        QuoteEvidence(observation="o1", quote="43 passed"),
+        QuoteEvidence(observation="o99", quote="43 passed"),
+    )
+    assert not audit.verdict.complete
+    assert audit.verdict.score == 1.0
+    assert audit.citations_checked == 3
+    assert audit.refusals == (
+        'it works: there is no observation "claim".',
+        'it works: the output of o1 does not hold "43 passed".',
+        'it works: there is no observation "o99".',
+    )
+    assert audit.verdict.missing == (
+        'it works: No evidence counts: there is no observation "claim"; the output of o1 does not hold "43 passed"; '
+        'there is no observation "o99". Run something whose output shows it.'
+    )
+    assert not audit.verdict.criteria[0].satisfied
+
+
+def test_one_citation_that_counts_is_enough_and_the_others_are_still_named() -> None:
+    events = trail(seen(1, "ok"))
+    audit = judged(events, QuoteEvidence(observation="o1", quote="ok"), QuoteEvidence(observation="o7", quote="ok"))
+    assert audit.verdict.complete
+    assert audit.verdict.missing == ""
+    assert audit.refusals == ('it works: there is no observation "o7".',)
+
+
+def test_a_satisfied_criterion_without_citations_is_not_satisfied() -> None:
+    audit = judged(trail(seen(1, "ok")))
+    assert not audit.verdict.complete
+    assert audit.verdict.missing == (
+        "it works: No evidence counts: nothing was cited for it. Run something whose output shows it."
+    )
+
+
+def test_the_response_is_evidence_of_what_it_says_where_it_is_judged() -> None:
+    events = trail(
+        seen(1, "Rain makes light.", source="response", facts=("round 1",)),
+        seen(2, "Light bends in rain.", source="response", facts=("round 2",), round_=2),
+    )
+    latest = QuoteEvidence(observation="o2", quote="Light bends")
+    earlier = QuoteEvidence(observation="o1", quote="Rain makes light")
+    fact = FactEvidence(observation="o2", fact="round 2")
+    assert judged(events, latest, deliverable="response").verdict.complete
+    assert judged(events, earlier, deliverable="response").refusals == (
+        "it works: o1 is what the agent said, not something that happened.",
+    )
+    assert judged(events, fact, deliverable="response").refusals == (
+        "it works: o2 is evidence of what the response says, and of no fact.",
+    )
+    assert "Let the response itself show it." in judged(events, fact, deliverable="response").verdict.missing
+    assert not judged(events, latest).verdict.complete
+
+
+def test_the_minimum_score_must_be_reached_too() -> None:
+    events = trail(seen(1, "ok"))
+    quote = QuoteEvidence(observation="o1", quote="ok")
+    assert judged(events, quote, score=0.8, minimum_score=0.8).verdict.complete
+    low = judged(events, quote, score=0.79, minimum_score=0.8).verdict
+    assert not low.complete
+    assert low.missing == "The evidence as a whole is scored 0.79; 0.80 is needed."
+
+
+def test_complete_without_any_criterion_shows_nothing() -> None:
+    outcome = JudgeOutcome(criteria=[], score=1.0, complete=True, missing="")
+    verdict = check(outcome, [], request(trail(seen(1, "ok")))).verdict
+    assert not verdict.complete
+    assert verdict.missing == "Nothing is shown yet: no criterion and no evidence was named for the objective."
+
+
+honest = st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab 12\n\t.'\"-|:")), max_size=200)
+
+
+@given(output=honest, data=st.data())
+def test_whatever_a_terminal_shows_can_be_quoted(output: str, data: st.DataObject) -> None:
+    text = folded(output)
+    begin = data.draw(st.integers(0, len(text)))
+    quote = text[begin : data.draw(st.integers(begin, len(text)))]
+    if not says_something(quote):
+        assert objection(output, quote)
+        return
+    cut = (re.match(r"\d+(?!\w)", quote) and text[:begin][-1:].isdigit()) or re.search(r"(?<!\w)\d+$", quote.rstrip())
+    if not cut and folded(quote) == quote:
+        assert objection(output, quote) == ""
+
+
+@given(output=st.text("abc \n", max_size=100), quote=st.text("abd \n", min_size=1, max_size=10))
+def test_a_letter_that_is_not_in_the_output_can_not_be_quoted(output: str, quote: str) -> None:
+    assert (objection(output, quote) == "") == (says_something(quote) and folded(quote) in folded(output))
+
+
+def test_a_large_output_is_searched_in_linear_time() -> None:
+    output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(300_000))
+    evidence = Evidence(request(trail(seen(1, output))))
+    began = time.perf_counter()
+    assert evidence.objection(Citation(observation="o1", quote="299999\tline é 6 ok")) == ""
+    assert evidence.objection(Citation(observation="o1", quote="ok ok ... never")) != ""
+    assert time.perf_counter() - began < 10

@@ -1,0 +1,264 @@
+"""The judge's text is read strictly: in doubt it is unreadable, never complete."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
+from goalrunner.judge.prompts import ANSWER_FORMAT
+from goalrunner.judge.reply import LIMIT, UnreadableReplyError, parse_reply
+
+Json = dict[str, Any]
+
+
+def verdict(**changes: object) -> Json:
+    """A whole answer that is complete."""
+    return {
+        "criteria": [
+            {
+                "criterion": "the tests pass",
+                "satisfied": True,
+                "evidence": [{"observation": "o12", "quote": "43 passed"}],
+                "missing": "",
+            }
+        ],
+        "score": 1.0,
+        "complete": True,
+        "missing": "",
+    } | changes
+
+
+def criterion(**changes: object) -> list[Json]:
+    """The answer's one criterion, changed."""
+    first: Json = verdict()["criteria"][0]
+    return [first | changes]
+
+
+def why_not(text: str) -> str:
+    """The sentence with which a text is refused."""
+    with pytest.raises(UnreadableReplyError) as caught:
+        parse_reply(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "Here is my verdict: {} That is all.",
+        "```json\n{}\n```",
+        "The set {{1, 2}} matters.\n{}",
+        '<think>A draft: {{"complete": true}}</think>\n{}',
+        "{0}\nOnce more, for clarity:\n{0}",
+    ],
+)
+def test_a_verdict_is_found_wherever_it_stands(around: str) -> None:
+    outcome = parse_reply(around.replace("{}", "{0}").format(json.dumps(verdict())))
+    assert outcome.passed
+    assert outcome.criteria[0].verdict().evidence[0].quote == "43 passed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"complete": "false"}, "complete: input should be a valid boolean."),
+        ({"complete": "true"}, "complete: input should be a valid boolean."),
+        ({"complete": 1}, "complete: input should be a valid boolean."),
+        ({"complete": None}, "complete: input should be a valid boolean."),
+        ({"score": 1.1}, "score: input should be less than or equal to 1."),
+        ({"score": -0.1}, "score: input should be greater than or equal to 0."),
+        ({"score": True}, "score: input should be a valid number."),
+        ({"score": "1.0"}, "score: input should be a valid number."),
+        ({"criteria": {}}, "criteria: input should be a valid list."),
+        (
+            {"criteria": ["the tests pass"]},
+            "criteria.0: input should be a valid dictionary or instance of CriterionOutcome.",
+        ),
+        ({"criteria": criterion(satisfied="yes")}, "criteria.0.satisfied: input should be a valid boolean."),
+        ({"criteria": criterion(criterion="")}, "criteria.0.criterion: string should have at least 1 character."),
+        ({"criteria": criterion(evidence="o12")}, "criteria.0.evidence: input should be a valid list."),
+        ({"missing": None}, "missing: input should be a valid string."),
+    ],
+)
+def test_every_type_is_exact(changes: Json, reason: str) -> None:
+    assert why_not(json.dumps(verdict(**changes))) == reason
+
+
+@pytest.mark.parametrize("key", ["criteria", "score", "complete", "missing"])
+def test_no_key_may_be_missing(key: str) -> None:
+    answer = verdict()
+    del answer[key]
+    assert why_not(json.dumps(answer)) == f"{key}: field required."
+
+
+@pytest.mark.parametrize("key", ["criterion", "satisfied", "evidence", "missing"])
+def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
+    entries = criterion()
+    del entries[0][key]
+    assert why_not(json.dumps(verdict(criteria=entries))) == f"criteria.0.{key}: field required."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "The answer is empty."),
+        ("It is all done, I am sure.", "The answer holds no JSON object with a verdict."),
+        ("[true]", "The answer holds no JSON object with a verdict."),
+        (json.dumps(verdict())[:-1], "The answer's JSON object is not whole or not valid JSON."),
+        (json.dumps(verdict())[:60], "The answer's JSON object is not whole or not valid JSON."),
+        (json.dumps(verdict()).replace("1.0", "NaN"), "The answer's JSON holds NaN, which is no JSON."),
+        (json.dumps(verdict()).replace("1.0", "Infinity"), "The answer's JSON holds Infinity, which is no JSON."),
+        (json.dumps(verdict()).replace("1.0", "1e999"), "score: input should be a finite number."),
+        (json.dumps(verdict())[:-1] + ', "complete": true}', "The answer's JSON has a key twice in one object."),
+        (json.dumps(JUDGE_SCHEMA), "The answer repeats the schema instead of filling it in."),
+        (json.dumps(JudgeOutcome.model_json_schema()), "The answer repeats the schema instead of filling it in."),
+        (ANSWER_FORMAT, "The answer's JSON object is not whole or not valid JSON."),
+        (json.dumps({"verdict": verdict()}), "The answer's JSON object is not whole or not valid JSON."),
+        (json.dumps(verdict()) + json.dumps(verdict(score=0.5)), "The answer holds several different verdicts."),
+        (
+            json.dumps(verdict()) + "\n" + json.dumps(verdict(complete=False))[:-3],
+            "Beside its verdict the answer holds pieces of another one.",
+        ),
+        (json.dumps(verdict(Complete=False)), 'The key "complete" is misspelt "Complete".'),
+        ("{" * 2_000, "The answer holds too many braces to be one JSON object."),
+        ('{"a":' * 2_000, "The answer holds too many braces to be one JSON object."),
+        ("[" * 100_000 + "{", "The answer holds no JSON object with a verdict."),
+        ("x" * (LIMIT + 1), "The answer is longer than 400,000 characters."),
+    ],
+)
+def test_whatever_is_no_verdict_is_refused_in_one_sentence(text: str, reason: str) -> None:
+    assert why_not(text) == reason
+
+
+def test_complete_beside_an_unsatisfied_criterion_is_not_complete() -> None:
+    entries = [*criterion(), *criterion(criterion="it is fast", satisfied=False, missing="no timing was shown")]
+    outcome = parse_reply(json.dumps(verdict(criteria=entries)))
+    assert not outcome.passed
+    assert outcome.feedback == "it is fast: no timing was shown"
+
+
+def test_complete_without_criteria_is_not_complete() -> None:
+    outcome = parse_reply(json.dumps(verdict(criteria=[])))
+    assert not outcome.passed
+    assert outcome.feedback is None
+
+
+def test_answers_that_contradict_themselves_are_refused() -> None:
+    assert "although" in why_not(json.dumps(verdict(missing="the tests were never run")))
+    assert "although" in why_not(json.dumps(verdict(complete=False)))
+
+
+@pytest.mark.parametrize("nothing", ["", "None", "n/a", "Nothing.", "nothing is missing"])
+def test_nothing_missing_can_be_said_in_words(nothing: str) -> None:
+    outcome = parse_reply(json.dumps(verdict(missing=nothing)))
+    assert outcome.passed
+    assert outcome.missing == ""
+    assert outcome.feedback is None
+
+
+def test_keys_that_nobody_asked_for_are_ignored() -> None:
+    entries = criterion(reasoning="seen", evidence=[{"observation": "o1", "quote": "ok", "line": 3}])
+    assert parse_reply(json.dumps(verdict(criteria=entries, notes="none"))).passed
+
+
+def test_a_citation_has_a_quote_or_a_fact() -> None:
+    both = criterion(evidence=[{"observation": "o1", "quote": "ok", "fact": "exit 0"}])
+    neither = criterion(evidence=[{"observation": "o1"}])
+    filled = criterion(
+        evidence=[
+            {"observation": "o1", "quote": "", "fact": "exit 0"},
+            {"observation": "o2", "quote": "ok", "fact": None},
+        ]
+    )
+    assert why_not(json.dumps(verdict(criteria=both)))
+    assert why_not(json.dumps(verdict(criteria=neither)))
+    first, second = parse_reply(json.dumps(verdict(criteria=filled))).criteria[0].verdict().evidence
+    assert (first.fact, first.quote, second.fact, second.quote) == ("exit 0", None, None, "ok")
+
+
+def test_schema_and_model_ask_for_the_same() -> None:
+    assert set(JUDGE_SCHEMA["properties"]) == set(JudgeOutcome.model_fields)
+    model = JudgeOutcome.model_json_schema()
+    assert JUDGE_SCHEMA["required"] == model["required"]
+    item = JUDGE_SCHEMA["properties"]["criteria"]["items"]
+    assert item["required"] == model["$defs"]["CriterionOutcome"]["required"]
+    assert model["additionalProperties"] is False
+
+
+def test_the_schema_fits_the_strict_mode_of_openai() -> None:
+    objects = 0
+
+    def walk(node: object) -> None:
+        nonlocal objects
+        if isinstance(node, dict):
+            if node.get("type") == "object":
+                objects += 1
+                assert node["required"] == list(node["properties"])
+                assert node["additionalProperties"] is False
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(JUDGE_SCHEMA)
+    assert objects == 4
+
+
+texts = st.text(max_size=40)
+says = st.text(min_size=1, max_size=40).filter(lambda text: text.strip() != "")
+evidences = st.one_of(
+    st.fixed_dictionaries({"observation": texts, "quote": texts}),
+    st.fixed_dictionaries({"observation": texts, "fact": texts}),
+)
+criteria = st.fixed_dictionaries(
+    {
+        "criterion": says,
+        "satisfied": st.booleans(),
+        "evidence": st.lists(evidences, max_size=3),
+        "missing": texts,
+    }
+)
+open_verdicts = st.fixed_dictionaries(
+    {
+        "criteria": st.lists(criteria, max_size=4),
+        "score": st.floats(0, 1),
+        "complete": st.just(value=False),
+        "missing": st.just("more tests ").flatmap(lambda start: texts.map(lambda rest: start + rest)),
+    }
+)
+prose = st.text(max_size=60).filter(lambda text: "{" not in text and '"' not in text and "<think" not in text)
+
+
+@given(answer=open_verdicts, before=prose, after=prose, ascii_only=st.booleans())
+def test_a_valid_verdict_survives_any_prose(answer: Json, before: str, after: str, ascii_only: bool) -> None:
+    outcome = parse_reply(before + json.dumps(answer, ensure_ascii=ascii_only) + after)
+    assert outcome.model_dump() == answer
+
+
+@given(st.text(max_size=300))
+def test_no_text_without_a_verdict_ever_passes(text: str) -> None:
+    assume('"complete"' not in text)
+    assert why_not(text)
+
+
+@given(cut=st.integers(0, len(json.dumps(verdict())) - 1))
+def test_no_cut_verdict_ever_passes(cut: int) -> None:
+    assert why_not(json.dumps(verdict())[:cut])
+
+
+@given(place=st.integers(0, len(json.dumps(verdict())) - 1), character=st.characters(codec="utf-8"))
+def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(place: int, character: str) -> None:
+    whole = json.dumps(verdict())
+    text = whole[:place] + character + whole[place + 1 :]
+    try:
+        outcome = parse_reply(text)
+    except UnreadableReplyError:
+        return
+    again = json.loads(text)
+    assert outcome.passed == (again["complete"] is True and again["criteria"][0]["satisfied"] is True)

@@ -1,0 +1,138 @@
+"""Failures are told apart, and told so that a person can mend them."""
+
+from __future__ import annotations
+
+import pytest
+
+from goalrunner.errors import (
+    AuthenticationFailed,
+    ContextWindowExceeded,
+    ModelError,
+    ModelNotFound,
+    ProviderUnavailable,
+    RequestRejected,
+)
+from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure, classify, explain, shorten
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+CALLER = Caller("openai/x", "agent", key_variable="OPENAI_API_KEY", secrets=("sk-very-secret",))
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "", FailureKind.AUTHENTICATION),
+        (403, "", FailureKind.AUTHENTICATION),
+        (400, "API key not valid. Please pass a valid API key.", FailureKind.AUTHENTICATION),
+        (404, "", FailureKind.MODEL),
+        (400, "The model `gpt-9` does not exist", FailureKind.MODEL),
+        (400, "LLM Provider NOT provided.", FailureKind.MODEL),
+        (400, "This model's maximum context length is 8192 tokens", FailureKind.CONTEXT),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum", FailureKind.CONTEXT),
+        (400, "the request exceeds the available context size", FailureKind.CONTEXT),
+        (413, "", FailureKind.CONTEXT),
+        (402, "", FailureKind.QUOTA),
+        (400, "Your credit balance is too low", FailureKind.QUOTA),
+        (429, QUOTA, FailureKind.QUOTA),
+        (429, "insufficient_quota", FailureKind.QUOTA),
+        (429, f"{QUOTA} Please retry in 26.5s.", FailureKind.RATE_LIMIT),
+        (429, "slow down", FailureKind.RATE_LIMIT),
+        (400, "messages: roles must alternate", FailureKind.REJECTED),
+        (422, "response_format of type json_schema is not supported", FailureKind.REJECTED),
+        (408, "", FailureKind.TIMEOUT),
+        (500, "boom", FailureKind.SERVER),
+        (500, "the request exceeds the available context size", FailureKind.CONTEXT),
+        (503, "", FailureKind.SERVER),
+        (529, "Overloaded", FailureKind.SERVER),
+        (None, "", FailureKind.CONNECTION),
+    ],
+)
+def test_the_kind_follows_from_status_and_words(status: int | None, message: str, kind: FailureKind) -> None:
+    assert classify(status, message) is kind
+
+
+@pytest.mark.parametrize(
+    ("failure", "error", "told"),
+    [
+        (
+            ProviderFailure("Incorrect API key provided: sk-very-secret.", status=401),
+            AuthenticationFailed,
+            (
+                "the key for openai/x was not accepted (401): Incorrect API key provided: [redacted].\n"
+                "export OPENAI_API_KEY=...   (or name another variable with api_key_env in [agent])"
+            ),
+        ),
+        (
+            ProviderFailure("no such thing", status=404),
+            ModelNotFound,
+            (
+                "the model openai/x was not found (404): no such thing\n"
+                "Write provider/model as LiteLLM names it, for example openai/gpt-5-mini; see [agent] model and api_base."
+            ),
+        ),
+        (
+            ProviderFailure("maximum context length is 5", status=400),
+            ContextWindowExceeded,
+            (
+                "the request is too long for openai/x (400): maximum context length is 5\n"
+                "Choose a model with a larger context window in [agent] model."
+            ),
+        ),
+        (
+            ProviderFailure("bad", status=400),
+            RequestRejected,
+            (
+                "the provider of openai/x refused the request (400): bad\n"
+                "Check [agent] params and api_base: what is set there is sent as it stands."
+            ),
+        ),
+        (
+            ProviderFailure(QUOTA, status=429),
+            RequestRejected,
+            (
+                f"the provider of openai/x wants to be paid first (429): {QUOTA}\n"
+                "Top up the account or raise its limit at the provider, or use another key."
+            ),
+        ),
+        (
+            ProviderFailure("slow down", status=429),
+            ProviderUnavailable,
+            (
+                "openai/x did not answer after 5 retries: rate limit (429): slow down\n"
+                "Wait and run again, or ask the provider for a higher rate limit."
+            ),
+        ),
+    ],
+)
+def test_an_error_says_what_and_why_and_the_line_that_fixes_it(
+    failure: ProviderFailure, error: type[ModelError], told: str
+) -> None:
+    explained = explain(failure, CALLER, retries=5)
+    assert type(explained) is error
+    assert str(explained) == told
+
+
+def test_a_missing_key_is_not_called_a_wrong_one() -> None:
+    caller = Caller("openai/x", "judge", key_variable="OPENAI_API_KEY", key_known=False)
+    assert explain(ProviderFailure("", status=401), caller).message == "the key for openai/x is missing (401)"
+
+
+def test_a_key_hint_without_a_known_variable_names_the_setting() -> None:
+    explained = explain(ProviderFailure("", status=401), Caller("x/y", "judge"))
+    assert explained.hint == "Name the variable that holds the key with api_key_env in [judge]."
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("litellm.RateLimitError: RateLimitError: OpenAIException - slow", "slow"),
+        ("two\nlines", "two lines"),
+        ("Error code: 400 - bad", "bad"),
+        ("no provider. Pass in the LLM provider you want", "no provider"),
+        ("wrong: sk-proj-abc***xyz", "wrong: [redacted]"),
+        ("Authorization: Bearer abcdefgh12345", "Authorization: Bearer [redacted]"),
+        ("x" * 400, "x" * 299 + "…"),
+    ],
+)
+def test_a_providers_sentence_is_one_short_line_without_keys(message: str, shown: str) -> None:
+    assert shorten(message) == shown

@@ -1,0 +1,90 @@
+"""LiteLLM is imported late, once, quietly, and without the network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def _run(code: str, folder: Path, *options: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    env["PYTHONPATH"] = f"{SOURCE}{os.pathsep}{SOURCE.parent}"
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def test_importing_the_package_imports_no_heavy_library(tmp_path: Path) -> None:
+    code = """
+import sys
+from goalrunner.llm import LLM, warm_up
+warm_up(["scripted/replies.jsonl", ""])
+print([name for name in ("litellm", "httpx", "openai", "rich", "typer") if name in sys.modules])
+"""
+    assert _run(code, tmp_path) == "[]\n"
+
+
+def test_a_run_with_a_recording_imports_no_litellm(tmp_path: Path) -> None:
+    (tmp_path / "replies.jsonl").write_text('{"text": "hi"}\n', encoding="utf-8")
+    code = """
+import asyncio, sys
+from goalrunner.llm import LLM
+print(asyncio.run(LLM("scripted/replies.jsonl").complete([])).text, "litellm" in sys.modules)
+"""
+    assert _run(code, tmp_path) == "hi False\n"
+
+
+def test_warming_up_is_quiet_shared_and_blind_to_the_folder(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://127.0.0.1:9\n", encoding="utf-8")
+    code = """
+import asyncio, gc, os, socket, threading, time
+def refuse(*_): raise AssertionError("a connection at import")
+connect, socket.socket.connect = socket.socket.connect, refuse
+from goalrunner.llm import LLM, warm_up
+begun = time.monotonic()
+warm_up(["openai/x"])
+print(time.monotonic() - begun < 0.5)
+from goalrunner.llm import library
+first = library.litellm()
+socket.socket.connect = connect
+from pydantic._internal._config import config_defaults
+for thread in threading.enumerate():
+    if thread.name == "litellm-import":
+        thread.join()
+print(first is library.litellm(), gc.isenabled(), config_defaults["defer_build"], "OPENAI_BASE_URL" in os.environ)
+from tests.support.model_server import ModelServer, call
+from goalrunner.llm import ToolSpec
+with ModelServer([call("shell", command="ls")]) as server:
+    llm = LLM("openai/x", api_base=server.base_url)
+    reply = asyncio.run(llm.complete([{"role": "user", "content": "hi"}], tools=[ToolSpec("shell", "", {"type": "object"})]))
+print(reply.tool_calls[0].arguments)
+"""
+    assert _run(code, tmp_path, "-W", "error") == 'True\nTrue True False False\n{"command": "ls"}\n'
+
+
+def test_the_import_lock_is_not_held_by_a_failed_import(tmp_path: Path) -> None:
+    (tmp_path / "litellm.py").write_text("raise ImportError('broken')\n", encoding="utf-8")
+    code = """
+import sys
+sys.path.insert(0, ".")
+from goalrunner.llm import library
+for _ in range(2):
+    try:
+        library.litellm()
+    except ImportError as error:
+        print(error)
+"""
+    assert _run(code, tmp_path) == "broken\nbroken\n"

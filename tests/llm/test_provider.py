@@ -1,0 +1,344 @@
+"""Real models: the whole way through LiteLLM to a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from typing import Any
+
+import pytest
+
+from goalrunner.errors import (
+    AuthenticationFailed,
+    ContextWindowExceeded,
+    ModelError,
+    ModelNotFound,
+    ProviderUnavailable,
+    RequestRejected,
+)
+from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec
+from goalrunner.llm.retry import Backoff
+from goalrunner.llm.script import read_script
+from goalrunner.model.usage import Usage
+from tests.support.model_server import Answer, ModelServer, call, calls, cut, fail, hang, say
+
+ASK = [{"role": "user", "content": "hi"}]
+KEY = "sk-test-0123456789"
+SHELL = ToolSpec("shell", "Run a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+
+
+class Naps:
+    """Waits that are only noted."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+
+def _model(server: ModelServer, model: str = "openai/x", naps: Naps | None = None, **keys: Any) -> LLM:
+    given = {
+        "api_base": server.base_url,
+        "api_key_env": "TEST_KEY",
+        "backoff": Backoff(retries=2, sleep=naps or Naps()),
+    }
+    return LLM(model, **{**given, **keys})
+
+
+async def test_text_streams_and_usage_is_counted() -> None:
+    heard: list[str] = []
+    with ModelServer([say("hello world", usage=(120, 7))], api_key=KEY) as server:
+        llm = _model(server, params={"max_tokens": 50})
+        reply = await llm.complete(ASK, temperature=0.0, on_text=heard.append)
+    assert (reply.text, "".join(heard), reply.finish_reason) == ("hello world", "hello world", "stop")
+    assert len(heard) > 1
+    assert reply.usage == Usage(input_tokens=120, output_tokens=7, cost_usd=None, calls=1)
+    (body,) = server.bodies
+    assert body == {
+        "model": "x",
+        "messages": ASK,
+        "max_tokens": 50,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+async def test_tool_calls_come_whole_and_go_back() -> None:
+    asked = calls(("shell", {"command": "ls"}), ("shell", '{"comm'), text="Let me look.")
+    with ModelServer([asked, say("Done.")]) as server:
+        llm = _model(server)
+        first = await llm.complete(ASK, tools=[SHELL])
+        results = [{"role": "tool", "tool_call_id": made.id, "content": "a.py"} for made in first.tool_calls]
+        second = await llm.complete([*ASK, first.message(), *results], tools=[SHELL])
+    assert first.tool_calls == (
+        ToolCall("call_1_1", "shell", '{"command": "ls"}'),
+        ToolCall("call_1_2", "shell", '{"comm'),
+    )
+    assert (first.text, first.finish_reason, second.text) == ("Let me look.", "tool_calls", "Done.")
+    assert server.bodies[0]["tools"] == [SHELL.offer()]
+    sent = server.bodies[1]["messages"][1]
+    assert sent["content"] == "Let me look."
+    assert [made["function"]["arguments"] for made in sent["tool_calls"]] == [
+        '{"command": "ls"}',
+        '{"malformed_arguments": "{\\"comm"}',
+    ]
+    assert llm.usage == Usage(input_tokens=20, output_tokens=10, cost_usd=None, calls=2)
+
+
+async def test_calls_without_ids_are_given_different_ones() -> None:
+    with ModelServer([calls(("shell", {}), ("shell", {}), call_ids=False)]) as server:
+        reply = await _model(server).complete(ASK, tools=[SHELL])
+    first, second = reply.tool_calls
+    assert first.id
+    assert second.id
+    assert first.id != second.id
+
+
+async def test_usage_is_estimated_where_none_is_reported() -> None:
+    with ModelServer([say("some words of an answer", usage=None)]) as server:
+        usage = (await _model(server).complete(ASK)).usage
+    assert usage.input_tokens > 0
+    assert usage.output_tokens > 0
+    assert usage.cost_usd is None
+
+
+async def test_a_known_model_has_a_price_and_a_window() -> None:
+    with ModelServer([say("x", usage=(1_000_000, 0)), say("x", usage=(1000, 10))]) as server:
+        known = _model(server, "openai/gpt-4o")
+        assert (known.has_price(), known.context_window()) == (True, 128_000)
+        assert (await known.complete(ASK)).usage.cost_usd == pytest.approx(2.5)
+        priced = _model(server, params={"input_cost_per_token": 0.001, "output_cost_per_token": 0.01})
+        assert (priced.has_price(), priced.context_window()) == (True, None)
+        assert (await priced.complete(ASK)).usage.cost_usd == pytest.approx(1.1)
+        unknown = _model(server)
+        assert (unknown.has_price(), unknown.context_window()) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (
+            fail(401, f"Incorrect API key provided: {KEY}"),
+            AuthenticationFailed,
+            "the key for openai/x was not accepted (401): Incorrect API key provided: [redacted]",
+        ),
+        (fail(403, "no"), AuthenticationFailed, "the key for openai/x was not accepted (403): no"),
+        (fail(404, "no model x"), ModelNotFound, "the model openai/x was not found (404): no model x"),
+        (fail(400, "bad"), RequestRejected, "the provider of openai/x refused the request (400): bad"),
+        (fail(422, "bad"), RequestRejected, "the provider of openai/x refused the request (422): bad"),
+        (
+            fail(400, "maximum context length is 5 tokens"),
+            ContextWindowExceeded,
+            "the request is too long for openai/x (400): maximum context length is 5 tokens",
+        ),
+        (fail(402, "pay"), RequestRejected, "the provider of openai/x wants to be paid first (402): pay"),
+        (
+            fail(429, "insufficient_quota"),
+            RequestRejected,
+            "the provider of openai/x wants to be paid first (429): insufficient_quota",
+        ),
+    ],
+)
+async def test_what_time_does_not_cure_stops_at_once(answer: Answer, error: type[ModelError], message: str) -> None:
+    with ModelServer([answer]) as server:
+        llm = _model(server)
+        with pytest.raises(error) as raised:
+            await llm.complete(ASK)
+    assert type(raised.value) is error
+    assert raised.value.message == message
+    assert raised.value.hint
+    assert len(server.requests) == 1
+    assert llm.usage == Usage()
+
+
+async def test_rate_limits_server_errors_and_cut_streams_are_tried_again() -> None:
+    naps = Naps()
+    with ModelServer([fail(429, "slow", retry_after=3), fail(500), say("at last")]) as server:
+        reply = await _model(server, naps=naps).complete(ASK)
+    assert (reply.text, reply.usage.retries, len(server.requests)) == ("at last", 2, 3)
+    assert 3 <= naps.taken[0] < 4
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_cut_stream_is_tried_again_and_what_it_used_is_counted(clean: bool) -> None:
+    heard: list[str] = []
+    with ModelServer([cut("half an", clean=clean), say("whole", usage=(10, 5))]) as server:
+        reply = await _model(server).complete(ASK, on_text=heard.append)
+    assert (reply.text, "".join(heard), reply.usage.retries) == ("whole", "half anwhole", 1)
+    assert reply.usage.input_tokens > 10
+    assert reply.usage.output_tokens > 5
+
+
+async def test_a_tool_call_that_is_cut_is_never_half_made() -> None:
+    half = Answer(tool_calls=(("shell", '{"command": "rm -rf x"}'),), cut="clean")
+    with ModelServer([half, call("shell", command="ls")]) as server:
+        reply = await _model(server).complete(ASK, tools=[SHELL])
+    assert [made.arguments for made in reply.tool_calls] == ['{"command": "ls"}']
+
+
+async def test_a_provider_that_stays_away_is_unavailable() -> None:
+    with ModelServer([fail(503, "down")] * 3) as server:
+        llm = _model(server)
+        with pytest.raises(ProviderUnavailable) as raised:
+            await llm.complete(ASK)
+    assert raised.value.message == (
+        f"openai/x at {server.base_url} did not answer after 2 retries: server error (503): down"
+    )
+    assert llm.usage == Usage(retries=2)
+
+
+async def test_nobody_at_the_address_is_unavailable() -> None:
+    llm = LLM("openai/x", api_base="http://127.0.0.1:9/v1", backoff=Backoff(retries=1, sleep=Naps()))
+    with pytest.raises(ProviderUnavailable, match="did not answer after 1 retry: connection: Connection error"):
+        await llm.complete(ASK)
+
+
+async def test_a_hanging_answer_is_cut_by_its_timeout() -> None:
+    with ModelServer([hang(), say("in time")]) as server:
+        reply = await _model(server, params={"timeout": 0.3}).complete(ASK)
+    assert (reply.text, reply.usage.retries) == ("in time", 1)
+
+
+async def test_cancellation_ends_a_hanging_call_at_once() -> None:
+    with ModelServer([hang()]) as server:
+        task = asyncio.create_task(_model(server).complete(ASK))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        begun = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - begun < 1
+
+
+async def test_cancellation_in_mid_stream_counts_what_had_come() -> None:
+    with ModelServer([say("one two three four", pace=0.2)]) as server:
+        heard: list[str] = []
+        llm = _model(server)
+        task = asyncio.create_task(llm.complete(ASK, on_text=heard.append))
+        while not heard:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert llm.usage.calls == 0
+    assert llm.usage.input_tokens > 0
+
+
+async def test_a_schema_is_sent_where_it_is_taken() -> None:
+    with ModelServer([say('{"ok": true}')]) as server:
+        await _model(server).complete(ASK, schema=SCHEMA, schema_name="verdict")
+    assert server.bodies[0]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True},
+    }
+
+
+async def test_a_refused_schema_falls_back_and_is_remembered() -> None:
+    with ModelServer([say("{}"), say("{}")], refuses={"json_schema": 500}) as server:
+        llm = _model(server)
+        first = await llm.complete(ASK, schema=SCHEMA)
+        await llm.complete(ASK, schema=SCHEMA)
+    assert [body["response_format"]["type"] for body in server.bodies] == ["json_schema", "json_object", "json_object"]
+    assert server.bodies[1]["response_format"] == {"type": "json_object", "schema": SCHEMA}
+    assert first.usage.retries == 0
+
+
+async def test_a_server_that_takes_nothing_special_is_asked_plainly() -> None:
+    refuses = {"json_schema": 400, "json_object": 422, "temperature": 400, "stream_options": 400}
+    with ModelServer([say("{}"), say("{}")], refuses=refuses) as server:
+        llm = _model(server)
+        await llm.complete(ASK, schema=SCHEMA, temperature=0.0)
+        await llm.complete(ASK, schema=SCHEMA, temperature=0.0)
+    assert server.bodies[-1] == {"model": "x", "messages": ASK, "stream": True}
+    assert len(server.bodies) == 6
+
+
+async def test_temperature_is_left_out_for_a_model_known_to_refuse_it() -> None:
+    with ModelServer([say("x")]) as server:
+        await _model(server, "openai/gpt-5-mini").complete(ASK, temperature=0.0)
+    assert "temperature" not in server.bodies[0]
+
+
+async def test_a_parameter_that_the_user_set_is_sent_as_it_stands() -> None:
+    with ModelServer([say("x"), say("x")]) as server:
+        llm = _model(server, params={"temperature": 0.7})
+        await llm.complete(ASK, temperature=0.0)
+        await llm.separate("judge").complete(ASK, temperature=0.0)
+    assert [body["temperature"] for body in server.bodies] == [0.7, 0.0]
+
+
+async def test_a_separate_instance_has_its_own_account() -> None:
+    with ModelServer([say("a"), say("b")]) as server:
+        agent = _model(server)
+        judge = agent.separate("judge")
+        await agent.complete(ASK)
+        await judge.complete(ASK)
+    assert (agent.usage.calls, judge.usage.calls, judge.account) == (1, 1, "judge")
+    assert [seen.key for seen in server.requests] == [KEY, KEY]
+
+
+@pytest.mark.parametrize("model", ["nosuch", "nosuch/model"])
+async def test_an_unknown_provider_is_a_model_not_found(model: str) -> None:
+    with pytest.raises(ModelNotFound) as raised:
+        await LLM(model).complete(ASK)
+    assert raised.value.message == f"the model {model} was not found: LLM Provider NOT provided"
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"), [("openai/gpt-4o", "OPENAI_API_KEY"), ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY")]
+)
+async def test_a_missing_key_is_said_with_the_line_that_sets_it(model: str, variable: str) -> None:
+    with pytest.raises(AuthenticationFailed) as raised:
+        await LLM(model).complete(ASK)
+    assert raised.value.message.startswith(f"the key for {model} is missing: Missing ")
+    assert raised.value.hint == f"export {variable}=...   (or name another variable with api_key_env in [agent])"
+
+
+def test_a_named_variable_that_is_not_set_is_said_when_the_model_is_made() -> None:
+    with pytest.raises(AuthenticationFailed, match="NO_SUCH_KEY is not set"):
+        LLM("openai/x", api_key_env="NO_SUCH_KEY")
+
+
+async def test_the_fallback_variables_lead_to_their_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer([say("x")], api_key="sk-fallback-1") as server:
+        monkeypatch.setenv("LLM_BASE_URL", server.base_url)
+        monkeypatch.setenv("LLM_API_KEY", "sk-fallback-1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
+        assert (await LLM("openai/x").complete(ASK)).text == "x"
+
+
+async def test_a_recorded_run_plays_back_without_a_provider(tmp_path: Any) -> None:
+    tape = Tape(tmp_path / "tape.jsonl")
+    with ModelServer([fail(500), call("shell", command="ls"), say("Done.")]) as server:
+        llm = _model(server, tape=tape)
+        said = [await llm.complete(ASK, tools=[SHELL]), await llm.complete(ASK)]
+    assert len(read_script(tape.path)) == 2
+    again = LLM(f"scripted/{tape.path}")
+    played = [await again.complete(ASK), await again.complete(ASK)]
+    assert [reply.message() for reply in played] == [reply.message() for reply in said]
+    assert again.usage.cost_usd is None
+
+
+def test_loops_that_end_leave_no_connection_open() -> None:
+    async def ask() -> str:
+        return (await _model(server).complete(ASK)).text
+
+    with ModelServer([say("first"), say("second")]) as server:
+        assert [asyncio.run(ask()), asyncio.run(ask())] == ["first", "second"]
+    # An open socket would complain here, and warnings are errors.
+    gc.collect()

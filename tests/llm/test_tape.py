@@ -1,0 +1,66 @@
+"""Recording: redacted, whole, and never over another recording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.errors import RecordError, UsageError
+from goalrunner.llm import Reply, Tape, ToolCall
+from goalrunner.llm.script import read_script
+from goalrunner.model.usage import Usage
+
+
+def test_a_reply_is_one_line_without_secrets(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "tape.jsonl", redact=lambda text: text.replace("hush", "[redacted]"))
+    calls = (ToolCall("call_1", "shell", '{"command": "echo hush"}'),)
+    tape.record(
+        "agent", Reply("hush é", calls, Usage(input_tokens=3, output_tokens=2, cost_usd=None, calls=1), "tool_calls")
+    )
+    assert tape.path.read_text(encoding="ascii") == (
+        '{"account": "agent", "text": "[redacted] \\u00e9", '
+        '"tool_calls": [{"id": "call_1", "name": "shell", "arguments": "{\\"command\\": \\"echo [redacted]\\"}"}], '
+        '"usage": {"input_tokens": 3, "output_tokens": 2, "cost_usd": null}, "finish_reason": "tool_calls"}\n'
+    )
+
+
+@given(st.text(st.characters()), st.text(st.characters()))
+def test_any_text_is_played_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str, arguments: str) -> None:
+    tape = Tape(tmp_path_factory.mktemp("tape") / "tape.jsonl")
+    tape.record("judge", Reply(text, (ToolCall("i", "n", arguments),), Usage(), "stop"))
+    (line,) = read_script(tape.path)
+    (call,) = line.tool_calls
+    sound = [value.encode("utf-8", "replace").decode() for value in (text, arguments)]
+    assert [line.text, call.text] == sound
+
+
+def test_another_recording_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "tape.jsonl"
+    path.write_text("{}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as raised:
+        Tape(path)
+    assert str(raised.value) == f"{path} already holds a recording\nName another file, or remove this one first."
+    assert path.read_text(encoding="utf-8") == "{}\n"
+
+
+def test_an_empty_file_may_be_recorded_to(tmp_path: Path) -> None:
+    (tmp_path / "tape.jsonl").touch()
+    tape = Tape(tmp_path / "tape.jsonl")
+    tape.record("agent", Reply("a", (), Usage(), "stop"))
+    assert json.loads(tape.path.read_bytes())["text"] == "a"
+
+
+def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
+        Tape(tmp_path / "gone" / "tape.jsonl")
+
+
+def test_a_recording_that_vanished_is_an_error(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "tape.jsonl")
+    tape.path.unlink()
+    with pytest.raises(RecordError, match="cannot be written: No such file or directory"):
+        tape.record("agent", Reply("a", (), Usage(), "stop"))

@@ -1,0 +1,378 @@
+"""Real processes: output, exit codes, deadlines, and that nobody is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goalrunner.errors import RecordError
+from goalrunner.ports import Completion
+from goalrunner.process import ProcessLauncher
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
+
+
+class Shell:
+    """Runs command lines through `sh -c` in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.output = folder / "output"
+        self.launcher = ProcessLauncher()
+        self.env = {"PATH": os.environ["PATH"]}
+
+    async def __call__(self, command: str, *, timeout: float | None = 20, stdin: bytes | None = None) -> Completion:
+        return await self.launch(["sh", "-c", command], timeout=timeout, stdin=stdin)
+
+    async def launch(self, argv: list[str], *, timeout: float | None = 20, stdin: bytes | None = None) -> Completion:
+        return await self.launcher.launch(
+            argv, cwd=self.folder, env=self.env, output=self.output, timeout=timeout, stdin=stdin
+        )
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def pid_in(path: Path) -> int:
+    """The id that a command writes into a file, as soon as it is there."""
+    async with asyncio.timeout(10):
+        while not (path.exists() and path.read_text().endswith("\n")):
+            await asyncio.sleep(0.01)
+    return int(path.read_text())
+
+
+async def test_both_streams_go_to_one_file_in_their_order(shell: Shell) -> None:
+    done = await shell("echo one; echo two >&2; echo three; exit 3")
+
+    assert shell.output.read_text() == "one\ntwo\nthree\n"
+    assert (done.exit_code, done.timed_out, done.error, done.survivors) == (3, False, "", ())
+    assert done.output == shell.output
+    assert stat.S_IMODE(shell.output.stat().st_mode) == 0o600
+
+
+async def test_the_environment_is_the_given_one_and_a_mark(shell: Shell) -> None:
+    shell.env = {"PATH": os.environ["PATH"], "GREETING": "hello"}
+
+    await shell.launch([shutil.which("env") or "env"])
+
+    names = {line.partition("=")[0] for line in shell.output.read_text().splitlines()}
+    assert names == {"PATH", "GREETING", "GOALRUNNER_LAUNCH"}
+
+
+async def test_a_launch_inside_a_launch_keeps_the_outer_mark(shell: Shell) -> None:
+    shell.env["GOALRUNNER_LAUNCH"] = "outer"
+
+    await shell("printenv GOALRUNNER_LAUNCH")
+
+    outer, _, inner = shell.output.read_text().strip().partition(":")
+    assert outer == "outer"
+    assert len(inner) == 16
+
+
+async def test_standard_input_is_given_whole(shell: Shell) -> None:
+    await shell("wc -c", stdin=b"x" * 1_000_000)
+
+    assert shell.output.read_text().strip() == "1000000"
+
+
+async def test_without_input_a_command_reads_the_end_at_once(shell: Shell) -> None:
+    done = await shell("cat; echo done")
+
+    assert shell.output.read_text() == "done\n"
+    assert done.exit_code == 0
+
+
+async def test_a_command_that_does_not_read_its_input_holds_nobody_up(shell: Shell) -> None:
+    done = await shell("exit 0", stdin=b"x" * 1_000_000)
+
+    assert done.exit_code == 0
+
+
+async def test_a_flood_on_standard_error_does_not_deadlock(shell: Shell) -> None:
+    done = await shell("head -c 3000000 /dev/zero >&2")
+
+    assert done.exit_code == 0
+    assert shell.output.stat().st_size == 3_000_000
+
+
+async def test_a_signal_gives_no_exit_code(shell: Shell) -> None:
+    done = await shell("kill -SEGV $$")
+
+    assert (done.exit_code, done.error) == (None, "killed by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "reason"),
+    [
+        (lambda folder: ["no-such-program"], 127, "no-such-program: not found"),
+        (lambda folder: [str(folder / "plain")], 126, "{folder}/plain: permission denied"),
+        (lambda folder: [str(folder / "orphaned")], 127, "{folder}/orphaned: its interpreter is missing"),
+        (lambda folder: [str(folder.parent)], 126, "{folder.parent}: permission denied"),
+        (lambda folder: ["true", "\0"], 126, "true: embedded null byte"),
+        (lambda folder: ["true", "x" * 200_000], 126, "true: argument list too long"),
+        (lambda folder: [], 127, "there is no command to run"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(
+    shell: Shell, make: Callable[[Path], list[str]], code: int, reason: str
+) -> None:
+    (shell.folder / "plain").write_text("echo hello\n")
+    (shell.folder / "orphaned").write_text("#!/no/such/interpreter\n")
+    (shell.folder / "orphaned").chmod(0o755)
+
+    done = await shell.launch(make(shell.folder))
+
+    assert (done.exit_code, done.error) == (code, reason.format(folder=shell.folder))
+
+
+async def test_a_missing_folder_says_so(shell: Shell) -> None:
+    missing = shell.folder / "missing"
+
+    done = await shell.launcher.launch(["true"], cwd=missing, env=shell.env, output=shell.output)
+
+    assert (done.exit_code, done.error) == (126, f"the folder {missing} does not exist")
+
+
+async def test_an_output_that_cannot_be_written_is_an_error(shell: Shell) -> None:
+    shell.output = shell.folder / "missing" / "output"
+
+    with pytest.raises(RecordError, match=r"cannot write .*/missing/output: No such file or directory"):
+        await shell("true")
+
+
+async def test_a_link_in_the_place_of_the_output_is_not_followed(shell: Shell) -> None:
+    victim = shell.folder / "victim"
+    victim.write_text("precious")
+    shell.output.symlink_to(victim)
+
+    with pytest.raises(RecordError, match="cannot write"):
+        await shell("echo overwritten")
+
+    assert victim.read_text() == "precious"
+
+
+async def test_a_deadline_cuts_the_command(shell: Shell) -> None:
+    began = time.monotonic()
+
+    done = await shell("echo begun; sleep 100; echo never", timeout=0.2)
+
+    assert (done.exit_code, done.timed_out, done.error) == (None, True, "timed out after 0.2 s")
+    assert shell.output.read_text() == "begun\n"
+    assert done.survivors == ()
+    assert time.monotonic() - began < 2
+
+
+async def test_a_command_that_ignores_the_first_signal_is_killed(shell: Shell) -> None:
+    began = time.monotonic()
+
+    done = await shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done", timeout=0.2)
+
+    assert done.timed_out
+    assert not alive(await pid_in(shell.folder / "pid"))
+    assert time.monotonic() - began < 2
+
+
+async def test_a_command_that_exits_with_0_after_its_deadline_has_no_exit_code(shell: Shell) -> None:
+    done = await shell("trap 'exit 0' TERM; while :; do sleep 0.05; done", timeout=0.2)
+
+    assert (done.exit_code, done.timed_out) == (None, True)
+
+
+async def test_a_runaway_output_is_cut(shell: Shell) -> None:
+    shell.launcher = ProcessLauncher(output_limit=1_000_000)
+
+    done = await shell("while :; do head -c 100000 /dev/zero; sleep 0.01; done")
+
+    assert (done.exit_code, done.timed_out, done.error) == (None, False, "output limit of 1 MB")
+    assert shell.output.stat().st_size == 1_000_000
+
+
+async def test_a_fast_flood_is_over_the_limit_too(shell: Shell) -> None:
+    shell.launcher = ProcessLauncher(output_limit=1_000_000)
+
+    done = await shell("head -c 1000001 /dev/zero")
+
+    assert (done.exit_code, done.error) == (None, "output limit of 1 MB")
+    assert shell.output.stat().st_size == 1_000_000
+
+
+@linux
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("sleep 1000 & echo $! > pid", id="background"),
+        pytest.param("nohup sleep 1000 > /dev/null 2>&1 & echo $! > pid", id="nohup"),
+        pytest.param("setsid sh -c 'echo $$ > pid; exec sleep 1000' & :", id="own session"),
+        pytest.param("(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; :", id="two forks"),
+        pytest.param("env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' & :", id="no environment"),
+        pytest.param("trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & :", id="deaf"),
+    ],
+)
+async def test_a_process_that_is_left_behind_is_ended_and_named(shell: Shell, command: str) -> None:
+    done = await shell(f"{command}; until [ -s pid ]; do sleep 0.01; done; echo over")
+
+    assert not alive(await pid_in(shell.folder / "pid"))
+    assert (done.exit_code, done.survivors) == (0, ("sleep",))
+    assert shell.output.read_text() == "over\n"
+
+
+@linux
+async def test_a_whole_family_that_was_left_behind_is_ended(shell: Shell) -> None:
+    family = "setsid sh -c 'sleep 1000 & setsid sleep 1001 & wait' & sleep 0.1"
+
+    done = await shell(family)
+
+    assert sorted(done.survivors) == ["sh", "sleep", "sleep"]
+
+
+@linux
+async def test_the_deadline_ends_those_who_moved_away_and_names_them(shell: Shell) -> None:
+    done = await shell("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1001", timeout=1)
+
+    assert not alive(await pid_in(shell.folder / "pid"))
+    assert done.survivors == ("sleep",)
+
+
+@linux
+async def test_who_is_on_the_way_out_is_let_go(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalrunner.process.ending.PARTING", 5)
+    done = await shell("(sleep 0.02; echo late) & echo early")
+
+    assert shell.output.read_text() == "early\nlate\n"
+    assert done.survivors == ()
+
+
+@linux
+async def test_no_zombie_of_ours_is_left(shell: Shell) -> None:
+    await shell("for i in 1 2 3 4 5; do (setsid sleep 1000 &); done; sleep 0.05")
+
+    me = os.getpid()
+    stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
+    zombies = [one for one in stats if one.rpartition(")")[2].split()[:2] == ["Z", str(me)]]
+    assert zombies == []
+
+
+@linux
+async def test_launches_side_by_side_leave_each_other_alone(tmp_path: Path) -> None:
+    shells = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        shells.append(Shell(tmp_path / name))
+    long = "(setsid sh -c 'sleep 0.5; echo survived' &) ; (env -i setsid sleep 0.4 &); sleep 0.7"
+
+    first, *others = await asyncio.gather(
+        shells[0]("setsid sleep 1000 & sleep 0.1"), *(other(long) for other in shells[1:])
+    )
+
+    assert first.survivors == ("sleep",)
+    assert [other.survivors for other in others] == [(), ()]
+    assert [other.output.read_text() for other in others] == ["survived\n", "survived\n"]
+
+
+@linux
+async def test_a_child_of_somebody_else_in_this_program_is_left_alone(shell: Shell) -> None:
+    ordinary = await asyncio.create_subprocess_exec("sleep", "1000")
+    detached = await asyncio.create_subprocess_exec("sleep", "1000", start_new_session=True)
+
+    done = await shell("sleep 1000 & :")
+
+    assert done.survivors == ("sleep",)
+    assert (ordinary.returncode, detached.returncode) == (None, None)
+    assert alive(ordinary.pid)
+    assert alive(detached.pid)
+    for process in (ordinary, detached):
+        process.kill()
+        assert await process.wait() == -9
+
+
+async def test_cancelling_ends_everybody_and_goes_on(shell: Shell) -> None:
+    task = asyncio.create_task(shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"))
+    pid = await pid_in(shell.folder / "pid")
+    began = time.monotonic()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert not alive(pid)
+    assert time.monotonic() - began < 1.5
+
+
+async def test_cancelling_twice_does_not_wait_for_the_grace(shell: Shell) -> None:
+    shell.launcher = ProcessLauncher(grace=30)
+    task = asyncio.create_task(shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"))
+    pid = await pid_in(shell.folder / "pid")
+    began = time.monotonic()
+
+    task.cancel()
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert not alive(pid)
+    assert time.monotonic() - began < 1.5
+
+
+def test_the_end_of_the_event_loop_ends_everybody(shell: Shell) -> None:
+    async def abandon() -> int:
+        shell.running = asyncio.create_task(shell("echo $$ > pid; sleep 1000"))  # type: ignore[attr-defined]
+        return await pid_in(shell.folder / "pid")
+
+    assert not alive(asyncio.run(abandon()))
+
+
+async def test_a_lost_exit_status_is_no_success(shell: Shell) -> None:
+    task = asyncio.create_task(shell("echo $$ > pid; sleep 0.3"))
+    pid = await pid_in(shell.folder / "pid")
+
+    await asyncio.to_thread(os.waitpid, pid, 0)
+    done = await task
+
+    assert (done.exit_code, done.error) == (None, "its exit status was lost")
+
+
+async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalrunner.process.leader._pidfd", lambda pid: None)
+
+    ended = await shell("sleep 0.05; exit 4")
+    cut = await shell("sleep 1000", timeout=0.1)
+
+    assert ended.exit_code == 4
+    assert cut.error == "timed out after 0.1 s"
+
+
+@linux
+async def test_without_lists_of_children_the_whole_table_is_read(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalrunner.process.table._lists_children", lambda: False)
+
+    done = await shell("(setsid sleep 1000 &) ; sleep 0.05")
+
+    assert done.survivors == ("sleep",)
+
+
+@linux
+async def test_without_adoption_the_mark_finds_them(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalrunner.process.ending.adopt_orphans", lambda: False)
+
+    done = await shell("(setsid sleep 1000 &) ; sleep 0.05")
+
+    assert done.survivors == ("sleep",)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from goalrunner import events
+from goalrunner.reports.live import LiveProgress
+from goalrunner.reports.progress import open_progress
+from goalrunner.reports.terminal_text import clean
+from tests.support import told_run
+from tests.support.told_run import numbered, outcome
+
+ENVIRON = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what was drawn."""
+
+    gone = False
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.gone:
+            raise OSError(5, "Input/output error")
+        return super().write(text)
+
+    def screen(self) -> list[str]:
+        """What stands there in the end: a line that is erased and written again counts once."""
+        lines = [re.split(r"\x1b\[2K", line)[-1] for line in self.getvalue().split("\n")]
+        return [clean(line).rstrip() for line in lines]
+
+
+@pytest.fixture
+def terminal() -> Terminal:
+    return Terminal()
+
+
+@pytest.fixture
+def progress(terminal: Terminal) -> Iterator[LiveProgress]:
+    ticks = count()
+    with LiveProgress(terminal, lambda _: "git, clean", environ=ENVIRON, monotonic=lambda: float(next(ticks))) as live:
+        yield live
+
+
+def test_a_terminal_gets_the_living_progress(terminal: Terminal) -> None:
+    assert isinstance(open_progress(terminal, environ=ENVIRON), LiveProgress)
+
+
+def test_the_lines_stay_and_are_those_of_a_pipe(terminal: Terminal, progress: LiveProgress) -> None:
+    for record in told_run.two_rounds():
+        progress.on_record(record)
+    progress.finish(outcome())
+    screen = "\n".join(terminal.screen())
+    for line in (
+        "agent      anthropic/claude-sonnet-4-5           judge  openai/gpt-5-mini",
+        "round 1    · shell   pytest -q tests/test_p…    0.9 s   exit 1",
+        "           ✓ tests   pytest -q                  1.1 s   43 passed",
+        "complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %",
+        "           /state/goal/runs/k3f9-make-parse/outcome.json",
+    ):
+        assert line in screen
+
+
+def test_colours_say_what_the_marks_say(terminal: Terminal, progress: LiveProgress) -> None:
+    for record in numbered(told_run.checked(True, "ok"), told_run.checked(False, "bad")):
+        progress.on_record(record)
+    assert "\x1b[32m✓" in terminal.getvalue()
+    assert "\x1b[31m✗" in terminal.getvalue()
+
+
+def test_no_color_is_obeyed(terminal: Terminal) -> None:
+    with LiveProgress(terminal, environ={**ENVIRON, "NO_COLOR": "1"}) as live:
+        live.on_record(numbered(told_run.checked(True, "ok"))[0])
+    assert re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.getvalue()) is None
+    assert "✓ " in terminal.getvalue()
+
+
+def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progress: LiveProgress) -> None:
+    call = events.ToolCalled(tool_call_id="c", tool="shell", summary="pytest -q")
+    for record in numbered(events.RoundStarted(round=1, prompt="first"), call):
+        progress.on_record(record)
+    for piece in ("I will look at ", "\x1b]0;owned\x07the [bold]parser[/bold].\n", "Then", " I fix it."):
+        progress.on_text(piece)
+    progress._live.refresh()
+    drawn = terminal.getvalue()
+    assert re.search(r"shell   .*pytest -q .* s", clean(drawn))
+    assert "I will look at the [bold]parser[/bold]." in drawn
+    assert "Then I fix it." in drawn
+    assert "owned" not in drawn
+
+
+def test_text_that_was_recorded_makes_room_for_the_next(terminal: Terminal, progress: LiveProgress) -> None:
+    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    progress.on_text("the first words")
+    progress.on_record(numbered(told_run.message())[0])
+    progress.on_text("the second words")
+    before = len(terminal.getvalue())
+    progress._live.refresh()
+    assert "the second words" in terminal.getvalue()[before:]
+    assert "the first words" not in terminal.getvalue()[before:]
+
+
+def test_only_the_end_of_a_long_text_is_drawn(terminal: Terminal, progress: LiveProgress) -> None:
+    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    for number in range(5_000):
+        progress.on_text(f"line {number}\n")
+    before = len(terminal.getvalue())
+    progress._live.refresh()
+    drawn = terminal.getvalue()[before:]
+    assert re.findall(r"line (\d+)", drawn) == [str(number) for number in range(4_994, 5_000)]
+
+
+def test_the_end_wipes_what_lived_and_shows_the_cursor(terminal: Terminal, progress: LiveProgress) -> None:
+    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    progress.on_text("half a sentence")
+    progress.finish(outcome())
+    assert "half a sentence" not in "\n".join(terminal.screen()[-3:])
+    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")
+
+
+def test_the_cursor_is_there_during_the_run_too(terminal: Terminal, progress: LiveProgress) -> None:
+    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")
+
+
+def test_a_terminal_that_hangs_up_does_not_end_the_run(terminal: Terminal, progress: LiveProgress) -> None:
+    progress.on_record(numbered(told_run.created())[0])
+    terminal.gone = True
+    progress.on_record(numbered(told_run.checked(True, "ok"))[0])
+    progress.finish(outcome())
+    assert "complete" not in terminal.getvalue()

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from goalrunner import events
+from goalrunner.events import Event, Record
+from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.usage import Usage
+from goalrunner.model.verdict import GoalVerdict
+from goalrunner.reports.progress import PlainProgress, QuietProgress, is_living, open_progress
+from tests.support import told_run
+from tests.support.told_run import numbered, outcome
+
+
+def told(records: Iterable[Record]) -> str:
+    stream = io.StringIO()
+    progress = PlainProgress(stream, place=lambda _: "git, clean")
+    for record in records:
+        progress.on_record(record)
+    return stream.getvalue()
+
+
+def lines_of(*happened: Event) -> list[str]:
+    return told(numbered(*happened)).splitlines()
+
+
+def test_a_run_is_told_as_the_picture_shows_it() -> None:
+    stream = io.StringIO()
+    with PlainProgress(stream, place=lambda _: "git, clean") as progress:
+        for record in told_run.two_rounds():
+            progress.on_record(record)
+            progress.on_text("never printed into a log")
+        progress.finish(outcome())
+    assert stream.getvalue() == dedent("""\
+        goal       Make parse() accept empty input.
+        workspace  /src/parser · git, clean                        run    k3f9-make-parse
+        agent      anthropic/claude-sonnet-4-5                     judge  openai/gpt-5-mini
+        limits     10 rounds · 30 min · no budget
+        round 1    · shell   pytest -q tests/test_p…    0.9 s   exit 1
+                   · edit    src/parser.py              +4 −1
+                   ✓ tests   pytest -q                  1.1 s   43 passed
+                   ✗ judge   0.62                       missing: no evidence that parse('') returns an empty Document
+        round 2    · shell   python -c "import pars…    0.1 s   exit 0
+                   ✓ tests   pytest -q                  1.1 s   43 passed
+                   ✓ judge   1.00                       2 of 2 criteria, 3 citations checked
+        complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %
+                   /state/goal/runs/k3f9-make-parse/outcome.json
+        """)
+
+
+def test_every_line_is_printed_as_it_ends() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.on_record(numbered(told_run.created())[0])
+    assert stream.getvalue() == "goal       Make parse() accept empty input.\n"
+
+
+def test_a_run_without_any_limit_says_so() -> None:
+    said = lines_of(told_run.created(max_iterations=None, timeout=None), told_run.started())
+    assert said[3:] == [
+        "limits     no round limit · no timeout · no budget",
+        "warning    nothing stops this run but success: no round limit, no timeout, no budget",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("agent", "judge", "said"),
+    [
+        (
+            "scripted//w/words.jsonl",
+            "scripted//w/words.jsonl",
+            "the words of agent and judge are recorded; tools and checks really run; use a real model with --model NAME",
+        ),
+        (
+            "scripted//w/a.jsonl",
+            "scripted//w/b.jsonl",
+            (
+                "the words of agent and judge are recorded; tools and checks really run; "
+                "use a real model with --model NAME and --judge NAME"
+            ),
+        ),
+        (
+            "openai/gpt-5",
+            "scripted//w/b.jsonl",
+            "the words of judge are recorded; tools and checks really run; use a real model with --judge NAME",
+        ),
+    ],
+)
+def test_recorded_words_are_called_so(agent: str, judge: str, said: str) -> None:
+    assert lines_of(told_run.created(), told_run.started(agent, judge))[-1] == f"recorded   {said}"
+
+
+def test_a_run_without_a_judge_says_who_decides() -> None:
+    assert lines_of(told_run.started(judge=""))[1] == (
+        "agent      anthropic/claude-sonnet-4-5                     judge  none, the validators decide"
+    )
+
+
+def test_what_is_unusual_in_a_round_is_said() -> None:
+    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
+    said = lines_of(
+        events.RoundStarted(round=1, prompt="first"),
+        events.UsageRecorded(account="agent", usage=Usage(calls=1, retries=2)),
+        events.RoundFinished(round=1, reason="max_steps", steps=100),
+        told_run.checked(False, "2 failed, 41 passed"),
+        events.AuditStarted(round=1),
+        events.AuditFailed(round=1, kind="parse", detail="score is no number"),
+        events.AuditFailed(round=1, kind="transport", detail=""),
+        events.AuditFailed(round=1, kind="authentication", detail="401"),
+        events.VerdictRecorded(round=1, verdict=fallback),
+        events.QuestionOpened(question="Which port?"),
+    )
+    assert "\n".join(said) == dedent("""\
+        round 1    ! agent                              the model was asked again 2 times
+                   ! agent                              its turn was ended after 100 model calls ([agent] max_steps)
+                   ✗ tests   pytest -q                  1.1 s   2 failed, 41 passed
+                   ! judge                              its answer could not be read: score is no number
+                   ! judge                              it could not be reached
+                   ! judge                              its provider refused the key: 401
+                   ✗ judge   0.00                       its answers could not be read: not complete
+                   ? open                               Which port?""")
+
+
+def test_the_runners_own_verdict_is_no_second_line() -> None:
+    verdict = GoalVerdict(score=0.0, complete=False, missing="tests", source="validators")
+    assert lines_of(events.VerdictRecorded(round=1, verdict=verdict)) == []
+
+
+def test_long_validator_names_widen_their_column() -> None:
+    said = lines_of(
+        told_run.created(validators=("integration", "x" * 40)),
+        told_run.checked(True, "ok", name="integration"),
+        told_run.checked(True, "ok", name="x" * 40),
+    )
+    assert said[1:] == [
+        "           ✓ integration      pytest -q                  1.1 s   ok",
+        "           ✓ xxxxxxxxxxxxxxx… pytest -q                  1.1 s   ok",
+    ]
+
+
+def test_what_tools_and_models_say_cannot_reach_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07echo \x1b[2J\x1b[31mhi\r\n\u202eknil [bold]x[/bold]"
+    said = told(
+        numbered(
+            told_run.created(f"Do it.\n{evil}"),
+            told_run.tool_result("shell", evil, evil, 0.1),
+            told_run.checked(False, evil, name="a\x1b[1mb"),
+            events.VerdictRecorded(round=1, verdict=told_run.red_verdict(evil)),
+        )
+    )
+    assert said == dedent("""\
+        goal       Do it. echo hi knil [bold]x[/bold]
+                   · shell   echo hi knil [bold]x[/…    0.1 s   echo hi knil [bold]x[/bold]
+                   ✗ ab      pytest -q                  1.1 s   echo hi knil [bold]x[/bold]
+                   ✗ judge   0.62                       missing: echo hi knil [bold]x[/bold]
+        """)
+
+
+def test_wide_characters_keep_the_columns() -> None:
+    said = lines_of(told_run.tool_result("shell", "echo 日本語日本語日本語日本語", "出口 0", 0.1))
+    assert said == ["           · shell   echo 日本語日本語日本…     0.1 s   出口 0"]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "text", "signal", "said"),
+    [
+        (
+            GoalStatus.CAPPED,
+            StopReason.MAX_ITERATIONS,
+            "the limit of 2 rounds is reached",
+            None,
+            ["           the limit of 2 rounds is reached", f"missing    {told_run.MISSING}"],
+        ),
+        (
+            GoalStatus.FAILED,
+            StopReason.AUTHENTICATION,
+            "openai: the key is wrong\nexport OPENAI_API_KEY=...",
+            None,
+            [
+                "           openai: the key is wrong",
+                "           export OPENAI_API_KEY=...",
+                f"missing    {told_run.MISSING}",
+            ],
+        ),
+        (
+            GoalStatus.CANCELLED,
+            StopReason.INTERRUPTED,
+            "interrupted by Ctrl-C",
+            2,
+            ["           interrupted by Ctrl-C", f"missing    {told_run.MISSING}"],
+        ),
+    ],
+)
+def test_an_end_without_success_says_why_and_what_to_do(
+    status: GoalStatus, reason: StopReason, text: str, signal: int | None, said: list[str]
+) -> None:
+    stream = io.StringIO()
+    ended = outcome(status, reason, text=text, verdict=told_run.red_verdict(), signal=signal)
+    PlainProgress(stream).finish(ended, copy="/tmp/out.json")
+    figures = "2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %"
+    assert stream.getvalue().splitlines() == [
+        f"{status.value:<11}{figures}",
+        *said,
+        "           /state/goal/runs/k3f9-make-parse/outcome.json",
+        "           /tmp/out.json",
+    ]
+
+
+def test_an_unknown_price_is_never_zero_dollars() -> None:
+    ended = outcome()
+    usage = {"agent": Usage(input_tokens=90, cost_usd=None, calls=1), "judge": Usage(input_tokens=10, calls=1)}
+    stream = io.StringIO()
+    PlainProgress(stream).finish(ended.model_copy(update={"usage": usage}))
+    assert stream.getvalue().splitlines()[0] == (
+        "complete   2 rounds · 3 min 12 s · 100 tokens · no price, of which judge 10 % of the tokens"
+    )
+
+
+def test_quiet_prints_the_last_lines_alone() -> None:
+    stream = io.StringIO()
+    with QuietProgress(stream) as progress:
+        for record in told_run.two_rounds():
+            progress.on_record(record)
+        progress.finish(outcome())
+    assert stream.getvalue() == dedent("""\
+        complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %
+                   /state/goal/runs/k3f9-make-parse/outcome.json
+        """)
+
+
+def test_quiet_still_warns_of_a_run_that_nothing_stops() -> None:
+    stream = io.StringIO()
+    progress = QuietProgress(stream)
+    for record in numbered(told_run.created(max_iterations=None, timeout=None), told_run.started()):
+        progress.on_record(record)
+    assert stream.getvalue() == (
+        "warning    nothing stops this run but success: no round limit, no timeout, no budget\n"
+    )
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Closing flushes what could not be written; that a reader is gone is no news then.
+    stream = os.fdopen(writing, "w", encoding="utf-8")
+    progress = PlainProgress(stream)
+    for record in told_run.two_rounds():
+        progress.on_record(record)
+    progress.finish(outcome())
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+def test_a_closed_stream_does_not_end_the_run() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    stream.close()
+    progress.on_record(numbered(told_run.created())[0])
+    assert stream.closed
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_live_on_a_terminal_alone() -> None:
+    assert is_living(Terminal(), {"TERM": "xterm-256color"})
+    assert not is_living(Terminal(), {"TERM": "dumb"})
+    assert not is_living(io.StringIO(), {"TERM": "xterm-256color"})
+    assert isinstance(open_progress(io.StringIO()), PlainProgress)
+    assert isinstance(open_progress(Terminal(), quiet=True), QuietProgress)
+
+
+def test_a_pipe_never_loads_rich(tmp_path: Path) -> None:
+    code = dedent("""\
+        import sys
+        from goalrunner.reports.progress import open_progress
+        from tests.support import told_run
+        with open_progress(sys.stdout) as progress:
+            for record in told_run.two_rounds():
+                progress.on_record(record)
+            progress.finish(told_run.outcome())
+        print([name for name in sys.modules if name.partition(".")[0] in ("rich", "typer", "litellm")])
+        """)
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+    assert "\x1b" not in ran.stdout

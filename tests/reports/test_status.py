@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.reports.listing import listing_text
+from goalrunner.reports.liveness import is_gone
+from goalrunner.reports.status import status_text
+from goalrunner.reports.summary import Summary
+from tests.support.told_run import MISSING, TIME, summary
+
+NOW = datetime.fromisoformat(TIME) + timedelta(minutes=3)
+
+
+def gone_pid() -> int:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    return ended.pid
+
+
+def test_a_complete_run() -> None:
+    assert status_text(summary(), now=NOW, folder="/state/runs/k3f9-make-parse") == dedent("""\
+        run        k3f9-make-parse
+        goal       Make parse() accept empty input.
+        status     complete (satisfied)
+        rounds     2 of 10
+        verdict    1.00 · complete · 2 of 2 criteria
+        checks     ✓ tests 43 passed
+        agent      anthropic/claude-sonnet-4-5
+        judge      openai/gpt-5-mini
+        limits     10 rounds · 30 min · no budget
+        spent      3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %
+        workspace  /src/parser
+        started    2026-11-21 10:00:00 UTC · 3 min ago
+        ended      2026-11-21 10:00:00 UTC · 3 min ago
+        folder     /state/runs/k3f9-make-parse
+        """)
+
+
+def test_a_running_one_says_what_it_does() -> None:
+    running = summary(
+        status="running",
+        stop_reason=None,
+        finished_at="",
+        pid=os.getpid(),
+        updated_at="9999-01-01T00:00:00+00:00",
+        exit_code=None,
+        score=0.62,
+        complete=False,
+        missing=MISSING,
+        criteria_satisfied=1,
+        judge_model="",
+        tokens=0,
+        max_iterations=None,
+        limits={},
+        current_step="run 2 validators",
+        open_questions=["Which port?"],
+        validators=[
+            {"name": "tests", "passed": True, "summary": "43 passed"},
+            {"name": "ruff", "passed": False, "summary": "exit 1"},
+        ],
+    )
+    assert status_text(running, now=NOW) == dedent("""\
+        run        k3f9-make-parse
+        goal       Make parse() accept empty input.
+        status     running: run 2 validators
+        rounds     2, no limit
+        verdict    0.62 · not complete · 1 of 2 criteria
+        missing    no evidence that parse('') returns an empty Document
+        checks     ✓ tests 43 passed
+                   ✗ ruff exit 1
+        open       Which port?
+        agent      anthropic/claude-sonnet-4-5
+        judge      none, the validators decide
+        limits     no round limit · no timeout · no budget
+        spent      3 min 12 s
+        workspace  /src/parser
+        started    2026-11-21 10:00:00 UTC · 3 min ago
+        updated    9999-01-01 00:00:00 UTC · now
+        """)
+
+
+def test_a_failed_one_says_why_and_what_to_do() -> None:
+    failed = summary(
+        status="failed",
+        stop_reason="model_not_found",
+        message="no model gpt-x\n--model openai/gpt-5",
+        score=None,
+        exit_code=4,
+    )
+    assert status_text(failed, now=NOW).splitlines()[2:6] == [
+        "status     failed (model not found)",
+        "           no model gpt-x",
+        "           --model openai/gpt-5",
+        "rounds     2 of 10",
+    ]
+
+
+def test_a_run_whose_process_is_gone_says_so() -> None:
+    pid = gone_pid()
+    lost = summary(status="running", stop_reason=None, exit_code=None, pid=pid)
+    said = status_text(lost, now=NOW)
+    assert f"status     lost: process {pid} is gone; what it recorded is kept\n" in said
+    assert Summary(lost).exit_code == 4
+
+
+def test_a_summary_that_cannot_be_read_is_shown_as_such() -> None:
+    assert status_text({"run_id": "k3f9", "status": "unreadable", "message": "no JSON"}, now=NOW, folder="/r") == (
+        "run        k3f9\nstatus     unreadable\n           no JSON\nfolder     /r\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, 0),
+        ({"status": "capped", "exit_code": 1}, 1),
+        ({"status": "cancelled", "exit_code": 143}, 143),
+        ({"status": "running", "exit_code": None}, 4),
+        ({"status": "running", "exit_code": 0}, 4),
+        ({"status": "complete", "exit_code": None}, 4),
+        ({"status": "complete", "exit_code": False}, 4),
+        ({"status": "complete", "exit_code": "0"}, 4),
+        ({"status": "unreadable"}, 4),
+        ({"status": 7}, 4),
+    ],
+)
+def test_only_a_complete_run_gives_zero(changes: dict[str, Any], code: int) -> None:
+    assert Summary(summary(**changes)).exit_code == code
+
+
+def test_a_process_that_took_the_id_over_is_not_the_run() -> None:
+    assert not is_gone(os.getpid(), "9999-01-01T00:00:00+00:00")
+    assert is_gone(gone_pid(), TIME)
+    assert is_gone(0, TIME)
+    assert not is_gone(os.getpid(), "no time")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_younger_than_the_last_sign_of_the_run_is_another() -> None:
+    assert is_gone(os.getpid(), "2001-01-01T00:00:00+00:00")
+
+
+def test_the_list_of_runs_is_a_table() -> None:
+    other = summary(
+        run_id="b2aa-try",
+        status="capped",
+        score=None,
+        cost_usd=None,
+        max_iterations=None,
+        objective="Write\n\x1b[31mmore\x1b[0m " + "words " * 20,
+    )
+    empty = {"run_id": "c3", "status": "unreadable"}
+    assert listing_text([summary(), other, empty], now=NOW, columns=100) == dedent("""\
+        RUN              STATUS      ROUNDS  SCORE  TOKENS  COST      STARTED    GOAL
+        k3f9-make-parse  complete    2/10    1.00   41,210  $0.21     3 min ago  Make parse() accept empty…
+        b2aa-try         capped      2       -      41,210  no price  3 min ago  Write more words words wor…
+        c3               unreadable  0       -      -       -         -
+        """)
+
+
+def test_no_runs_is_an_empty_table() -> None:
+    assert listing_text([], now=NOW) == ""
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(summary(), JSON)))
+def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) -> None:
+    assert status_text(values, now=NOW).startswith("run")
+    assert listing_text([values], now=NOW, columns=80).startswith("RUN")
+    assert isinstance(Summary(values).exit_code, int)

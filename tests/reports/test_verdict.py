@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+from textwrap import dedent
+
+from goalrunner.model.verdict import GoalVerdict
+from goalrunner.reports.verdict import verdict_json, verdict_text
+from tests.support.told_run import green_verdict, red_verdict
+
+
+def test_a_complete_verdict_lists_its_criteria() -> None:
+    assert verdict_text(green_verdict()) == dedent("""\
+        verdict    complete · 1.00
+        criteria   ✓ pytest passes
+                   ✓ parse('') returns an empty Document
+        """)
+
+
+def test_a_red_verdict_says_what_is_missing() -> None:
+    assert verdict_text(red_verdict("no \x1b[31mevidence")) == dedent("""\
+        verdict    not complete · 0.62
+        criteria   ✗ parse('') works: no evidence
+        missing    no evidence
+        """)
+
+
+def test_answers_that_could_not_be_read_are_no_verdict() -> None:
+    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
+    assert verdict_text(fallback) == "verdict    none: the judge's answers could not be read\n"
+
+
+def test_json_holds_the_verdict() -> None:
+    assert GoalVerdict.model_validate_json(verdict_json(red_verdict())) == red_verdict()
+    assert json.loads(verdict_json(green_verdict()))["complete"] is True

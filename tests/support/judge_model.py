@@ -1,0 +1,84 @@
+"""Doubles for audits: a model that plays scripted answers, and a recorder that remembers what it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from goalrunner.errors import BudgetExhausted
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Message
+
+
+@dataclass(frozen=True)
+class ScriptedAnswer:
+    """What a judge's model gives back."""
+
+    text: str
+    usage: Usage = field(default_factory=lambda: Usage(input_tokens=100, output_tokens=20, calls=1))
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call as the model saw it."""
+
+    messages: list[dict[str, Any]]
+    schema: dict[str, Any] | None
+    temperature: float | None
+
+
+@dataclass
+class ScriptedJudgeModel:
+    """Plays its answers in order, raising those that are errors; loud when asked once too often."""
+
+    answers: list[str | ScriptedAnswer | Exception]
+    window: int | None = None
+    asked: list[Asked] = field(default_factory=list)
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        schema_name: str = "answer",
+        temperature: float | None = None,
+    ) -> ScriptedAnswer:
+        """The next answer."""
+        self.asked.append(Asked(deepcopy([dict(message) for message in messages]), schema, temperature))
+        if len(self.asked) > len(self.answers):
+            raise AssertionError(f"the judge was asked {len(self.asked)} times, for {len(self.answers)} answers")
+        answer = self.answers[len(self.asked) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, ScriptedAnswer) else ScriptedAnswer(answer)
+
+    def context_window(self) -> int | None:
+        """As told."""
+        return self.window
+
+
+@dataclass
+class AuditNotes:
+    """Remembers what an audit records; refuses the call after `calls_paid_for` ones."""
+
+    calls_paid_for: int | None = None
+    checks: int = 0
+    usages: list[tuple[str, Usage]] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
+        """Kept."""
+        self.usages.append((account, usage))
+
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+        """Kept."""
+        self.failures.append((kind, detail))
+
+    def check_budget(self) -> None:
+        """Counted."""
+        self.checks += 1
+        if self.calls_paid_for is not None and self.checks > self.calls_paid_for:
+            raise BudgetExhausted("the budget is spent")

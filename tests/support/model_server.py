@@ -1,0 +1,241 @@
+"""A scripted, OpenAI-compatible model server on loopback: the far end of the real LiteLLM path in tests.
+
+    with ModelServer([call("shell", command="pytest -q"), say("Done.")]) as server:
+        llm = LLM("openai/agent", api_base=server.base_url, api_key_env="TEST_KEY")
+        ...
+        assert server.requests[0].body["tools"]
+
+What it answers is a list (played in order), a dict from model name to such a list (agent and judge at one server:
+`{"agent": [...], "judge": [...]}` for `openai/agent` and `openai/judge`), or a function from request to answer.
+When a list is at its end the server answers 400 and keeps the fact in `server.exhausted`; leaving the `with` block
+then raises, so no test passes on a script that was too short.
+
+From a shell: `python -m tests.support.model_server --script FILE --port 0` prints the base url and serves until it is
+ended. FILE has the format of recorded replies; a line's `account` is the model name that it answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.model_answer import Answer, Seen, call, calls, cut, fail, hang, pieces, read_answers, say, whole
+
+__all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "read_answers", "say"]
+
+
+Script = Iterable[Answer] | Mapping[str, Iterable[Answer]] | Callable[[Seen], Answer]
+
+
+@dataclass
+class ModelServer:
+    """The server; a context manager. `base_url` is what goes into `api_base`.
+
+    `refuses` maps what a request may hold to the status it is refused with: a response format's type ("json_schema",
+    "json_object"), or a top-level key ("temperature", "stream_options"). `api_key` makes every other key a 401. `models`
+    makes every other model a 404; it is also what /v1/models lists. Refusals use up no answer.
+    """
+
+    script: Script = ()
+    refuses: Mapping[str, int] = field(default_factory=dict)
+    api_key: str | None = None
+    models: tuple[str, ...] = ()
+    repeat: bool = False
+    """Begin again at the end of a list: for measurements."""
+    port: int = 0
+    requests: list[Seen] = field(default_factory=list)
+    exhausted: list[str] = field(default_factory=list)
+    """What was asked after the end of the script; must be empty."""
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, list[Answer]] = {}
+        self._used: dict[str, int] = {}
+        if isinstance(self.script, Mapping):
+            self._queues = {name: list(answers) for name, answers in self.script.items()}
+        elif not callable(self.script):
+            self._queues = {"": list(self.script)}
+        self.stopping = threading.Event()
+        handler = type("BoundHandler", (_Handler,), {"owner": self})
+        self._http = _Server(("127.0.0.1", self.port), handler)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        """`http://127.0.0.1:<port>/v1`."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """The JSON bodies of the requests, in their order."""
+        return [seen.body for seen in self.requests]
+
+    def add(self, *answers: Answer, model: str = "") -> None:
+        """Answers to be played after those that are left."""
+        with self._lock:
+            self._queues.setdefault(model, []).extend(answers)
+
+    def start(self) -> Self:
+        """Begin to serve in a thread."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End at once, hanging answers too."""
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(timeout=5)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if kind is None and self.exhausted:
+            raise AssertionError(self.exhausted[0])
+
+    def answer(self, seen: Seen) -> Answer:
+        """What this request gets."""
+        with self._lock:
+            self.requests.append(seen)
+            refusal = self._refusal(seen)
+            if refusal is not None:
+                return refusal
+            if callable(self.script):
+                return self.script(seen)
+            return self._next(seen.model if seen.model in self._queues else "")
+
+    def _next(self, name: str) -> Answer:
+        queue = self._queues.get(name, [])
+        used = self._used.get(name, 0)
+        self._used[name] = used + 1
+        if queue and (self.repeat or used < len(queue)):
+            return queue[used % len(queue)]
+        of = f" of {name}" if name else ""
+        self.exhausted.append(f"the model server's script{of} is at its end after {len(queue)} answers")
+        # Not a 500: that would be tried again and again, and the reason come late.
+        return fail(400, self.exhausted[-1])
+
+    def _refusal(self, seen: Seen) -> Answer | None:
+        if self.api_key is not None and seen.key != self.api_key:
+            return fail(401, f"Incorrect API key provided: {seen.key}.")
+        if self.models and seen.model not in self.models:
+            return fail(404, f"The model `{seen.model}` does not exist or you do not have access to it.")
+        form = (seen.body.get("response_format") or {}).get("type", "")
+        for name, status in self.refuses.items():
+            if name == form:
+                return fail(status, f"response_format of type {name} is not supported")
+            if name in seen.body:
+                return fail(status, f"Unsupported parameter: '{name}' is not supported with this model.")
+        return None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Joining them at the end would wait for clients that keep their connection open.
+    block_on_close = False
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away in the middle is no error of the server's."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: ModelServer
+    protocol_version = "HTTP/1.1"
+    # Small answers at once: without this each request costs 40 ms.
+    disable_nagle_algorithm = True
+    # Buffered: headers and body leave in one write.
+    wbufsize = 1 << 16
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Silence."""
+
+    def do_GET(self) -> None:
+        """/v1/models."""
+        if not self.path.rstrip("/").endswith("/models"):
+            self._json(404, {"error": {"message": f"no such path {self.path}"}})
+            return
+        names = self.owner.models or ("agent", "judge")
+        self._json(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+
+    def do_POST(self) -> None:
+        """/v1/chat/completions."""
+        raw = self.rfile.read(int(self.headers.get("content-length", "0")))
+        if not self.path.endswith("/chat/completions"):
+            self._json(404, {"error": {"message": f"no such path {self.path}"}})
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        seen = Seen(self.path, headers, json.loads(raw))
+        answer = self.owner.answer(seen)
+        if answer.delay and self.owner.stopping.wait(answer.delay):
+            self.close_connection = True
+            return
+        if answer.status != 200:
+            headers = {} if answer.retry_after is None else {"Retry-After": answer.retry_after}
+            kind = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}.get(answer.status)
+            self._json(answer.status, {"error": {"message": answer.message, "type": "error", "code": kind}}, headers)
+        elif seen.body.get("stream"):
+            self._stream(seen, answer)
+        else:
+            self._json(200, whole(seen, answer))
+
+    def _json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+        self.wfile.flush()
+
+    def _stream(self, seen: Seen, answer: Answer) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in pieces(seen, answer):
+            self._chunk(f"data: {json.dumps(piece)}\n\n")
+            if answer.pace:
+                self.wfile.flush()
+                self.owner.stopping.wait(answer.pace)
+        if answer.cut == "abrupt":
+            # No last chunk: the client sees the connection drop inside the body.
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        if not answer.cut:
+            self._chunk("data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _chunk(self, text: str) -> None:
+        data = text.encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+
+def main() -> None:
+    """Serve a file of recorded replies until the process is ended."""
+    parser = argparse.ArgumentParser(description="Serve recorded replies as an OpenAI-compatible model server.")
+    parser.add_argument("--script", type=Path, required=True, help="a file of recorded replies, one JSON object a line")
+    parser.add_argument("--port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--repeat", action="store_true", help="begin again at the end of the script")
+    options = parser.parse_args()
+    with ModelServer(read_answers(options.script), port=options.port, repeat=options.repeat) as server:
+        print(server.base_url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""A stand-in for the api under the command line: gives a scripted outcome and keeps what it was asked. Runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from goalrunner.events import Record
+from goalrunner.model.goal import Goal
+from goalrunner.model.outcome import GoalOutcome
+from goalrunner.ports import Observer
+
+
+@dataclass
+class ScriptedApi:
+    """Ends each run with the next of its answers; an exception among them is raised. Loud when there is none."""
+
+    answers: list[GoalOutcome | BaseException]
+    records: Sequence[Record] = ()
+    goals: list[Goal] = field(default_factory=list)
+    checked: list[Goal] = field(default_factory=list)
+    homes: list[Path] = field(default_factory=list)
+    recordings: list[Path | None] = field(default_factory=list)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
+        """Take the api's place for one test."""
+        monkeypatch.setattr("goalrunner.api.arun", self.arun)
+        monkeypatch.setattr("goalrunner.api.check", self.checked.append)
+        return self
+
+    async def arun(
+        self, goal: Goal, *, home: Path, observers: Sequence[Observer] = (), record: Path | None = None
+    ) -> GoalOutcome:
+        """The next answer, after the records were shown to the observers."""
+        self.goals.append(goal)
+        self.homes.append(home)
+        self.recordings.append(record)
+        for one in self.records:
+            for observer in observers:
+                observer.on_record(one)
+        if not self.answers:
+            raise AssertionError("the command line ran a goal that no test asked for")
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer

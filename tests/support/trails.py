@@ -1,0 +1,30 @@
+"""Trails made by hand: observations and claims with their texts."""
+
+from __future__ import annotations
+
+from goalrunner.model.observation import Claim, Observation, Trail
+
+
+def seen(
+    number: int, output: str, *, source: str = "shell", facts: tuple[str, ...] = (), command: str = "", round_: int = 1
+) -> tuple[Observation, str]:
+    """An observation and its output."""
+    return Observation(id=f"o{number}", source=source, facts=facts, command=command, round=round_), output
+
+
+def said(text: str, round_: int = 1) -> tuple[Claim, str]:
+    """A claim and its text."""
+    return Claim(round=round_), text
+
+
+def trail(*pairs: tuple[Observation | Claim, str]) -> Trail:
+    """A trail of them, in order."""
+    texts = {id(item): text for item, text in pairs}
+    items = tuple(item for item, _ in pairs)
+
+    def read(item: Observation | Claim) -> str:
+        # The items are held here as well, so that no identity is ever given twice.
+        assert any(item is known for known in items)
+        return texts[id(item)]
+
+    return Trail(items=items, read=read)

@@ -1,0 +1,130 @@
+"""Outputs are kept whole, by hash, without secrets, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from goalrunner.artifacts import ArtifactStore
+from goalrunner.errors import RecordError
+from goalrunner.model.observation import ArtifactRef
+from goalrunner.redaction import Redactor
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(tmp_path / "artifacts", Redactor({"MY_TOKEN": SECRET}))
+
+
+def files(store: ArtifactStore, tmp_path: Path) -> list[str]:
+    return sorted(str(path.relative_to(tmp_path)) for path in (tmp_path / "artifacts").rglob("*") if path.is_file())
+
+
+def test_bytes_are_kept_under_their_hash(store: ArtifactStore, tmp_path: Path) -> None:
+    ref = store.put(b"4 passed\n\xff")
+
+    digest = hashlib.sha256(b"4 passed\n\xff").hexdigest()
+    assert ref == ArtifactRef(sha256=digest, size=10)
+    assert store.path(ref) == tmp_path / "artifacts" / digest[:2] / digest
+    assert store.read(ref) == b"4 passed\n\xff"
+    assert stat.S_IMODE(store.path(ref).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "artifacts").stat().st_mode) == 0o700
+
+
+def test_the_same_bytes_twice_are_one_file(store: ArtifactStore, tmp_path: Path) -> None:
+    assert store.put(b"same") == store.put(b"same")
+
+    assert len(files(store, tmp_path)) == 1
+
+
+def test_nothing_at_all_can_be_kept(store: ArtifactStore) -> None:
+    assert store.read(store.put(b"")) == b""
+
+
+def test_secrets_are_replaced_before_the_hash_is_taken(store: ArtifactStore) -> None:
+    ref = store.put(f"token={SECRET}".encode())
+
+    assert store.read(ref) == b"token=[redacted:MY_TOKEN]"
+    assert ref.sha256 == hashlib.sha256(b"token=[redacted:MY_TOKEN]").hexdigest()
+
+
+def test_a_file_is_taken_over(store: ArtifactStore, tmp_path: Path) -> None:
+    source = tmp_path / "output"
+    source.write_bytes(b"whole output")
+
+    ref = store.adopt(source)
+
+    assert store.read(ref) == b"whole output"
+    assert not source.exists()
+
+
+def test_a_big_file_is_taken_over_with_little_memory(store: ArtifactStore, tmp_path: Path) -> None:
+    source = tmp_path / "output"
+    line = b"x" * 999 + b"\n"
+    with source.open("wb") as file:
+        for _ in range(30):
+            file.write(line * 1048 + b"x" * (576 - 7) + SECRET.encode() + b"y" * (1000 - 583))  # across each 2^20
+    tracemalloc.start()
+
+    ref = store.adopt(source)
+
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    kept = store.read(ref)
+    assert kept.count(b"[redacted:MY_TOKEN]") == 30
+    assert SECRET.encode() not in kept
+
+
+def test_a_damaged_file_is_an_error_and_is_written_anew(store: ArtifactStore) -> None:
+    ref = store.put(b"true words")
+    store.path(ref).write_bytes(b"false word")
+
+    with pytest.raises(RecordError, match=f"artifact .*{ref.sha256} is damaged"):
+        store.read(ref)
+    assert store.read(store.put(b"true words")) == b"true words"
+
+
+def test_a_missing_file_is_an_error(store: ArtifactStore) -> None:
+    with pytest.raises(RecordError, match="cannot be read: No such file"):
+        store.read(ArtifactRef(sha256="0" * 64, size=1))
+
+
+def test_only_a_regular_file_is_taken_over(store: ArtifactStore, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("not yours")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe")
+
+    for name in ("link", "pipe", "missing"):
+        with pytest.raises(RecordError):
+            store.adopt(tmp_path / name)
+
+    assert files(store, tmp_path) == []
+    assert (tmp_path / "secret").exists()
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    store: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int, data: memoryview) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+
+    with pytest.raises(RecordError, match="No space left on device"):
+        store.put(b"much")
+
+    assert files(store, tmp_path) == []
+
+
+def test_a_short_write_is_continued(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, bytes(data[:3])))
+
+    assert store.read(store.put(b"all of it")) == b"all of it"

@@ -1,0 +1,76 @@
+"""The words of a round."""
+
+from __future__ import annotations
+
+from goalrunner.model.goal import Goal, ValidatorSpec
+from goalrunner.policy import Brief
+from goalrunner.prompts import Prompts
+
+GOAL = Goal(
+    objective="Make parse() accept empty input.",
+    success_criteria=("pytest passes",),
+    constraints=("keep the signature of parse()",),
+    validators=(ValidatorSpec(name="tests", run="pytest -q"),),
+)
+
+
+def test_the_first_message_says_what_done_means_and_who_checks() -> None:
+    assert Prompts(GOAL).render(Brief("first", 1)) == (
+        "Make parse() accept empty input.\n\n"
+        "It is complete when all of this holds:\n- pytest passes\n\n"
+        "Keep to this all the way:\n- keep the signature of parse()\n\n"
+        "When you finish, this is run to check your work:\n- pytest -q\n\n"
+        "Clean up first, then run your checks last: a result counts only if nothing changed after it."
+    )
+
+
+def test_a_response_is_asked_for_without_advice_on_checks() -> None:
+    goal = Goal(objective="Explain rainbows.", deliverable="response")
+    assert Prompts(goal).render(Brief("first", 1)) == "Explain rainbows."
+
+
+def test_the_retry_carries_the_feedback_verbatim() -> None:
+    prompt = Prompts(GOAL).render(Brief("retry", 2, "E assert {a} == '%s'"))
+    assert "round 2" in prompt
+    assert "\nE assert {a} == '%s'\n" in prompt
+    assert prompt.endswith("Make parse() accept empty input.")
+
+
+def test_empty_feedback_has_a_form_of_its_own() -> None:
+    assert "did not say what is missing" in Prompts(GOAL).render(Brief("retry", 2))
+
+
+def test_the_goals_template_is_filled_in() -> None:
+    goal = GOAL.model_copy(update={"resume_prompt": "{iteration}: {feedback} | {missing} | {objective}"})
+    assert Prompts(goal).render(Brief("retry", 3, "no")) == "3: no | no | Make parse() accept empty input."
+
+
+def test_a_template_without_feedback_says_so() -> None:
+    goal = GOAL.model_copy(update={"resume_prompt": "{feedback}"})
+    assert Prompts(goal).render(Brief("retry", 3)) == "That did not pass, and the check gave no details."
+
+
+def test_a_callable_gets_the_feedback_or_none() -> None:
+    prompts = Prompts(GOAL, resume_prompt=lambda feedback: f"<{feedback}>")
+    assert prompts.render(Brief("retry", 2, "red")) == "<red>"
+    assert prompts.render(Brief("retry", 2)) == "<None>"
+
+
+def test_without_context_the_original_input_comes_along() -> None:
+    goal = Goal(objective="Explain rainbows.", preserve_context=False, deliverable="response")
+    prompts = Prompts(goal, resume_prompt=lambda feedback: f"Not yet: {feedback}")
+    assert prompts.render(Brief("retry", 2, "too long")) == "Explain rainbows.\n\nNot yet: too long"
+
+
+def test_the_callers_own_input_replaces_the_first_message() -> None:
+    prompts = Prompts(Goal(objective="at most three sentences", preserve_context=False), first="Explain rainbows.")
+    assert prompts.render(Brief("first", 1)) == "Explain rainbows."
+    assert prompts.render(Brief("retry", 2, "too long")).startswith(
+        "Explain rainbows.\n\nThe objective is not complete"
+    )
+
+
+def test_an_unreadable_judge_is_not_mentioned() -> None:
+    prompt = Prompts(GOAL).render(Brief("neutral", 2))
+    assert "judge" not in prompt
+    assert "missing" not in prompt

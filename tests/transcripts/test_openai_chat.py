@@ -1,0 +1,117 @@
+"""OpenAI chat messages in their three forms; what is none is named with file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.errors import UsageError
+from goalrunner.model.observation import Claim, Observation
+from goalrunner.transcripts import read_transcript
+from goalrunner.transcripts.source import Source
+
+CHAT: list[dict[str, Any]] = [
+    {"role": "user", "content": "Make the tests pass."},
+    {
+        "role": "assistant",
+        "content": "I run them.\u2028Now.",
+        "tool_calls": [{"id": "a", "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "43 passed"},
+]
+HINT = (
+    "Understood are: the transcript.jsonl of a run; OpenAI chat messages as a JSON array, "
+    'as {"messages": [...]}, or as JSON Lines.'
+)
+
+
+def refused(path: Path, text: str | bytes) -> str:
+    """What is said of a file that cannot be read, without its path."""
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(UsageError) as caught:
+        read_transcript(path)
+    assert caught.value.hint
+    assert caught.value.message.startswith(str(path))
+    return caught.value.message.removeprefix(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(CHAT),
+        json.dumps(CHAT, indent=2),
+        json.dumps({"messages": CHAT, "model": "x"}, indent=2),
+        "\n".join(json.dumps(message) for message in CHAT) + "\n",
+        "\r\n\r\n".join(json.dumps(message, ensure_ascii=False) for message in CHAT),
+        "\ufeff" + json.dumps(CHAT),
+    ],
+)
+def test_the_forms_of_a_chat_give_one_trail(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(text, encoding="utf-8")
+    trail = read_transcript(path)
+    claim, observation = trail.items
+    assert isinstance(claim, Claim)
+    assert trail.read(claim) == "I run them.\u2028Now."
+    assert isinstance(observation, Observation)
+    assert (observation.heading, observation.command) == ("[o1] shell", "pytest -q")
+    assert trail.read(observation) == "43 passed"
+
+
+def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text('{"role": "assistant", "content": "Hello."}')
+    (response,) = read_transcript(path, deliverable="response").items
+    assert isinstance(response, Observation)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": the format of this transcript is not known"),
+        ("just words", ": the format of this transcript is not known"),
+        ("[]", "  the transcript holds no messages"),
+        ('{"messages": []}', "  the transcript holds no messages"),
+        ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
+        ('{"role": "user"}\n{"role": ', ":2  not valid JSON: Expecting value (column 10)"),
+        ('{"role": "user"}\n\n[1]', ":3  the line is no chat message: it is no JSON object"),
+        ('{"role": "user"}\n{"role": "judge"}', ':2  the line is no chat message: its role is "judge"'),
+        ('{"answer": 42}', ":1  the line is no chat message: it has no role"),
+        ('[{"role": "user"}, {"role": ["a"]}]', '  message 2 is no chat message: its role is ["a"]'),
+        (
+            '[{"role": "user", "content": 3}]',
+            "  message 1 is no chat message: its content is neither text nor a list of blocks",
+        ),
+        (
+            '{"messages": []}\n{"messages": []}',
+            ":1  the line holds a conversation of its own; one file is one conversation",
+        ),
+        ("[" * 100_000, "  the JSON is nested too deeply"),
+        (b'{"role": "user"}\n\xff', ":2  the transcript is not UTF-8"),
+    ],
+)
+def test_what_is_no_chat_is_refused_by_line(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert refused(tmp_path / "chat.json", text) == message
+
+
+def test_the_formats_that_are_understood_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text("[]")
+    with pytest.raises(UsageError) as caught:
+        read_transcript(path)
+    assert caught.value.hint == HINT
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent\.json: cannot read the transcript: No such file or directory"):
+        read_transcript(tmp_path / "absent.json")
+
+
+def test_a_file_that_is_too_big_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_bytes(b"[" + b" " * 2_000_000)
+    with pytest.raises(UsageError, match="the transcript is bigger than 1 MB"):
+        assert Source(path, size_limit=1_000_000).text

@@ -1,0 +1,44 @@
+"""From a goal's specs to validators, and their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.process import ProcessLauncher
+from goalrunner.validators import PythonValidator, ShellValidator, build_validators
+from goalrunner.validators.naming import name_of
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("pytest -q", "pytest"),
+        ("python -m pytest -q", "pytest"),
+        ("uv run pytest", "pytest"),
+        ("PYTHONPATH=src python3 -m unittest discover", "unittest"),
+        ("cd sub && make check", "make"),
+        ("./scripts/check.sh --all", "check.sh"),
+        ("python -c 'print(1)'", "python"),
+        ("echo 'unclosed", "echo"),
+        ("npm run", "check"),
+    ],
+)
+def test_a_command_gives_a_short_name(line: str, name: str) -> None:
+    assert name_of(ValidatorSpec(run=line)) == name
+
+
+def test_each_spec_becomes_a_validator_with_a_name_of_its_own() -> None:
+    specs = (
+        ValidatorSpec(run="pytest -q"),
+        ValidatorSpec(run="pytest tests/slow", serial=True),
+        ValidatorSpec(python="checks:covers"),
+        ValidatorSpec(name="tests", run="make test"),
+    )
+    validators = build_validators(specs, ProcessLauncher(), {})
+    assert [(type(item), item.name, item.command, item.serial) for item in validators] == [
+        (ShellValidator, "pytest", "pytest -q", False),
+        (ShellValidator, "pytest-2", "pytest tests/slow", True),
+        (PythonValidator, "covers", "checks:covers", False),
+        (ShellValidator, "tests", "make test", False),
+    ]

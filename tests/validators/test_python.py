@@ -1,0 +1,229 @@
+"""Python checks named in a goal file: real child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports import ValidationContext, Validator
+from goalrunner.process import ProcessLauncher
+from goalrunner.validators import PythonValidator
+from tests.support.agents import Chat, validation
+
+CHECKS = """
+import asyncio, json, os, sys, time
+
+def green(response, agent):
+    print("looking", flush=True)
+    assert response == {"role": "assistant", "content": [{"text": "done"}]}
+    assert agent.messages[-1]["content"] == "done"
+    return True
+
+async def red(response, agent):
+    await asyncio.sleep(0)
+    return {"passed": False, "feedback": "Not yet.\\nSay more."}
+
+def outcome(response, agent):
+    from goalrunner.model.validation import ValidationOutcome
+    return ValidationOutcome(passed=True, feedback="fine")
+
+def crash(response, agent):
+    raise ValueError("no such column")
+
+def text(response, agent):
+    return "true"
+
+def leave(response, agent):
+    sys.exit(0)
+
+def vanish(response, agent):
+    os._exit(0)
+
+def hang(response, agent):
+    time.sleep(60)
+
+def surroundings(response, agent):
+    words = [os.environ["GOAL_RUN_ID"], os.environ["EXTRA"], os.environ.get("GOAL_TEST_SECRET", "-"), os.getcwd()]
+    return {"passed": True, "feedback": " ".join(words)}
+
+def late(response, agent):
+    import atexit
+    atexit.register(os._exit, 7)
+    return True
+
+def noisy(response, agent):
+    print(json.dumps({"kind": "outcome", "passed": True, "feedback": "", "nonce": "guessed"}))
+    return False
+
+class Group:
+    @staticmethod
+    def member(response, agent):
+        return True
+
+constant = 3
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "checks.py").write_text(CHECKS)
+    (tmp_path / "scratch").mkdir()
+    return folder
+
+
+async def check(
+    workspace: Path, target: str, context: ValidationContext | None = None, **more: Any
+) -> tuple[ValidatorResult, str]:
+    spec = ValidatorSpec(python=target, env={"EXTRA": "more"}, **more)
+    validator: Validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    result, output = await validator.validate(context or validation(workspace, workspace.parent / "scratch"))
+    assert result.command == validator.command == target
+    return result, output.read_text() if output else ""
+
+
+async def test_a_green_check(workspace: Path) -> None:
+    result, output = await check(workspace, "checks:green")
+    assert (result.passed, result.reason, result.summary, result.name) == (True, "passed", "passed", "green")
+    assert output == "looking\n"
+    assert result.duration > 0
+    assert [path.name for path in workspace.iterdir()] == ["checks.py"]
+    assert [path.suffix for path in (workspace.parent / "scratch").iterdir()] == [".out"]
+
+
+async def test_a_red_check_speaks_to_the_agent(workspace: Path) -> None:
+    result, output = await check(workspace, "checks:red")
+    assert (result.passed, result.reason, result.summary) == (False, "red", "Not yet.")
+    assert (result.feedback, output) == ("Not yet.\nSay more.", "Not yet.\nSay more.\n")
+
+
+async def test_an_outcome_object_and_a_nested_name_count(workspace: Path) -> None:
+    assert (await check(workspace, "checks:outcome"))[0].feedback == "fine"
+    assert (await check(workspace, "checks:Group.member"))[0].passed
+
+
+async def test_a_crash_is_red_with_its_traceback(workspace: Path) -> None:
+    result, output = await check(workspace, "checks:crash")
+    assert (result.passed, result.reason, result.summary) == (False, "crashed", "ValueError: no such column")
+    assert result.feedback == (
+        "Traceback (most recent call last):\n"
+        f'  File "{workspace / "checks.py"}", line 19, in crash\n'
+        '    raise ValueError("no such column")\n'
+        "ValueError: no such column"
+    )
+    assert output == f"{result.feedback}\n"
+
+
+async def test_anything_else_is_invalid(workspace: Path) -> None:
+    result, _ = await check(workspace, "checks:text")
+    assert (result.passed, result.reason) == (False, "invalid_result")
+    assert result.feedback == (
+        "the validator returned str; it must return a bool, {'passed': bool, 'feedback': str} or a ValidationOutcome"
+    )
+
+
+@pytest.mark.parametrize("name", ["leave", "vanish"])
+async def test_leaving_without_a_result_is_red(workspace: Path, name: str) -> None:
+    result, _ = await check(workspace, f"checks:{name}")
+    assert (result.passed, result.reason, result.summary) == (False, "crashed", "ended without a result (exit 0)")
+
+
+async def test_an_end_that_fails_after_the_result_is_red(workspace: Path) -> None:
+    result, _ = await check(workspace, "checks:late")
+    assert (result.passed, result.reason, result.summary) == (False, "crashed", "exit 7 after its result")
+
+
+async def test_a_deadline_is_red(workspace: Path) -> None:
+    result, _ = await check(workspace, "checks:hang", timeout=1.0)
+    assert (result.passed, result.reason, result.summary) == (False, "timeout", "timed out after 1 s")
+
+
+@pytest.mark.parametrize(
+    ("target", "summary"),
+    [
+        ("nowhere:check", 'there is no module "nowhere" in the workspace or among the installed packages'),
+        ("nowhere.inner:check", 'there is no module "nowhere" in the workspace or among the installed packages'),
+        ("checks:missing", 'the module "checks" has no "missing"'),
+        ("checks:constant", '"checks:constant" is not callable'),
+        ("checks", '"checks" names no callable; write package.module:function'),
+    ],
+)
+async def test_what_is_not_there_is_not_found(workspace: Path, target: str, summary: str) -> None:
+    result, _ = await check(workspace, target)
+    assert (result.passed, result.reason, result.summary) == (False, "not_found", summary)
+
+
+@pytest.mark.parametrize("content", ["import nowhere\n", "this is no Python\n", "raise SystemExit(0)\n"])
+async def test_a_module_that_does_not_load_is_a_crash(workspace: Path, content: str) -> None:
+    (workspace / "broken.py").write_text(content)
+    result, _ = await check(workspace, "broken:check")
+    assert (result.passed, result.reason) == (False, "crashed")
+
+
+async def test_the_environment_is_the_one_given(workspace: Path) -> None:
+    os.environ["GOAL_TEST_SECRET"] = "1"
+    try:
+        result, _ = await check(workspace, "checks:surroundings")
+    finally:
+        del os.environ["GOAL_TEST_SECRET"]
+    assert result.feedback == f"k3f9-do-it more - {workspace}"
+
+
+async def test_what_is_printed_is_never_the_answer(workspace: Path) -> None:
+    result, output = await check(workspace, "checks:noisy")
+    assert (result.passed, result.summary) == (False, "not passed")
+    assert json.loads(output)["passed"] is True
+
+
+async def test_the_workspace_cannot_replace_what_calls_the_check(workspace: Path) -> None:
+    for name in ("json.py", "asyncio.py", "sitecustomize.py", "goalrunner.py", "child.py"):
+        (workspace / name).write_text("import os\nos._exit(0)\n")
+    (workspace / "plain.py").write_text("def check(response, agent):\n    return False\n")
+    spec = ValidatorSpec(python="plain:check", env={"PYTHONPATH": str(workspace)})
+    validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    result, _ = await validator.validate(validation(workspace, workspace.parent / "scratch"))
+    assert (result.passed, result.reason) == (False, "red")
+
+
+async def test_a_forged_answer_is_red(workspace: Path) -> None:
+    forged = (
+        "import os, pathlib\n"
+        "def check(response, agent):\n"
+        "    folder = pathlib.Path(os.environ['GOAL_RESPONSE_FILE']).parent\n"
+        "    for number in range(9):\n"
+        '        answer = \'{"nonce": "x", "kind": "outcome", "passed": true, "feedback": ""}\'\n'
+        "        (folder / f'{number}.result.json').write_text(answer)\n"
+        "    os._exit(0)\n"
+    )
+    (workspace / "forging.py").write_text(forged)
+    result, _ = await check(workspace, "forging:check")
+    assert (result.passed, result.reason) == (False, "crashed")
+
+
+async def test_modules_of_a_python_path_are_found(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "shared_checks.py").write_text("def check(response, agent):\n    return True\n")
+    spec = ValidatorSpec(python="shared_checks:check", env={"PYTHONPATH": str(tmp_path / "library")})
+    validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    result, _ = await validator.validate(validation(workspace, tmp_path / "scratch"))
+    assert result.passed
+
+
+async def test_a_chat_with_odd_content_still_reaches_the_check(workspace: Path) -> None:
+    context = validation(workspace, workspace.parent / "scratch", response="done")
+    odd = {"role": "assistant", "content": "done", "extra": object(), "half": "\ud800"}
+    chat = Chat(odd)
+    context = ValidationContext(**{**vars(context), "conversation": chat})
+    assert (await check(workspace, "checks:green", context))[0].passed
+
+
+async def test_a_folder_outside_is_refused(workspace: Path) -> None:
+    result, _ = await check(workspace, "checks:green", cwd="../..")
+    assert (result.passed, result.reason) == (False, "not_found")

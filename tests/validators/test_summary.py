@@ -1,0 +1,35 @@
+"""One line for people."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.validators.summary import summary_of
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "summary"),
+    [
+        ("....\n43 passed in 1.02s", 0, "43 passed"),
+        ("== 2 failed, 41 passed, 1 warning in 61.10s (0:01:01) ==", 1, "2 failed, 41 passed, 1 warning"),
+        ("no tests ran in 0.01s", 5, "no tests ran"),
+        ("TOTAL 80%\nFAIL Required test coverage\n43 passed in 0.4s", 1, "exit 1, 43 passed"),
+        ("Ran 3 tests in 0.001s\n\nOK", 0, "3 tests, OK"),
+        ("Ran 1 test in 0.001s\n\nFAILED (failures=1)", 1, "1 test, FAILED, failures=1"),
+        ("test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured", 101, "4 passed, 1 failed"),
+        ("Tests:       1 failed, 2 passed, 3 total\nTime: 1 s", 1, "1 failed, 2 passed"),
+        ("OK", 0, "exit 0"),
+        ("", 2, "exit 2"),
+    ],
+)
+def test_known_runners_are_summed_up(output: str, code: int, summary: str) -> None:
+    assert summary_of(output, code, passed=code == 0) == summary
+
+
+@given(st.text(), st.integers(1, 255))
+def test_a_red_result_never_sounds_green(output: str, code: int) -> None:
+    summary = summary_of(f"{output}\n7 passed in 0.1s", code, passed=False)
+    assert summary == f"exit {code}, 7 passed"
+    assert "\n" not in summary_of(output, code, passed=False)

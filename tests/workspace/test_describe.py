@@ -1,0 +1,107 @@
+"""What the header says of a workspace, by real git; nothing that a repository has configured runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from goalrunner.workspace import WorkspaceDescription, describe
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=e@x"]
+    environ = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", *identity, *arguments], cwd=folder, env=environ, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "parser"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.py").write_text("a = 1\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one")
+    return folder
+
+
+def test_a_clean_repository(repository: Path) -> None:
+    description = describe(repository)
+
+    assert description == WorkspaceDescription(repository, is_git=True, clean=True, branch="main")
+    assert description.summary == "git, clean"
+
+
+@pytest.mark.parametrize("name", ["src/a.py", "src/new.py"])
+def test_a_change_makes_it_unclean(repository: Path, name: str) -> None:
+    (repository / name).write_text("b = 2\n")
+
+    description = describe(repository)
+
+    assert (description.clean, description.summary) == (False, "git, uncommitted changes")
+
+
+def test_only_the_workspaces_own_part_of_a_repository_counts(repository: Path) -> None:
+    (repository / "new.py").write_text("")
+
+    assert describe(repository / "src").clean is True
+
+
+def test_a_detached_head_is_on_no_branch(repository: Path) -> None:
+    git(repository, "checkout", "-q", "--detach")
+
+    assert describe(repository) == WorkspaceDescription(repository, is_git=True, clean=True, branch="")
+
+
+def test_a_repository_without_a_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "trunk")
+
+    assert describe(tmp_path) == WorkspaceDescription(tmp_path, is_git=True, clean=True, branch="trunk")
+
+
+def test_a_plain_folder(tmp_path: Path) -> None:
+    description = describe(tmp_path)
+
+    assert description == WorkspaceDescription(tmp_path, is_git=False, clean=None)
+    assert description.summary == "no git"
+
+
+def test_without_git_a_repository_is_still_seen(repository: Path) -> None:
+    description = describe(repository, environ={"PATH": "/nowhere"})
+
+    assert description == WorkspaceDescription(repository, is_git=True, clean=None)
+    assert description.summary == "git"
+
+
+def test_a_slow_git_is_not_waited_for(repository: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 100\n")
+    slow.chmod(0o755)
+
+    description = describe(repository, environ={"PATH": f"{slow.parent}:{os.environ['PATH']}"}, timeout=0.1)
+
+    assert description == WorkspaceDescription(repository, is_git=True, clean=None)
+
+
+def test_the_callers_git_variables_do_not_count(repository: Path, tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "GIT_DIR": str(tmp_path / "elsewhere"), "GIT_WORK_TREE": str(tmp_path)}
+
+    assert describe(repository, environ=environ).clean is True
+
+
+def test_nothing_that_the_repository_has_configured_runs(repository: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
+    trap.chmod(0o755)
+    git(repository, "config", "core.fsmonitor", str(trap))
+    index = (repository / ".git" / "index").stat().st_mtime_ns
+    os.utime(repository / "src" / "a.py")
+
+    assert describe(repository).clean is True
+
+    assert not (tmp_path / "sprung").exists()
+    assert (repository / ".git" / "index").stat().st_mtime_ns == index
