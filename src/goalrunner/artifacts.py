@@ -61,6 +61,18 @@ class ArtifactStore:
             raise RecordError(f"artifact {path} is damaged: its content does not match its name")
         return data
 
+    def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
+        """The first and the last `each` bytes; all of them and nothing where it is no longer than both."""
+        if ref.size <= 2 * each:
+            return self.read(ref), b""
+        try:
+            with self.path(ref).open("rb") as file:
+                head = file.read(each)
+                file.seek(-each, os.SEEK_END)
+                return head, file.read(each)
+        except OSError as error:
+            raise RecordError(f"artifact {self.path(ref)} cannot be read: {error.strerror}") from error
+
     def path(self, ref: ArtifactRef) -> Path:
         """Where the bytes lie."""
         return self._folder / ref.sha256[:2] / ref.sha256

@@ -6,6 +6,7 @@ GoalError
 │   ├── RunNotFound              no such run folder                    exit 2
 │   └── ConversationBusy         a second driver on one conversation   exit 2
 ├── RecordError                  log, transcript or artifact damaged   exit 4
+├── WorkspaceError               the workspace cannot be kept or set   exit 4
 ├── BudgetExhausted              the next model call is not paid for   exit 1
 └── ModelError                   a model could not answer              exit 4
     ├── AuthenticationFailed     missing or wrong key
@@ -19,10 +20,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goalrunner.model.outcome import GoalOutcome
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller. Signals end as 128 + number: 130 for Ctrl-C, 143 for SIGTERM."""
+    """What the process tells its caller. Signals end as 128 + number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
 
     COMPLETE = 0
     CAPPED = 1
@@ -85,7 +90,16 @@ class ConversationBusy(UsageError):
 
 
 class RecordError(GoalError):
-    """A run's log, transcript or artifact cannot be written or read back; names file and byte offset."""
+    """A run's log, transcript or artifact cannot be written or read back; names file and byte offset.
+
+    `outcome` is how the run ended that this broke off, as far as it is known; None before a run and outside of one.
+    """
+
+    outcome: GoalOutcome | None = None
+
+
+class WorkspaceError(GoalError):
+    """The workspace, or the store of its snapshots, cannot be read or written; names the path."""
 
 
 class BudgetExhausted(GoalError):

@@ -30,6 +30,16 @@ and shown by the result of a command or a file that you read, then finish:
 
 {objective}"""
 
+STALLED = """The last rounds ended just as the ones before: nothing in the files changed, and the same is missing. What you did
+does not lead there. Stop, find out why the check fails, and take a different way (round {iteration}). If the objective
+cannot be reached, or only a person can go on, say so with report_blocked. This is missing:
+
+{feedback}
+
+The objective is unchanged:
+
+{objective}"""
+
 CHECK_LAST = "Clean up first, then run your checks last: a result counts only if nothing changed after it."
 
 
@@ -47,9 +57,11 @@ class Prompts:
         """The user message of a round."""
         match brief.kind:
             case "first":
-                return self._first()
+                return self._first(brief.feedback)
             case "retry":
                 return self._again(self._retry(brief))
+            case "stalled":
+                return self._again(_fill(STALLED, self._values(brief)))
             case "neutral":
                 return self._again(_fill(NEUTRAL, self._values(brief)))
             case _:
@@ -59,20 +71,25 @@ class Prompts:
         """Where the conversation starts afresh, the retry carries the original input with it."""
         return message if self.goal.preserve_context else f"{self._first()}\n\n{message}"
 
-    def _first(self) -> str:
+    def _first(self, feedback: str | None = None) -> str:
         if self.first is not None:
-            return self.first
+            return self.first if feedback is None else f"{self.first}\n\n{feedback}"
         goal = self.goal
         parts = [goal.objective.strip()]
         if goal.success_criteria:
             parts.append("It is complete when all of this holds:\n" + _items(goal.success_criteria))
         if goal.constraints:
             parts.append("Keep to this all the way:\n" + _items(goal.constraints))
-        commands = tuple(spec.run or spec.python or "" for spec in goal.validators)
+        commands = tuple(spec.run or spec.python or "" for spec in goal.validators if not spec.hidden)
         if commands:
             parts.append("When you finish, this is run to check your work:\n" + _items(commands))
+        if goal.workspace.protect:
+            kept = "Leave these as they are; they are taken from the start when your work is checked:\n"
+            parts.append(kept + _items(goal.workspace.protect))
         if goal.deliverable == "workspace":
             parts.append(CHECK_LAST)
+        if feedback is not None:
+            parts.append(f"The checks pass already. This is still missing:\n{feedback}")
         return "\n\n".join(parts)
 
     def _retry(self, brief: Brief) -> str:

@@ -75,7 +75,7 @@ async def test_the_model_gets_system_prompt_chat_and_tools(toolbox: Toolbox, rec
     model = ScriptedModel(said("ok"))
     await ChatConversation(model, toolbox=toolbox, system_prompt="Be brief.").send("Go.", recorder)
     assert model.requests == [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]]
-    assert model.tools == [("shell", "read_file", "write_file", "edit_file")]
+    assert model.tools == [("shell", "read_file", "write_file", "edit_file", "report_blocked", "ask")]
 
 
 async def test_the_built_in_prompt_names_the_workspace(toolbox: Toolbox, workspace: Path) -> None:

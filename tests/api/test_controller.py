@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goalrunner import GoalContinue, GoalController, GoalDone
+from goalrunner import GoalContinue, GoalController, GoalDone, JudgeConfig
 from goalrunner.errors import UsageError
+from goalrunner.events import Event
 from tests.support.recordings import judge, quote, recording
 
 
@@ -40,6 +42,82 @@ def test_it_says_what_to_send_until_the_goal_is_proven(tmp_path: Path) -> None:
     assert isinstance(done, GoalDone)
     assert (done.outcome.status, done.outcome.iterations) == ("complete", 2)
     assert (Path(done.outcome.run_path) / "outcome.json").exists()
+
+
+def test_a_chat_that_begins_afresh_is_new_evidence(tmp_path: Path) -> None:
+    model = recording(
+        tmp_path / "r.jsonl",
+        judge(("tests pass", []), missing="more"),
+        judge(("tests pass", [quote("o2", "7 failed")])),
+    )
+    events: list[Event] = []
+    controller = GoalController("make the tests pass", model, on_event=events.append)
+    controller.start()
+    controller.on_run_finished([*tool_turn("c1", "pytest", "43 passed"), {"role": "assistant", "content": "done"}])
+    controller.on_run_finished(tool_turn("c1", "pytest", "7 failed"))
+    seen = [event.evidence_ref for event in events if event.type == "tool_result_recorded"]
+    assert seen == ["o1", "o2"]
+
+
+def test_a_round_without_words_has_no_response() -> None:
+    said: list[str] = []
+
+    def check(response: dict[str, Any], agent: Any) -> bool:
+        said.append(response["content"][0]["text"] if response["content"] else "")
+        return False
+
+    controller = GoalController("x", validators=[check])
+    controller.start()
+    first = [{"role": "assistant", "content": "first answer"}]
+    controller.on_run_finished(first)
+    controller.on_run_finished([*first, *tool_turn("c1", "ls", "a")])
+    assert said == ["first answer", ""]
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        (None, "messages must be a list of chat messages, not None"),
+        ("done", "messages must be a list of chat messages, not a str"),
+        ({}, "messages must be a list of chat messages, not a dict"),
+        ([5], "message 1 is no chat message but a int"),
+        ([{}], "message 1 has the role None; known: assistant, developer, function, system, tool, user"),
+        (
+            [{"role": "user", "content": "x"}, {"role": "ai", "content": "done"}],
+            "message 2 has the role 'ai'; known: assistant, developer, function, system, tool, user",
+        ),
+        ([{"role": "assistant", "content": 5}], "the content of message 1 is neither text nor blocks but a int"),
+    ],
+)
+def test_what_is_no_chat_is_refused_and_the_round_can_be_given_again(messages: Any, said: str) -> None:
+    controller = GoalController("x", validators=["true"])
+    controller.start()
+    with pytest.raises(UsageError) as refusal:
+        controller.on_run_finished(messages)
+    assert refusal.value.message == said
+    assert isinstance(controller.on_run_finished([{"role": "assistant", "content": None}]), GoalDone)
+
+
+def test_a_keyboard_interrupt_of_a_validator_ends_the_run_with_an_outcome(own_home: Path) -> None:
+    def check(response: Any, agent: Any) -> bool:
+        raise KeyboardInterrupt
+
+    controller = GoalController("x", validators=[check])
+    controller.start()
+    with pytest.raises(KeyboardInterrupt):
+        controller.on_run_finished([{"role": "assistant", "content": "done"}])
+    (path,) = own_home.glob("runs/*/outcome.json")
+    assert json.loads(path.read_text())["status"] == "cancelled"
+    with pytest.raises(UsageError, match="no round"):
+        controller.on_run_finished([])
+
+
+def test_a_judge_without_its_key_ends_the_run_before_the_agent_works(own_home: Path) -> None:
+    controller = GoalController("x", JudgeConfig("openai/gpt-5-mini", api_key_env="JUDGE_KEY"))
+    with pytest.raises(UsageError, match="ended before it began: the environment variable JUDGE_KEY is not set"):
+        controller.start()
+    (path,) = own_home.glob("runs/*/outcome.json")
+    assert json.loads(path.read_text())["stop_reason"] == "authentication"
 
 
 def test_the_cap_is_its_own(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ def test_it_grades_a_chat(tmp_path: Path) -> None:
 
 
 def test_a_quote_that_is_nowhere_is_not_complete(tmp_path: Path) -> None:
-    model = recording(tmp_path / "r.jsonl", judge(("tests pass", [quote("o1", "4 passed")])))
+    # Told once that the words are not there, the judge repeats them.
+    model = recording(tmp_path / "r.jsonl", *[judge(("tests pass", [quote("o1", "4 passed")]))] * 2)
     verdict = judge_goal(model, Goal(objective="make it pass"), CHAT)
     assert not verdict.complete
     assert "4 passed" in verdict.missing

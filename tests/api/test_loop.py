@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 
 import goalrunner
 from goalrunner import LLM, Goal, GoalStatus, JudgeConfig, ValidationOutcome, arun_goal, chat_conversation, run_goal
-from goalrunner.errors import ConversationBusy, UsageError
+from goalrunner.errors import ConversationBusy, RecordError, UsageError
 from goalrunner.events import Event
+from goalrunner.testing import ScriptedConversation
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 
@@ -33,7 +35,7 @@ def test_the_first_steps_of_the_readme(tmp_path: Path, workspace: Path) -> None:
     outcome = run_goal(chat_conversation(model, workspace=workspace), "Explain rainbows.", validators=[short])
     assert (outcome.status, outcome.stop_reason, outcome.passed) == ("complete", "satisfied", True)
     assert [(a.attempt, a.passed, a.feedback) for a in outcome.attempts] == [
-        (1, False, "validator short: 6 words; at most 5\n6 words; at most 5"),
+        (1, False, "validator short: 6 words; at most 5"),
         (2, True, None),
     ]
 
@@ -54,6 +56,11 @@ async def test_every_turn_lands_in_the_conversation_that_was_passed(tmp_path: Pa
     assert (workspace / "a").read_text() == "1\n"
 
 
+def passes(response: object, agent: object) -> bool:
+    """A check of the response that is always content; unlike a command it needs a round first."""
+    return True
+
+
 class Counter:
     """A callable validator that passes at its n-th call."""
 
@@ -68,9 +75,9 @@ class Counter:
 async def test_a_judge_of_its_own_with_an_account_of_its_own(tmp_path: Path, workspace: Path) -> None:
     model = recording(
         tmp_path / "r.jsonl",
-        agent("", shell("echo hello"), usage={"input_tokens": 100, "output_tokens": 10}),
+        agent("", shell("printf 'hel'; echo 'lo world'"), usage={"input_tokens": 100, "output_tokens": 10}),
         agent("said it", usage={"input_tokens": 120, "output_tokens": 5}),
-        judge(("it says hello", [quote("o1", "hello")]), usage={"input_tokens": 300, "output_tokens": 20}),
+        judge(("it says hello", [quote("o1", "hello world")]), usage={"input_tokens": 300, "output_tokens": 20}),
     )
     judge_llm = LLM(model, account="judge")
     events: list[Event] = []
@@ -92,9 +99,9 @@ def test_a_judge_may_be_a_name_or_a_configuration(tmp_path: Path, workspace: Pat
     for number, make in enumerate(choices):
         model = recording(
             tmp_path / f"{number}.jsonl",
-            agent("", shell("echo hello")),
+            agent("", shell("printf 'hel'; echo 'lo world'")),
             agent("said it"),
-            judge(("it says hello", [quote("o1", "hello")])),
+            judge(("it says hello", [quote("o1", "hello world")])),
         )
         assert run_goal(chat_conversation(model, workspace=workspace), "say hello", make(model)).passed
 
@@ -116,7 +123,7 @@ def test_a_claim_is_no_evidence(tmp_path: Path, workspace: Path) -> None:
     model = recording(
         tmp_path / "r.jsonl",
         agent("all tests pass"),
-        judge(("tests pass", [quote("o1", "all tests pass")])),
+        *[judge(("tests pass", [quote("o1", "all tests pass")]))] * 2,
     )
     outcome = run_goal(chat_conversation(model, workspace=workspace), "tests pass", model, max_iterations=1)
     assert outcome.status is GoalStatus.CAPPED
@@ -144,32 +151,160 @@ def test_stateless_retries_see_the_original_input_and_the_latest_feedback(tmp_pa
     assert outcome.passed
     assert prompts == [
         "Explain rainbows.",
-        "Explain rainbows.\n\nStart over: validator check: feedback 1\nfeedback 1",
-        "Explain rainbows.\n\nStart over: validator check: feedback 2\nfeedback 2",
+        "Explain rainbows.\n\nStart over: validator check: feedback 1",
+        "Explain rainbows.\n\nStart over: validator check: feedback 2",
     ]
 
 
 async def test_run_goal_inside_a_running_loop_names_its_async_twin(tmp_path: Path, workspace: Path) -> None:
     conversation = chat_conversation(recording(tmp_path / "r.jsonl", agent("a")), workspace=workspace)
     with pytest.raises(UsageError, match=r"await arun_goal"):
-        run_goal(conversation, "x", validators=["true"])
+        run_goal(conversation, "x", validators=[passes])
 
 
-async def test_a_second_driver_is_refused(tmp_path: Path, workspace: Path) -> None:
+async def test_a_second_driver_is_refused_and_leaves_nothing(tmp_path: Path, workspace: Path, own_home: Path) -> None:
     conversation = chat_conversation(recording(tmp_path / "r.jsonl", agent("a", delay=20)), workspace=workspace)
-    first = asyncio.create_task(arun_goal(conversation, "x", validators=["true"]))
+    first = asyncio.create_task(arun_goal(conversation, "x", validators=[passes]))
     await asyncio.sleep(0.2)
+    runs = sorted((own_home / "runs").iterdir())
     with pytest.raises(ConversationBusy):
-        await arun_goal(conversation, "y", validators=["true"])
+        await arun_goal(conversation, "y", validators=[passes])
+    assert sorted((own_home / "runs").iterdir()) == runs
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
 
 
-def test_nobody_to_check_is_refused(tmp_path: Path, workspace: Path) -> None:
+def test_without_validators_the_agents_own_model_judges_as_a_separate_instance(tmp_path: Path, workspace: Path) -> None:
+    replies = [
+        agent("", shell("printf 'hel'; echo 'lo world'")),
+        agent("said"),
+        judge(("it says hello", [quote("o1", "hello world")])),
+    ]
+    for number, choice in enumerate((None, "agent", JudgeConfig(system_prompt="be strict"))):
+        model = recording(tmp_path / f"{number}.jsonl", *replies)
+        outcome = run_goal(chat_conversation(model, workspace=workspace), "say hello", choice)
+        assert (outcome.passed, outcome.usage["judge"].calls) == (True, 1)
+
+
+def test_a_judge_that_was_asked_for_never_disappears(tmp_path: Path, workspace: Path) -> None:
+    model = recording(tmp_path / "r.jsonl", agent("done"), judge(("it works", []), missing="show it"))
+    goal = Goal(objective="x", judge=JudgeConfig(minimum_score=0.9))
+    outcome = run_goal(chat_conversation(model, workspace=workspace), goal, validators=[passes], max_iterations=1)
+    assert (outcome.status, outcome.usage["judge"].calls) == ("capped", 1)
+    with pytest.raises(UsageError, match="no name"):
+        run_goal(chat_conversation(model, workspace=workspace), "x", "", validators=[passes])
+
+
+@pytest.mark.parametrize(
+    ("objective", "options", "said"),
+    [
+        ("", {}, "objective: .*must not be empty"),
+        ("x", {"max_iterations": 0}, "max_iterations"),
+        ("x", {"timeout": -1}, "timeout"),
+        ("x", {"resume_prompt": "{nope}"}, "resume_prompt does not hold: 'nope'"),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error(
+    tmp_path: Path, workspace: Path, objective: str, options: dict[str, Any], said: str
+) -> None:
     conversation = chat_conversation(recording(tmp_path / "r.jsonl", agent("a")), workspace=workspace)
+    with pytest.raises(UsageError, match=said):
+        run_goal(conversation, objective, validators=[passes], **options)
+
+
+def test_a_validator_that_raises_is_red_and_the_run_goes_on(tmp_path: Path, workspace: Path) -> None:
+    class Broken:
+        name, command, serial, hidden = "broken", "broken()", False, False
+
+        async def validate(self, context: object) -> Any:
+            raise ZeroDivisionError("by zero")
+
+    model = recording(tmp_path / "r.jsonl", agent("a"))
+    outcome = run_goal(chat_conversation(model, workspace=workspace), "x", validators=[Broken()], max_iterations=1)
+    assert (outcome.status, outcome.attempts[0].feedback) == (
+        "capped",
+        "validator broken: ZeroDivisionError: by zero",
+    )
+
+
+def test_a_watcher_that_fails_is_told_nothing_more_and_the_run_goes_on(
+    tmp_path: Path, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+
+    def watch(event: Event) -> None:
+        told.append(event.type)
+        raise ZeroDivisionError
+
+    model = recording(tmp_path / "r.jsonl", agent("a"))
+    outcome = run_goal(chat_conversation(model, workspace=workspace), "x", validators=[passes], on_event=watch)
+    assert (outcome.passed, told) == (True, ["goal_created"])
+    assert "EventCallback failed" in caplog.text
+
+
+def test_a_log_that_goes_away_in_mid_run_still_leaves_an_outcome(
+    tmp_path: Path, workspace: Path, own_home: Path
+) -> None:
+    model = recording(tmp_path / "r.jsonl", agent("", shell(f"rm {own_home}/runs/*/transcript.jsonl")), agent("a"))
+    with pytest.raises(RecordError, match=r"transcript\.jsonl"):
+        run_goal(chat_conversation(model, workspace=workspace), "x", validators=[passes])
+    (path,) = own_home.glob("runs/*/outcome.json")
+    outcome = json.loads(path.read_text())
+    assert (outcome["status"], outcome["stop_reason"]) == ("failed", "internal_error")
+
+
+def test_output_of_any_size_is_kept_whole_and_shown_at_both_ends(tmp_path: Path, workspace: Path) -> None:
+    model = recording(tmp_path / "r.jsonl", agent("", shell("seq 1 400000")), agent("counted"))
+    conversation = chat_conversation(model, workspace=workspace)
+    outcome = run_goal(conversation, "count", validators=[passes], workspace=workspace)
+    shown = conversation.messages[2]["content"]
+    assert len(shown) < 21_000
+    assert shown.startswith("(exit 0)\n1\n2\n")
+    assert shown.endswith("399999\n400000\n")
+    kept = [path.stat().st_size for path in (Path(outcome.run_path) / "artifacts").rglob("*") if path.is_file()]
+    assert max(kept) == sum(len(str(number)) + 1 for number in range(1, 400_001))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_keyboard_interrupt_of_a_validator_ends_the_run_like_a_ctrl_c(
+    own_home: Path, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    def check(response: object, agent: object) -> bool:
+        raise KeyboardInterrupt
+
+    async def async_check(response: object, agent: object) -> bool:
+        raise KeyboardInterrupt
+
+    conversation = ScriptedConversation("a")
+    with pytest.raises(KeyboardInterrupt):
+        run_goal(conversation, "x", validators=[async_check if is_async else check, "sleep 30"])
+    gc.collect()
+    assert caplog.text == ""
+    (path,) = own_home.glob("runs/*/outcome.json")
+    outcome = json.loads(path.read_text())
+    assert (outcome["status"], outcome["stop_reason"], outcome["signal"]) == ("cancelled", "interrupted", 2)
+
+
+def test_a_judge_without_its_key_costs_no_round() -> None:
+    conversation = ScriptedConversation("a")
+    outcome = run_goal(conversation, "x", JudgeConfig("openai/gpt-5-mini", api_key_env="JUDGE_KEY"))
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("failed", "authentication", 0)
+    assert "JUDGE_KEY is not set" in outcome.message
+    assert conversation.prompts == []
+
+
+def test_a_round_whose_judge_cannot_be_reached_counts(tmp_path: Path, workspace: Path) -> None:
+    refused = {"account": "judge", "error": {"status": 401, "message": "wrong key"}}
+    model = recording(tmp_path / "r.jsonl", agent("a"), refused)
+    outcome = run_goal(chat_conversation(model, workspace=workspace), "x", model)
+    assert (outcome.status, outcome.iterations, len(outcome.attempts)) == ("failed", 1, 1)
+    assert outcome.verdict is None
+
+
+def test_nobody_to_check_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nobody can check this goal") as refusal:
-        run_goal(conversation, "x")
+        run_goal(ScriptedConversation("a"), "x")
     assert 'judge = "agent"' in refusal.value.hint
     assert "validator = " in refusal.value.hint
 
@@ -178,7 +313,7 @@ def test_the_run_leaves_its_records_and_nothing_in_the_workspace(
     tmp_path: Path, workspace: Path, own_home: Path
 ) -> None:
     model = recording(tmp_path / "r.jsonl", agent("done"))
-    outcome = run_goal(chat_conversation(model, workspace=workspace), "x", validators=["true"], workspace=workspace)
+    outcome = run_goal(chat_conversation(model, workspace=workspace), "x", validators=[passes], workspace=workspace)
     folder = Path(outcome.run_path)
     assert folder.parent == own_home / "runs"
     assert {path.name for path in folder.iterdir()} >= {
@@ -197,7 +332,7 @@ def test_the_run_leaves_its_records_and_nothing_in_the_workspace(
 def test_the_deadline_cuts_a_tool_and_the_outcome_is_written(tmp_path: Path, workspace: Path) -> None:
     model = recording(tmp_path / "r.jsonl", agent("", shell("sleep 60")))
     conversation = chat_conversation(model, workspace=workspace)
-    outcome = run_goal(conversation, "x", validators=["true"], timeout=0.6, workspace=workspace)
+    outcome = run_goal(conversation, "x", validators=[passes], timeout=0.6, workspace=workspace)
     assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
     assert outcome.duration < 10
     assert json.loads((Path(outcome.run_path) / "outcome.json").read_text())["stop_reason"] == "timeout"
@@ -206,9 +341,9 @@ def test_the_deadline_cuts_a_tool_and_the_outcome_is_written(tmp_path: Path, wor
 
 def test_inf_lifts_the_cap(tmp_path: Path, workspace: Path) -> None:
     model = recording(tmp_path / "r.jsonl", *(agent(str(number)) for number in range(12)))
-    outcome = run_goal(
-        chat_conversation(model, workspace=workspace), "x", validators=[Counter(12)], max_iterations=float("inf")
-    )
+    conversation = chat_conversation(model, workspace=workspace)
+    with pytest.warns(RuntimeWarning, match="nothing stops this run"):
+        outcome = run_goal(conversation, "x", validators=[Counter(12)], max_iterations=float("inf"))
     assert (outcome.passed, outcome.iterations) == (True, 12)
 
 

@@ -10,9 +10,13 @@ BOUNDS = {
     "goal run to its first request / import litellm": 1.0,
     # From the start of the process to the first recorded reply, against half a second.
     "goal run to its first scripted reply / 0.5 s": 1.0,
-    # One round of one shell call, one text, one validator and one audit, against the same two commands and three bare
-    # calls of litellm.completion.
-    "a round / its commands and bare calls": 2.0,
+    # One round of one shell call, one text, one validator and one audit, against the same two commands and its three
+    # requests made straight through litellm.completion: as long, with the same tools, streaming as they do.
+    "a round / its commands and its calls made bare": 2.0,
     # The chat and the index of observations grow by some kilobytes a round, and memory is got in larger pieces.
     "peak memory of 100 rounds / of 10": 1.15,
+    "a snapshot of 50,000 unchanged files / git status": 1.5,
+    "the first snapshot of 50,000 files / git add -A": 1.5,
+    # The store after 20 rounds of three changed files each, against the store after the first snapshot.
+    "the store after 20 rounds / after the first snapshot": 1.2,
 }

@@ -53,7 +53,9 @@ def remark(text: str, values: Sequence[float], unit: str = "s") -> None:
     print(f"    {text}: {_spread(values)} {unit}")
 
 
-def process_seconds(command: Sequence[str], *, codes: tuple[int, ...] = (0,), env: Mapping[str, str] | None = None) -> float:
+def process_seconds(
+    command: Sequence[str], *, codes: tuple[int, ...] = (0,), env: Mapping[str, str] | None = None
+) -> float:
     """The whole life of a process in seconds; it must end with one of the codes."""
     began = time.perf_counter()
     run_process(command, codes=codes, env=env)
@@ -61,7 +63,11 @@ def process_seconds(command: Sequence[str], *, codes: tuple[int, ...] = (0,), en
 
 
 def run_process(
-    command: Sequence[str], *, codes: tuple[int, ...] = (0,), env: Mapping[str, str] | None = None, cwd: Path | None = None
+    command: Sequence[str],
+    *,
+    codes: tuple[int, ...] = (0,),
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end. Raises AssertionError with its output for an exit code that was not expected."""
     whole = {**os.environ, **(env or {})}

@@ -52,6 +52,7 @@ def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: s
         'objective = "Write notes."\nsuccess_criteria = ["there are notes", "the notes are long"]\n'
         f'validator = "{VALIDATOR}"\nmax_iterations = {rounds}\n'
         f'[agent]\nmodel = "{agent}"\n{base}[judge]\nmodel = "{judge}"\n{base}'
+        '[workspace]\npath = "."\n'
     )
     return path
 

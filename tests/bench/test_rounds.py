@@ -2,66 +2,78 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.bench.measuring import GOAL, hold, pairs, process_seconds, remark, run_process
+from tests.bench.measuring import GOAL, Pairs, hold, remark, run_process
 from tests.bench.rounds import CAPPED, SHELL, VALIDATOR, endless_server, write_goal
+from tests.support.model_server import Seen
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
 
-FEW, MANY = 2, 22
-"""Rounds of the two runs whose difference is measured: what start and end cost is the same in both."""
+SKIPPED, MEASURED = 2, 20
+"""Rounds of a run: the first ones warm it up, and are what a short run would cost; only the others are measured."""
 
-KEY = {"OPENAI_API_KEY": "none"}
+REPETITIONS = 5
 
-BARE = """
-import os, subprocess, sys, time
-os.environ.update(
-    LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="true", LITELLM_MODE="PRODUCTION"
-)
-import litellm
-litellm.disable_aiohttp_transport = True  # as in a run
-base, shell, validator, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-
-def call(model):
-    messages = [{"role": "system", "content": "You write notes."}, {"role": "user", "content": "Write notes."}]
-    litellm.completion(model=model, messages=messages, api_base=base, api_key="none")
-
-def commands():
-    for command in (shell, validator):
-        subprocess.run(["sh", "-c", command], check=True, capture_output=True)
-
-def one():
-    call("openai/agent"), call("openai/agent"), call("openai/judge")
-    commands()
-
-one(), one()
-began = time.perf_counter()
-for _ in range(rounds):
-    one()
-print((time.perf_counter() - began) / rounds)
-"""
-"""The bare work of a round, without anybody who drives, records or checks it; prints seconds a round."""
+BARE_ROUND = Path(__file__).with_name("bare_round.py")
 
 
-def test_a_round_costs_at_most_twice_its_commands_and_bare_calls(tmp_path: Path) -> None:
+def test_a_round_costs_at_most_twice_its_commands_and_bare_calls(tmp_path: Path, own_home: Path) -> None:
+    rounds: list[float] = []
+    bare: list[float] = []
+    shortest: list[float] = []
     with endless_server() as server:
-        few = write_goal(tmp_path / "few", FEW, agent="openai/agent", judge="openai/judge", api_base=server.base_url)
-        many = write_goal(tmp_path / "many", MANY, agent="openai/agent", judge="openai/judge", api_base=server.base_url)
+        total = SKIPPED + MEASURED
+        goal = write_goal(tmp_path, total, agent="openai/agent", judge="openai/judge", api_base=server.base_url)
+        requests = tmp_path / "requests.json"
+        for _ in range(1 + REPETITIONS):
+            server.requests.clear()
+            run_process([GOAL, "run", str(goal)], codes=(CAPPED,), env={"OPENAI_API_KEY": "none"})
+            rounds.append(_seconds_a_round(own_home))
+            requests.write_text(json.dumps(_measured(server.requests)))
+            bare.append(_bare(server.base_url, tmp_path, str(requests)))
+            shortest.append(_bare(server.base_url, tmp_path))
+    # What no bound is promised for: calls of two short messages, without tools, not streaming.
+    remark("the same commands, and three of the shortest calls", _milliseconds(shortest), "ms")
+    remark("a round against these", Pairs(rounds[1:], shortest[1:]).ratios, "times")
+    # A round writes some twenty-five times and waits for the disk each time: on a slow or busy disk that is most of it.
+    remark("one append that is on disk", [1000 * _append_seconds(own_home) for _ in range(20)], "ms")
+    hold("a round / its commands and its calls made bare", Pairs(_milliseconds(rounds), _milliseconds(bare)), "ms")
 
-        def a_round() -> float:
-            longer = process_seconds([GOAL, "run", str(many)], codes=(CAPPED,), env=KEY)
-            shorter = process_seconds([GOAL, "run", str(few)], codes=(CAPPED,), env=KEY)
-            return (longer - shorter) / (MANY - FEW)
 
-        def bare() -> float:
-            arguments = [server.base_url, SHELL, VALIDATOR, str(MANY - FEW)]
-            return float(run_process([sys.executable, "-c", BARE, *arguments], cwd=tmp_path / "few").stdout)
+def _milliseconds(seconds: list[float]) -> list[float]:
+    """All but the first, which warmed up what is shared."""
+    return [1000 * value for value in seconds[1:]]
 
-        measured = pairs(a_round, bare, 5)
-    hold("a round / its commands and bare calls", measured)
-    remark("a round", [1000 * seconds for seconds in measured.first], "ms")
-    remark("its commands and bare calls", [1000 * seconds for seconds in measured.second], "ms")
+
+def _append_seconds(home: Path) -> float:
+    with (home / "appended").open("ab", buffering=0) as file:
+        file.write(b"x" * 300)
+        began = time.perf_counter()
+        os.fsync(file.fileno())
+        return time.perf_counter() - began
+
+
+def _seconds_a_round(home: Path) -> float:
+    """From the last verdict of the rounds that are skipped to the last one of the newest run, by the log's own clock."""
+    newest = max(home.glob("runs/*/events.jsonl"), key=lambda path: path.stat().st_mtime)
+    records = [json.loads(line) for line in newest.read_text().splitlines()]
+    ends = [record["elapsed"] for record in records if record["event"]["type"] == "verdict_recorded"]
+    assert len(ends) == SKIPPED + MEASURED
+    return float(ends[-1] - ends[SKIPPED - 1]) / MEASURED
+
+
+def _measured(requests: list[Seen]) -> list[dict[str, object]]:
+    """The bodies of the requests of the rounds that are measured."""
+    return [seen.body for seen in requests[3 * SKIPPED :]]
+
+
+def _bare(base: str, folder: Path, *requests: str) -> float:
+    arguments = [base, str(MEASURED), SHELL, VALIDATOR, *requests]
+    return float(run_process([sys.executable, str(BARE_ROUND), *arguments], cwd=folder).stdout)

@@ -62,13 +62,11 @@ def test_a_proven_objective_is_zero(folder: Path, capsys: pytest.CaptureFixture[
 def test_a_missing_proof_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge = play(folder, json.dumps(answer("", complete=False)))
     assert main(["status", "chat.json", "--objective", "the tests pass", "--judge", judge]) == 1
-    assert capsys.readouterr().out == (
-        "verdict    not complete · 0.20\ncriteria   ✗ the tests pass: a green run\nmissing    a green run\n"
-    )
+    assert capsys.readouterr().out == ("verdict    not complete · 0.20\ncriteria   ✗ the tests pass: a green run\n")
 
 
 def test_a_quote_that_is_nowhere_is_no_proof(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge = play(folder, json.dumps(answer("44 passed")))
+    judge = play(folder, *[json.dumps(answer("44 passed"))] * 2)
     assert main(["status", "chat.json", "--objective", "the tests pass", "--judge", judge, "--json"]) == 1
     value = json.loads(capsys.readouterr().out)
     assert (value["complete"], value["criteria"][0]["satisfied"]) == (False, False)
@@ -94,6 +92,15 @@ def test_a_goal_file_says_by_what_to_judge(folder: Path, monkeypatch: pytest.Mon
     assert main(["status", "chat.json", "--goal", "goal.toml"]) == 0
     monkeypatch.setenv("GOAL_JUDGE", play(folder, json.dumps(answer("", complete=False))))
     assert main(["status", "chat.json", "--goal", "goal.toml"]) == 1
+
+
+def test_a_response_is_judged_where_the_goal_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "chat.json").write_text(json.dumps([CHAT[0], {"role": "assistant", "content": "Rain bends light."}]))
+    play(folder, json.dumps(answer("Rain bends light")))
+    goal = 'objective = "One sentence"\ndeliverable = "response"\njudge = "scripted/judge.jsonl"\n'
+    (folder / "goal.toml").write_text(goal)
+    assert main(["status", "chat.json", "--goal", "goal.toml"]) == 0
+    assert capsys.readouterr().out == "verdict    complete · 1.00\ncriteria   ✓ the tests pass\n"
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,16 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           -h, --help  Show this message and exit.
 
         Commands:
-          run     Work on a goal until it is proven complete or a limit stops it.
-          status  Print the state of a run, or judge a saved transcript.
-          list    List the runs, newest first.
-          show    Show what happened in a run, round by round.
+          run      Work on a goal until it is proven complete or a limit stops it.
+          status   Print the state of a run, or judge a saved transcript.
+          list     List the runs, newest first.
+          show     Show what happened in a run, round by round.
+          diff     Print what a round changed in the workspace, as a unified patch.
+          restore  Put the workspace back as a round left it; asks first.
+          verify   Check offline that the records of a run still hold.
 
           Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,
-          130 and 143 by signal.
+          129, 130 and 143 by signal.
         """)
 
 

@@ -136,7 +136,10 @@ def test_show_tells_the_run_again(own_home: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert said.startswith("goal       Make parse() accept empty input.\n")
     assert "round 2    · shell" in said
-    assert said.endswith(f"           {folder}/outcome.json\n")
+    assert said.endswith(f"           {folder}\n")
+    (folder / "outcome.json").write_text("{}")
+    main(["show", "k3f9"])
+    assert capsys.readouterr().out.endswith(f"           {folder}/outcome.json\n")
 
 
 def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,8 +149,9 @@ def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.Captu
     log = b"".join(RECORD.dump_json(record) + b"\n" for record in told_run.two_rounds()[:5])
     (folder / "events.jsonl").write_bytes(log)
     assert main(["show"]) == 0
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        "           the process that ran it is gone; what it recorded is kept",
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "lost       the process that ran it is gone; what it recorded is kept",
+        "           last seen in round 1 · 0 rounds checked · 5.0 s · 21,000 tokens",
         f"           {folder}",
     ]
 
@@ -204,3 +208,58 @@ def test_both_ways_answer_alike(own_home: Path, arguments: list[str], capsys: py
     keep(own_home, "k3f9-one", status="capped", exit_code=1)
     assert main(arguments) == 1
     assert "k3f9-one" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["{}", '{"started_at": 5}', '{"status": "complete", "exit_code": 0}'])
+def test_a_damaged_summary_is_the_same_to_list_and_status(
+    own_home: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (keep(own_home, "k3f9-one") / "summary.json").write_text(content)
+    assert main(["status", "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    main(["list", "--json"])
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert told == {**listed, "path": told["path"]}
+    assert (told["status"], told["message"]) == ("unreadable", "summary.json is damaged")
+
+
+@pytest.mark.parametrize("command", ["status", "show"])
+def test_the_path_of_a_runs_folder_names_it_too(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = keep(own_home, "k3f9-one")
+    (folder / "events.jsonl").write_text("")
+    folder.rename(tmp_path / "kept")
+    monkeypatch.chdir(tmp_path / "kept")
+    for reference in (str(tmp_path / "kept"), f"{tmp_path}/kept/", "."):
+        assert main([command, reference]) == 0
+        assert capsys.readouterr().out.endswith(f"{tmp_path / 'kept'}\n" if command == "status" else "no event\n")
+
+
+def test_what_is_neither_a_run_nor_a_file_is_called_so(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "nosuch.jsonl"]) == 2
+    assert capsys.readouterr().err == (
+        "nosuch.jsonl: neither a run nor a file of that name\ngoal list shows the runs\n"
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["--objective", "x", "--judge", "a/b"]])
+def test_what_is_no_transcript_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(b"PK\x03\x04\x14\0\0\0\x08\0rest\xff")
+    assert main(["status", str(archive), *more]) == 2
+    assert capsys.readouterr().err.startswith(f"{archive}: the format of this transcript is not known\n")
+
+
+@pytest.mark.parametrize("command", ["list", "status", "show"])
+def test_a_file_in_place_of_the_home_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GOAL_HOME", str(tmp_path / "file"))
+    assert main([command]) == 2
+    assert capsys.readouterr().err == (
+        f"{tmp_path / 'file'} is not a folder\nset GOAL_HOME to the folder that holds the runs\n"
+    )

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.errors import UsageError
+from goalrunner.errors import RecordError, UsageError
 from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
 from tests.support import told_run
 from tests.support.scripted_api import ScriptedApi
@@ -150,6 +150,40 @@ def test_a_copy_that_fails_in_the_end_is_no_success(
     said = capsys.readouterr()
     assert said.out == CLOSING + PATH_LINE
     assert said.err == "--output sub/out.json could not be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--output", "objective.toml"], "--output objective.toml is the goal file; the outcome would replace it"),
+        (["--output", "r.jsonl"], "--output r.jsonl is the recording of the agent; the outcome would replace it"),
+        (
+            ["--record", "new.jsonl", "--output", "new.jsonl"],
+            "--output new.jsonl is the file of --record; the outcome would replace it",
+        ),
+        (["--output", "."], "--output . is a folder"),
+        (["--record", "."], "--record . is a folder"),
+    ],
+)
+def test_what_would_be_written_over_is_refused_before_the_run(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    (goal_file.parent / "r.jsonl").write_text('{"text": "done"}\n')
+    assert main(["run", str(goal_file), "--model", "scripted/r.jsonl", *options]) == 2
+    assert capsys.readouterr().err.splitlines()[0] == said
+    assert api.goals == []
+
+
+def test_a_failure_of_the_records_hands_over_what_is_known(
+    goal_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = RecordError("cannot write /state/outcome.json: No space left on device", "free some space")
+    error.outcome = outcome()
+    ScriptedApi([error]).install(monkeypatch)
+    assert main(["run", str(goal_file), "--json", "--output", "out.json"]) == 4
+    said = capsys.readouterr()
+    assert json.loads(said.out) == json.loads((goal_file.parent / "out.json").read_text())
+    assert said.err == f"{CLOSING}           out.json\n{error}\n"
 
 
 def test_a_dry_run_prints_the_goal_and_spends_nothing(

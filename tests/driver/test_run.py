@@ -306,3 +306,25 @@ async def test_claims_and_observations_reach_the_judge_in_order(tmp_path: Path) 
         "[o1] shell (exit 0)",
         "[o2] validator check (green)",
     ]
+
+
+async def test_a_validator_that_leaves_or_interrupts_never_tears_down_the_loop(tmp_path: Path) -> None:
+    class Raising(ScriptedValidator):
+        def __init__(self, error: BaseException) -> None:
+            super().__init__()
+            self._error = error
+
+        async def validate(self, context):  # type: ignore[no-untyped-def]
+            raise self._error
+
+    left = Bench(tmp_path, ScriptedConversation("a", "b", "c"), validators=[Raising(SystemExit(0))])
+    outcome = await left.drive()
+    assert (outcome.status, outcome.iterations) == (GoalStatus.CAPPED, 3)
+    assert outcome.attempts[0].feedback == "validator check: SystemExit: 0"
+    interrupted = Bench(tmp_path, ScriptedConversation("a"), validators=[Raising(KeyboardInterrupt())])
+    outcome = await interrupted.drive()
+    assert (outcome.status, outcome.stop_reason, outcome.exit_code) == (
+        GoalStatus.CANCELLED,
+        StopReason.INTERRUPTED,
+        130,
+    )

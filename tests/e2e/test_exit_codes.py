@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import Ended, goal, start
+from tests.support.command_line import GOAL, Ended, environment, goal, start
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_key_is_4_with_the_line_that_fixes_it(place: Path, own_home: Pat
     assert "Traceback" not in ended.out + ended.err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_is_128_and_its_number_with_everything_saved(
     place: Path, own_home: Path, number: signal.Signals, code: int
 ) -> None:
@@ -126,6 +126,15 @@ def test_a_signal_is_128_and_its_number_with_everything_saved(
     )
     assert subprocess.run(["pgrep", "-f", "sleep 5432"], check=False, capture_output=True).stdout == b""
     assert goal("status", cwd=place).code == code
+
+
+def test_what_nohup_ignores_stays_ignored(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("sleep 1; touch done")), agent("made"))
+    command = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *GOAL, "run", str(goal_file(place, model))]
+    process = subprocess.Popen(command, cwd=place, env=environment(), stdout=subprocess.DEVNULL)
+    wait_for(own_home, "tool_called")
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=20) == 0
 
 
 def test_a_second_interrupt_goes_at_once_and_takes_the_children_along(place: Path, own_home: Path) -> None:
@@ -150,7 +159,7 @@ def test_a_judge_that_is_not_convinced_caps_and_one_that_is_completes(place: Pat
         agent("", shell("echo made")),
         agent("done"),
         judge(("it is made", []), missing="show it"),
-        agent("", shell("echo made again")),
+        agent("", shell("printf 'made '; echo again")),
         agent("shown"),
         judge(("it is made", [quote("o2", "made again")])),
     )
@@ -199,19 +208,49 @@ def test_a_secret_of_the_environment_is_written_nowhere(place: Path, own_home: P
     assert any(b"[redacted:DEPLOY_TOKEN]" in path.read_bytes() for path in files)
 
 
+def test_a_secret_of_the_goal_file_is_written_nowhere_else(place: Path, own_home: Path) -> None:
+    secret = "correct-horse-battery"
+    model = recording(place.parent / "r.jsonl", agent("", shell("echo $DB_PASSWORD; touch done")), agent("ok"))
+    path = goal_file(place, model, f'agent.env.DB_PASSWORD = "{secret}"')
+    assert goal("run", path, cwd=place).code == 0
+    assert [
+        found.name for found in own_home.rglob("*") if found.is_file() and secret.encode() in found.read_bytes()
+    ] == []
+
+
+def test_what_a_cut_command_printed_does_not_stay_unredacted(place: Path, own_home: Path) -> None:
+    secret = "hunter2-hunter2-hunter2"
+    model = recording(place.parent / "r.jsonl", agent("", shell("echo $DEPLOY_TOKEN; sleep 60")))
+    path = goal_file(place, model, "timeout = 1.5")
+    assert goal("run", path, cwd=place, env={"DEPLOY_TOKEN": secret}).code == 1
+    assert [
+        found.name for found in own_home.rglob("*") if found.is_file() and secret.encode() in found.read_bytes()
+    ] == []
+
+
+def test_a_signal_before_the_run_has_begun_leaves_an_outcome_too(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("sleep 60")))
+    process = start("run", goal_file(place, model), cwd=place)
+    wait_for(own_home, "goal_created")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=15)
+    assert (process.returncode, outcome_of(own_home)["status"]) == (143, "cancelled")
+
+
 def test_a_runs_files_are_its_owners_alone(place: Path, own_home: Path) -> None:
     model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("ok"))
     assert goal("run", goal_file(place, model), cwd=place).code == 0
-    for path in own_home.rglob("*"):
+    assert [path.name for path in own_home.iterdir() if path.stat().st_mode & 0o077] == []
+    for path in (own_home / "runs").rglob("*"):
         assert not path.stat().st_mode & 0o077, path
 
 
 def test_a_recording_of_a_run_plays_it_again(place: Path, own_home: Path) -> None:
     model = recording(
         place.parent / "r.jsonl",
-        agent("", shell("echo hello")),
+        agent("", shell("printf 'hel'; echo 'lo world'")),
         agent("said"),
-        judge(("it says hello", [quote("o1", "hello")])),
+        judge(("it says hello", [quote("o1", "hello world")])),
     )
     options = ["--objective", "say hello", "--model", model, "--judge", model]
     tape = place.parent / "tape.jsonl"
@@ -235,7 +274,7 @@ def test_status_of_a_saved_chat_asks_the_judge(place: Path) -> None:
     chat = place / "chat.json"
     chat.write_text(json.dumps([{"role": "tool", "tool_call_id": "c", "content": "3 passed"}]))
     for words, code in (("3 passed", 0), ("4 passed", 1)):
-        model = recording(place / "r.jsonl", judge(("tests pass", [quote("o1", words)])))
+        model = recording(place / "r.jsonl", *[judge(("tests pass", [quote("o1", words)]))] * 2)
         ended: Ended = goal("status", chat, "--objective", "tests pass", "--judge", model, cwd=place)
         assert ended.code == code, ended
     model = recording(place / "r.jsonl", *[{"account": "judge", "text": "hm"}] * 3)
@@ -243,11 +282,11 @@ def test_status_of_a_saved_chat_asks_the_judge(place: Path) -> None:
 
 
 def test_status_of_a_runs_transcript(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("echo 3 passed; touch done")), agent("ok"))
+    model = recording(place.parent / "r.jsonl", agent("", shell("printf '3 pas'; echo sed; touch done")), agent("ok"))
     path = goal_file(place, model)
     assert goal("run", path, cwd=place).code == 0
     (transcript,) = (own_home / "runs").glob("*/transcript.jsonl")
-    judged = recording(place.parent / "j.jsonl", judge(("tests pass", [quote("o1", "3 passed")])))
+    judged = recording(place.parent / "j.jsonl", judge(("tests pass", [quote("o2", "3 passed")])))
     ended = goal("status", transcript, "--goal", path, "--judge", judged, "--json", cwd=place)
     assert (ended.code, json.loads(ended.out)["complete"]) == (0, True), ended
 

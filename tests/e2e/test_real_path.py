@@ -63,7 +63,7 @@ def test_two_rounds_to_complete_with_retries_on_the_way(place: Path, own_home: P
             fail(503),
             say("Now it is."),
         ],
-        "judge": [say(verdict("o4", "exit 0"))],
+        "judge": [say(verdict("o5", "exit 0"))],
     }
     with ModelServer(script) as server:
         ended = goal("run", goal_file(place, server.base_url), "--json", cwd=place, env=KEYS)
@@ -77,7 +77,7 @@ def test_two_rounds_to_complete_with_retries_on_the_way(place: Path, own_home: P
     assert [seen.key for seen in asked] == [KEYS["JUDGE_KEY"]]
     assert {seen.key for seen in server.requests if seen.model == "agent"} == {KEYS["AGENT_KEY"]}
     (prompt,) = [message["content"] for message in asked[0].messages if message["role"] == "user"]
-    assert "[o4] validator" in prompt
+    assert "[o5] validator" in prompt
     assert "You are" not in prompt
     assert asked[0].body["temperature"] == 0
     assert asked[0].body["response_format"]["type"] == "json_schema"
@@ -91,6 +91,16 @@ def test_a_wrong_key_fails_at_once(place: Path, own_home: Path) -> None:
     assert ended.code == 4, ended
     assert "AGENT_KEY" in ended.out
     assert len(server.requests) == 1
+
+
+def test_a_key_that_is_not_set_fails_at_once_and_a_dry_run_says_it_too(place: Path, own_home: Path) -> None:
+    path = goal_file(place, "http://127.0.0.1:9")
+    dry = goal("run", path, "--dry-run", cwd=place)
+    assert (dry.code, "AGENT_KEY is not set" in dry.err) == (4, True), dry
+    ended = goal("run", path, cwd=place)
+    assert (ended.code, "export AGENT_KEY=..." in ended.out) == (4, True), ended
+    (outcome,) = (own_home / "runs").glob("*/outcome.json")
+    assert json.loads(outcome.read_text())["stop_reason"] == "authentication"
 
 
 def test_an_unknown_model_fails_at_once(place: Path, own_home: Path) -> None:

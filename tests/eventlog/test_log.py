@@ -38,8 +38,8 @@ def test_a_record_is_one_line_of_ascii_json(path: Path) -> None:
         log.append(tool_called("grün\u2028\x85\n"))
 
     assert path.read_bytes() == (
-        b'{"v":"1.0","seq":1,"at":"2026-11-21T12:00:00.000+00:00","elapsed":0.0,"event":{"type":"tool_called",'
-        b'"tool_call_id":"call_1","tool":"shell","summary":"gr\\u00fcn\\u2028\\u0085\\n"}}\n'
+        b'{"v":"1.0","seq":1,"at":"2026-11-21T12:00:00.000+00:00","elapsed":0.0,"p":"e3b0c44298fc1c14",'
+        b'"event":{"type":"tool_called","tool_call_id":"call_1","tool":"shell","summary":"gr\\u00fcn\\u2028\\u0085\\n"}}\n'
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -67,7 +67,7 @@ def test_a_reader_may_hand_over_the_end_that_it_found(path: Path) -> None:
     with opened(path, start=end) as log:
         assert log.append(tool_called()).seq == 2
 
-    with pytest.raises(RecordError, match="it ends at byte 326, and was read to byte 163"):
+    with pytest.raises(RecordError, match="it ends at byte 372, and was read to byte 186"):
         opened(path, start=end)
 
 
@@ -153,7 +153,7 @@ def test_a_torn_tail_is_told_and_cut(path: Path) -> None:
     EventLog(path, SteppingClock(), Redactor({}), on_torn=told.append).close()
 
     assert told == [TornTail(path, size, 14)]
-    assert str(told[0]) == f"{path}: the last 14 bytes, from byte 163, are half a record and do not count"
+    assert str(told[0]) == f"{path}: the last 14 bytes, from byte 186, are half a record and do not count"
     assert path.stat().st_size == size
 
 
@@ -201,7 +201,7 @@ def test_a_full_disk_leaves_what_is_there(path: Path, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(RecordError, match=r"cannot write .*events.jsonl: No space left on device at byte 159"):
+        with pytest.raises(RecordError, match=r"cannot write .*events.jsonl: No space left on device at byte 182"):
             log.append(tool_called("second"))
 
     assert path.read_bytes() == before

@@ -34,6 +34,8 @@ FROZEN = r"""objective = "Say \"hi\"\n	and stop."
 risk_class = "low"
 deliverable = "workspace"
 preserve_context = true
+baseline = "any"
+stall_rounds = 3
 max_iterations = 10
 timeout = inf
 
@@ -55,6 +57,7 @@ A = ""
 [judge]
 model = "agent"
 minimum_score = 0.0
+max_tokens = 12000
 
 [budget]
 tokens = inf
@@ -62,12 +65,15 @@ cost_usd = 0.5
 
 [workspace]
 path = "/"
+clean_proof = true
 
 [[validators]]
 name = "pytest"
 run = "pytest -q"
 timeout = inf
 serial = false
+hidden = false
+retries = 0
 
 [validators.expect]
 exit_code = 0
@@ -77,6 +83,8 @@ name = "ok"
 python = "pkg:ok"
 timeout = 600.0
 serial = false
+hidden = false
+retries = 0
 """
 
 ANY = st.characters(exclude_characters="\0", codec="utf-8")

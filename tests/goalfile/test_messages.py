@@ -9,12 +9,13 @@ import pytest
 from goalrunner.errors import ExitCode, GoalFileError
 from goalrunner.goalfile import load_goal_text
 
+KEY_NAME = 'write api_key_env = "..." in [agent], the name of the variable that holds it'
 DURATIONS = 'write seconds, or "90s", "30m", "2h"'
 DOLLARS = "write a number of US dollars, or inf to lift the limit"
 PLACEHOLDERS = "{feedback}, {iteration}, {missing}, {objective}"
 TOP = (
-    "agent, budget, constraints, deliverable, judge, max_iterations, model, objective, owner, preserve_context, "
-    "resume_prompt, risk_class, success_criteria, timeout, validator, validators, workspace"
+    "agent, baseline, budget, constraints, deliverable, judge, max_iterations, model, objective, owner, preserve_context, "
+    "resume_prompt, risk_class, stall_rounds, success_criteria, timeout, validator, validators, workspace"
 )
 NO_JUDGE_MODEL = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
 NOT_THE_KEY = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'
@@ -130,6 +131,22 @@ objective.toml:28:16  "B C" in [validators.env] is no name of an environment var
         ('judge = "scripted/"', '4:9  judge "scripted/" names no file; write "scripted/replies.jsonl"'),
         ("agent.api_key_env = 'sk-12'", f"4:21  agent.api_key_env {NOT_THE_KEY}"),
         ("agent.api_base = 'local'", '4:18  agent.api_base "local" is no address; write "http://..." or "https://..."'),
+        (
+            "agent.params.api_key = 'sk-1'",
+            f"4:14  agent.params.api_key is not for params; {KEY_NAME}",
+        ),
+        (
+            "[judge]\nmodel = 'x'\nparams = { model = 'y' }",
+            '6:12  judge.params.model is not for params; write model = "..." in [judge]',
+        ),
+        (
+            "agent.params.base_url = 'x'",
+            '4:14  agent.params.base_url is not for params; write api_base = "..." in [agent]',
+        ),
+        (
+            "agent.params.stream = false",
+            "4:14  agent.params.stream is not for params; it is the runner's own; remove it",
+        ),
         ("agent.params.x = [nan]", "4:19  agent.params.x must be a finite number, not nan"),
         ("agent.params.x.y = 07:00:00", "4:20  agent.params.x.y must not be a date or time; write it as a string"),
         (
@@ -225,3 +242,9 @@ def test_a_wrong_key_name_that_may_be_the_key_itself_is_not_shown() -> None:
 )  # fmt: skip
 def test_bad_toml_is_said_with_its_place(text: str, problem: str) -> None:
     assert refusal(text) == f"objective.toml{'' if problem.startswith(' ') else ':'}{problem}"
+
+
+def test_an_objective_cannot_be_left_out() -> None:
+    with pytest.raises(GoalFileError) as refused:
+        load_goal_text('objective = " "\nmodel = "a/b"\nvalidator = "true"\n', "goal.toml", environ={})
+    assert str(refused.value) == "goal.toml:1:13  objective is empty; write something"

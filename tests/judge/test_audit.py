@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from goalrunner.errors import AuthenticationFailed, BudgetExhausted, ModelError, ProviderUnavailable, UsageError
 from goalrunner.judge import JUDGE_SCHEMA, JUDGE_SYSTEM_PROMPT, LLMJudge, judge_goal_async
+from goalrunner.judge.budgeting import tokens
+from goalrunner.judge.wording import ANSWER_FORMAT
 from goalrunner.model.goal import Goal, JudgeConfig
+from goalrunner.model.observation import Claim, Observation, Trail
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 from goalrunner.ports import AuditRequest
-from tests.support.judge_model import AuditNotes, ScriptedAnswer, ScriptedJudgeModel
+from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 
 REQUEST = AuditRequest(
@@ -118,7 +125,7 @@ async def test_a_broken_constraint_is_not_complete() -> None:
 
 async def test_a_citation_of_what_never_happened_is_not_complete() -> None:
     forged = TESTS | {"evidence": [{"observation": "o1", "quote": "44 passed"}]}
-    audit = await LLMJudge(ScriptedJudgeModel([answer(forged, KEPT)])).audit(REQUEST, AuditNotes())
+    audit = await LLMJudge(ScriptedJudgeModel([answer(forged, KEPT)] * 2)).audit(REQUEST, AuditNotes())
     assert not audit.verdict.complete
     assert audit.refusals == ('the tests pass: the output of o1 does not hold "44 passed".',)
     assert [criterion.satisfied for criterion in audit.verdict.criteria] == [False, True]
@@ -148,6 +155,37 @@ async def test_a_judge_that_cannot_be_asked_is_recorded_and_raised(error: ModelE
     assert notes.usages == []
 
 
+@pytest.mark.parametrize("error", [ProviderUnavailable("503"), asyncio.CancelledError()])
+async def test_what_a_call_cost_that_was_given_up_is_counted(error: BaseException) -> None:
+    notes = AuditNotes()
+    spent = Usage(input_tokens=70, calls=1, retries=2)
+    with pytest.raises(type(error)):
+        await LLMJudge(ScriptedJudgeModel([error], given_up=spent)).audit(REQUEST, notes)
+    assert notes.usages == [("judge", spent)]
+    assert len(notes.failures) == isinstance(error, ModelError)
+
+
+async def test_the_deadline_does_not_wait_for_evidence_that_is_still_read() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def slow(item: Observation | Claim) -> str:
+        begun.set()
+        release.wait(60)
+        return ""
+
+    request = replace(REQUEST, trail=Trail(items=REQUEST.trail.items, read=slow))
+    audit = asyncio.create_task(LLMJudge(ScriptedJudgeModel([])).audit(request, AuditNotes()))
+    while not begun.is_set():
+        await asyncio.sleep(0.01)
+    audit.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await audit
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "goal-thread"]
+    assert thread.daemon
+    release.set()
+    thread.join(60)
+
+
 async def test_the_budget_is_asked_before_each_call() -> None:
     model = ScriptedJudgeModel(["no", answer(TESTS, KEPT)])
     notes = AuditNotes(calls_paid_for=1)
@@ -156,17 +194,132 @@ async def test_the_budget_is_asked_before_each_call() -> None:
     assert len(model.asked) == 1
 
 
+LONG = AuditRequest("Do it.", (), (), "workspace", 1, trail(*(seen(number, "x" * 90_000) for number in range(1, 20))))
+
+
+def size(asked: Asked, *places: int) -> int:
+    """Tokens of messages of one call; all of them where none is named."""
+    chosen = [asked.messages[place] for place in places] if places else asked.messages
+    return sum(tokens(message["content"]) for message in chosen)
+
+
 async def test_the_evidence_fits_a_small_context_window() -> None:
-    long = trail(*(seen(number, "x" * 9_000) for number in range(1, 20)))
-    request = AuditRequest("Do it.", (), (), "workspace", 1, long)
     sizes = []
     for window in (None, 8_000, 100):
         model = ScriptedJudgeModel([answer(complete=False, missing="all")], window=window)
-        await LLMJudge(model).audit(request, AuditNotes())
-        sizes.append(len(model.asked[0].messages[1]["content"]))
-    assert sizes[0] < 51_000
-    assert sizes[1] < 18_000
-    assert sizes[2] < 6_000
+        await LLMJudge(model).audit(LONG, AuditNotes())
+        sizes.append(size(model.asked[0]))
+    assert 11_000 < sizes[0] <= 12_000
+    assert 3_500 < sizes[1] <= 4_000
+    assert sizes[2] < 2_600
+
+
+async def test_the_prompt_takes_what_the_goal_allows() -> None:
+    for most in (2_500, 5_000, 30_000):
+        model = ScriptedJudgeModel([answer(complete=False, missing="all")])
+        await LLMJudge(model, JudgeConfig(max_tokens=most)).audit(LONG, AuditNotes())
+        assert 0.9 * most < size(model.asked[0]) <= most
+
+
+async def test_a_goal_that_is_too_long_for_the_prompt_is_an_error_and_never_shortened() -> None:
+    long = AuditRequest("word " * 20_000, (), (), "workspace", 1, trail())
+    with pytest.raises(UsageError, match="the goal is too long for its judge") as caught:
+        await LLMJudge(ScriptedJudgeModel([])).audit(long, AuditNotes())
+    assert "[judge] max_tokens is 12,000" in caught.value.message
+    needed = int(caught.value.hint.split("max_tokens = ")[1].split()[0].replace(",", ""))
+    model = ScriptedJudgeModel([answer(complete=False, missing="all")])
+    await LLMJudge(model, JudgeConfig(max_tokens=needed)).audit(long, AuditNotes())
+    assert "word " * 20_000 in model.asked[0].messages[1]["content"]
+
+
+NEEDLE = "x" * 20_000 + "\n43 passed\n" + "y" * 20_000
+SHORTENED = replace(
+    REQUEST, trail=trail(*(seen(n, NEEDLE, command="pytest -q", facts=("exit 0",)) for n in range(1, 30)))
+)
+
+
+def asking(*need: str) -> str:
+    """An answer that asks for observations before it judges."""
+    return json.dumps(json.loads(answer(complete=False, missing="more")) | {"need": need})
+
+
+async def test_a_judge_that_asks_for_an_observation_gets_it_whole() -> None:
+    model = ScriptedJudgeModel([asking("[O2]", "o2", "o99"), answer(TESTS, KEPT)])
+    notes = AuditNotes()
+    audit = await LLMJudge(model, nonce=lambda: "5f3a9c").audit(SHORTENED, notes)
+    assert audit.verdict.complete
+    assert (notes.checks, len(notes.usages), notes.failures) == (2, 2, [])
+    first, second = model.asked
+    assert NEEDLE not in first.messages[1]["content"]
+    assert [message["role"] for message in second.messages] == ["system", "user", "assistant", "user"]
+    shown = second.messages[3]["content"]
+    assert shown.startswith("The observations that you asked for, as whole as they fit.")
+    assert f"[o2] shell (exit 0)\n<command 5f3a9c>\npytest -q\n</command 5f3a9c>\n<output 5f3a9c>\n{NEEDLE}\n" in shown
+    assert "[o1]" not in shown
+    assert shown.endswith(ANSWER_FORMAT)
+
+
+async def test_a_bare_request_is_enough() -> None:
+    model = ScriptedJudgeModel(['{"need": ["o2"]}', answer(TESTS, KEPT)])
+    assert (await LLMJudge(model).audit(SHORTENED, AuditNotes())).verdict.complete
+
+
+async def test_there_is_one_second_look_and_then_the_answer_counts_as_it_is() -> None:
+    model = ScriptedJudgeModel([asking("o2"), asking("o3")])
+    audit = await LLMJudge(model).audit(SHORTENED, AuditNotes())
+    assert (audit.verdict.complete, audit.verdict.missing, audit.verdict.source) == (False, "more", "judge")
+    again = json.dumps(json.loads(answer(TESTS, KEPT)) | {"need": ["o3"]})
+    assert (await LLMJudge(ScriptedJudgeModel([asking("o2"), again])).audit(SHORTENED, AuditNotes())).verdict.complete
+
+
+async def test_a_bare_request_in_the_second_look_is_no_verdict() -> None:
+    model = ScriptedJudgeModel(['{"need": ["o2"]}', '{"need": ["o3"]}', answer(TESTS, KEPT)])
+    notes = AuditNotes()
+    assert (await LLMJudge(model).audit(SHORTENED, notes)).verdict.complete
+    assert notes.failures == [("parse", "The answer asks for observations and gives no verdict.")]
+
+
+async def test_a_request_for_what_is_no_observation_is_ignored() -> None:
+    model = ScriptedJudgeModel([json.dumps(json.loads(answer(TESTS, KEPT)) | {"need": ["o99", "claim", ""]})])
+    assert (await LLMJudge(model).audit(SHORTENED, AuditNotes())).verdict.complete
+
+
+async def test_the_second_look_has_a_budget_of_its_own() -> None:
+    everything = [f"o{number}" for number in range(1, 30)]
+    for window, bound in ((None, 10_000), (10_000, 2_500)):
+        model = ScriptedJudgeModel([asking(*everything), answer(complete=False, missing="all")], window=window)
+        await LLMJudge(model, JudgeConfig(max_tokens=5_000)).audit(LONG, AuditNotes())
+        assert size(model.asked[1], 0, 1) <= 5_000
+        assert 0.8 * bound < size(model.asked[1], 3) <= bound
+        shown = model.asked[1].messages[3]["content"]
+        assert "[o1] shell" in shown
+        more = re.search(r"\((\d+) more do not fit\)", shown)
+        assert more is not None
+        assert len(re.findall(r"^\[o\d+\] shell", shown, re.MULTILINE)) + int(more[1]) == 19
+
+
+async def test_a_second_look_leaves_the_repairs_as_they_are() -> None:
+    model = ScriptedJudgeModel(["no", asking("o2"), "no", answer(TESTS, KEPT)])
+    notes = AuditNotes()
+    assert (await LLMJudge(model).audit(SHORTENED, notes)).verdict.complete
+    assert [kind for kind, _ in notes.failures] == ["parse", "parse"]
+
+
+async def test_a_judge_may_say_that_the_goal_is_blocked() -> None:
+    text = json.dumps(json.loads(answer(score=0.0, complete=False)) | {"blocked": " o1: no key "})
+    verdict = (await LLMJudge(ScriptedJudgeModel([text])).audit(REQUEST, AuditNotes())).verdict
+    assert (verdict.complete, verdict.blocked) == (False, "o1: no key")
+
+
+async def test_evidence_that_is_out_of_date_is_not_complete() -> None:
+    stale = replace(REQUEST, stale={"o1": "src/a.py changed after o1"}, changed=("src/a.py",))
+    model = ScriptedJudgeModel([answer(TESTS, KEPT)])
+    audit = await LLMJudge(model).audit(stale, AuditNotes())
+    assert not audit.verdict.complete
+    assert audit.stale_only
+    prompt = model.asked[0].messages[1]["content"]
+    assert "[o1] shell (exit 0) - stale: src/a.py changed after o1\n" in prompt
+    assert "An observation marked stale no longer counts" in prompt
 
 
 async def test_a_system_prompt_of_ones_own_replaces_the_rules() -> None:
@@ -190,7 +343,7 @@ CHAT: list[dict[str, Any]] = [
 
 async def test_a_chat_is_judged_without_a_run() -> None:
     said_so = TESTS | {"evidence": [{"observation": "o1", "quote": "43 passed"}]}
-    model = ScriptedJudgeModel([answer(said_so)])
+    model = ScriptedJudgeModel([answer(said_so)] * 2)
     verdict = await judge_goal_async(model, "Make the tests pass.", CHAT)
     assert not verdict.complete
     assert "secret instructions" not in json.dumps(model.asked[0].messages)
@@ -209,7 +362,7 @@ async def test_a_response_is_judged_where_it_is_the_deliverable() -> None:
     ]
     goal = Goal(objective="Be concise.", deliverable="response", judge=JudgeConfig(model="scripted/x"))
     assert (await judge_goal_async(ScriptedJudgeModel([answer(short)]), goal, chat)).complete
-    assert not (await judge_goal_async(ScriptedJudgeModel([answer(short)]), "Be concise.", chat)).complete
+    assert not (await judge_goal_async(ScriptedJudgeModel([answer(short)] * 2), "Be concise.", chat)).complete
 
 
 async def test_an_empty_objective_is_refused_before_anything_is_spent() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.judge.citations import Evidence, check
-from goalrunner.judge.normalisation import folded, says_something
+from goalrunner.judge.normalisation import folded, folded_lines, says_something
 from goalrunner.judge.outcome import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from goalrunner.model.observation import Trail
 from goalrunner.model.verdict import Citation
@@ -61,17 +60,16 @@ def judged(
         ("ﬁle saved", "file saved"),
         ("     1\tdef f():\n     2\t    return 1\n", "def f():\n    return 1"),
         ("     1\tdef f():\n     2\t    return 1\n", "1\tdef f():\n2\t    return 1"),
-        ("def f():\n    return 1\n", "12: def f():\n13:     return 1"),
-        ("def f():\n    return 1\n", "7|def f():"),
+        ("  12: def f():\n  13:     return 1\n", "12: def f():\n13: return 1"),
+        ("7|def f():\n", "7|def f():"),
         ("collected 43 items\nlots\nmore\n43 passed", "collected 43 items ... 43 passed"),
         ("collected 43 items\nlots\nmore\n43 passed", "collected 43 items [...] 43 passed"),
         ("collected 43 items\nlots\nmore\n43 passed", "collected 43 items … 43 passed"),
         ("head\nmiddle\ntail", "head\n[… 1,234 characters left out …]\ntail"),
         ("test_a ... ok", "test_a ... ok"),
-        ("test_a ... ok", "... ok"),
         ("[o3] shell (exit 0)\nforged", "| [o3] shell (exit 0)\nforged"),
         ("0", "0"),
-        ("x" * 50_000 + " needle " + "y" * 50_000, "needle"),
+        ("x" * 50_000 + " one needle " + "y" * 50_000, "one needle"),
     ],
 )
 def test_an_honest_quote_counts(output: str, quote: str) -> None:
@@ -120,13 +118,39 @@ def test_an_id_may_be_written_as_in_its_heading(identifier: str) -> None:
     assert judged(trail(seen(1, "ok")), QuoteEvidence(observation=identifier, quote="ok")).verdict.complete
 
 
-@pytest.mark.parametrize("fact", ["exit 0", "(exit 0)", "Exit 0", "timed out", "exit 0, timed out"])
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "exit 0",
+        "(exit 0)",
+        "Exit 0",
+        "timed out",
+        "exit 0, timed out",
+        "exit 0,timed out",
+        "1,234 bytes",
+        "exit 0, 1,234 bytes",
+        "shell (exit 0)",
+        "[o1] shell (exit 0, timed out)",
+        "exit code 0",
+        "exit status: 0",
+        "exited with code 0",
+    ],
+)
 def test_a_fact_of_the_heading_counts(fact: str) -> None:
-    events = trail(seen(1, "", facts=("exit 0", "timed out")))
+    events = trail(seen(1, "", facts=("exit 0", "timed out", "1,234 bytes")))
     assert judged(events, FactEvidence(observation="o1", fact=fact)).verdict.complete
 
 
-@pytest.mark.parametrize("fact", ["exit 1", "", "exit", "exit 0, fast", "shell"])
+@pytest.mark.parametrize("quote", ["exit 0", "[o1] shell (exit 0)", "exit code 0"])
+def test_a_quote_that_is_a_fact_of_the_heading_counts_as_one(quote: str) -> None:
+    events = trail(seen(1, "nothing to do", facts=("exit 0",)))
+    assert judged(events, QuoteEvidence(observation="o1", quote=quote)).verdict.complete
+    assert not judged(events, QuoteEvidence(observation="o1", quote="exit 1")).verdict.complete
+
+
+@pytest.mark.parametrize(
+    "fact", ["exit 1", "", "exit", "exit 0, fast", "shell", "[o2] shell (exit 0)", "grep (exit 0)", "exit code 1"]
+)
 def test_what_is_no_fact_does_not_count(fact: str) -> None:
     audit = judged(trail(seen(1, "exit 1", facts=("exit 0",))), FactEvidence(observation="o1", fact=fact))
     assert audit.refusals == (f'it works: "{fact}" is not among the facts of o1 (exit 0).',)
@@ -155,12 +179,35 @@ def test_a_claim_can_not_be_cited() -> None:
     assert not audit.verdict.criteria[0].satisfied
 
 
-def test_one_citation_that_counts_is_enough_and_the_others_are_still_named() -> None:
-    events = trail(seen(1, "ok"))
-    audit = judged(events, QuoteEvidence(observation="o1", quote="ok"), QuoteEvidence(observation="o7", quote="ok"))
+@pytest.mark.parametrize(
+    ("false", "reason"),
+    [
+        (QuoteEvidence(observation="o7", quote="ok"), 'there is no observation "o7"'),
+        (QuoteEvidence(observation="claim", quote="ok"), 'there is no observation "claim"'),
+        (QuoteEvidence(observation="o2", quote="Done"), "o2 is what the agent said, not something that happened"),
+        (QuoteEvidence(observation="o1", quote="okay"), 'the output of o1 does not hold "okay"'),
+        (FactEvidence(observation="o1", fact="exit 1"), '"exit 1" is not among the facts of o1 (exit 0)'),
+    ],
+)
+def test_one_citation_of_what_is_nowhere_spoils_the_others(false: QuoteEvidence | FactEvidence, reason: str) -> None:
+    events = trail(seen(1, "ok", facts=("exit 0",)), seen(2, "Done", source="response"))
+    audit = judged(events, QuoteEvidence(observation="o1", quote="ok"), false)
+    assert not audit.verdict.complete
+    assert audit.refusals == (f"it works: {reason}.",)
+    assert audit.verdict.missing == (
+        f"it works: Not all of its evidence is there: {reason}. Run something whose output shows it."
+    )
+
+
+@pytest.mark.parametrize(
+    "empty", [QuoteEvidence(observation="o1", quote=""), FactEvidence(observation="o1", fact="")], ids=["quote", "fact"]
+)
+def test_a_citation_that_says_nothing_spoils_nothing(empty: QuoteEvidence | FactEvidence) -> None:
+    events = trail(seen(1, "ok", facts=("exit 0",)))
+    audit = judged(events, empty, QuoteEvidence(observation="o1", quote="ok"))
     assert audit.verdict.complete
-    assert audit.verdict.missing == ""
-    assert audit.refusals == ('it works: there is no observation "o7".',)
+    assert len(audit.refusals) == 1
+    assert not judged(events, empty).verdict.complete
 
 
 def test_a_satisfied_criterion_without_citations_is_not_satisfied() -> None:
@@ -210,27 +257,45 @@ honest = st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab 12\
 
 
 @given(output=honest, data=st.data())
-def test_whatever_a_terminal_shows_can_be_quoted(output: str, data: st.DataObject) -> None:
-    text = folded(output)
-    begin = data.draw(st.integers(0, len(text)))
-    quote = text[begin : data.draw(st.integers(begin, len(text)))]
+def test_whole_words_that_a_terminal_shows_can_be_quoted(output: str, data: st.DataObject) -> None:
+    words = folded(output).split(" ")
+    begin = data.draw(st.integers(0, len(words)))
+    quote = " ".join(words[begin : data.draw(st.integers(begin, len(words)))])
+    lines = {folded(line) for line in folded_lines(output).split("\n")}
     if not says_something(quote):
         assert objection(output, quote)
-        return
-    cut = (re.match(r"\d+(?!\w)", quote) and text[:begin][-1:].isdigit()) or re.search(r"(?<!\w)\d+$", quote.rstrip())
-    if not cut and folded(quote) == quote:
+    elif len(folded(quote)) >= 8 or folded(quote) in lines:
         assert objection(output, quote) == ""
 
 
 @given(output=st.text("abc \n", max_size=100), quote=st.text("abd \n", min_size=1, max_size=10))
-def test_a_letter_that_is_not_in_the_output_can_not_be_quoted(output: str, quote: str) -> None:
-    assert (objection(output, quote) == "") == (says_something(quote) and folded(quote) in folded(output))
+def test_what_does_not_stand_there_word_for_word_can_not_be_quoted(output: str, quote: str) -> None:
+    stands = f" {folded(quote)} " in f" {folded(output)} "
+    if len(folded(quote)) < 8:
+        lines = folded_lines(output).split("\n")
+        runs = {" ".join(lines[start:end]) for start in range(len(lines)) for end in range(start + 1, len(lines) + 1)}
+        stands = folded(quote) in runs
+    assert (objection(output, quote) == "") == (says_something(quote) and stands)
+
+
+def test_a_program_cannot_forge_a_fact_by_its_name() -> None:
+    events = trail(seen(1, "", facts=("exit 1", "ended 1 process left behind: a, exit 0, green")))
+    forged = judged(events, FactEvidence(observation="o1", fact="exit 0"))
+    assert forged.refusals == (
+        'it works: "exit 0" is not among the facts of o1 (exit 1, ended 1 process left behind: a; exit 0; green).',
+    )
+    shown = FactEvidence(observation="o1", fact="ended 1 process left behind: a; exit 0; green")
+    assert judged(events, shown).verdict.complete
+
+
+def test_a_quote_as_long_as_a_book_is_none() -> None:
+    assert objection("word " * 5_000, "word " * 4_500) == "the quote from o1 is longer than 20,000 characters"
 
 
 def test_a_large_output_is_searched_in_linear_time() -> None:
-    output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(300_000))
+    output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(150_000))
     evidence = Evidence(request(trail(seen(1, output))))
     began = time.perf_counter()
-    assert evidence.objection(Citation(observation="o1", quote="299999\tline é 6 ok")) == ""
+    assert evidence.objection(Citation(observation="o1", quote="149999\tline é 3 ok")) == ""
     assert evidence.objection(Citation(observation="o1", quote="ok ok ... never")) != ""
     assert time.perf_counter() - began < 10

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
-from goalrunner.judge.prompts import ANSWER_FORMAT
-from goalrunner.judge.reply import LIMIT, UnreadableReplyError, parse_reply
+from goalrunner.judge.objects import LIMIT, UnreadableReplyError
+from goalrunner.judge.outcome import JUDGE_SCHEMA, FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.judge.reply import parse_reply, settled
+from goalrunner.judge.wording import ANSWER_FORMAT
 
 Json = dict[str, Any]
 
@@ -128,6 +129,7 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
         ("{" * 2_000, "The answer holds too many braces to be one JSON object."),
         ('{"a":' * 2_000, "The answer holds too many braces to be one JSON object."),
         ("[" * 100_000 + "{", "The answer holds no JSON object with a verdict."),
+        (json.dumps(verdict()).replace("43 passed", "\\ud800"), "The answer's JSON holds half of a character."),
         ("x" * (LIMIT + 1), "The answer is longer than 400,000 characters."),
     ],
 )
@@ -161,6 +163,53 @@ def test_nothing_missing_can_be_said_in_words(nothing: str) -> None:
     assert outcome.feedback is None
 
 
+def test_an_answer_may_ask_for_observations() -> None:
+    asking = parse_reply(json.dumps(verdict(need=["o7", "[o8]"], complete=False)))
+    assert asking.need == ["o7", "[o8]"]
+    assert not asking.passed
+    with pytest.raises(UnreadableReplyError, match="although every criterion is satisfied"):
+        settled(asking)
+    whole = settled(parse_reply(json.dumps(verdict(need=["o7"]))))
+    assert whole.passed
+    assert whole.need == []
+
+
+def test_an_answer_may_be_nothing_but_a_request() -> None:
+    asking = parse_reply('Let me see more.\n{"need": ["o7"]}')
+    assert asking == JudgeOutcome(criteria=[], score=0.0, complete=False, missing="", need=["o7"])
+    with pytest.raises(UnreadableReplyError, match="gives no verdict"):
+        settled(asking)
+
+
+@pytest.mark.parametrize("need", ["o7", {"o7": 1}, [7], [["o7"]], True])
+def test_a_request_is_a_list_of_ids(need: object) -> None:
+    assert why_not(json.dumps(verdict(need=need))).startswith("need")
+    if need:
+        assert why_not(json.dumps({"need": need}))
+
+
+@pytest.mark.parametrize("text", ['{"need": []}', '{"need": ["o1"]} {"need": ["o2"]}', '{"need": ["o1"], "x": 1}'])
+def test_what_asks_for_nothing_or_for_too_much_is_no_answer(text: str) -> None:
+    assert why_not(text) == "The answer holds no JSON object with a verdict."
+
+
+@pytest.mark.parametrize("nothing", ["", "No.", "not blocked", "None", "n/a", None, False])
+def test_not_blocked_can_be_said_in_words(nothing: object) -> None:
+    outcome = parse_reply(json.dumps(verdict(blocked=nothing, need=None)))
+    assert outcome.passed
+    assert (outcome.blocked, outcome.need) == ("", [])
+
+
+def test_a_blocked_goal_is_not_complete() -> None:
+    assert why_not(json.dumps(verdict(blocked="o3 shows that the key is missing"))) == (
+        '"complete" is true although "blocked" says that the goal cannot be reached.'
+    )
+    blocked = parse_reply(json.dumps(verdict(complete=False, blocked="o3 shows that the key is missing")))
+    assert blocked.blocked == "o3 shows that the key is missing"
+    assert not blocked.passed
+    assert not JudgeOutcome.model_validate(verdict(blocked="no key")).passed
+
+
 def test_keys_that_nobody_asked_for_are_ignored() -> None:
     entries = criterion(reasoning="seen", evidence=[{"observation": "o1", "quote": "ok", "line": 3}])
     assert parse_reply(json.dumps(verdict(criteria=entries, notes="none"))).passed
@@ -175,7 +224,8 @@ def test_a_citation_has_a_quote_or_a_fact() -> None:
             {"observation": "o2", "quote": "ok", "fact": None},
         ]
     )
-    assert why_not(json.dumps(verdict(criteria=both)))
+    said = parse_reply(json.dumps(verdict(criteria=both))).criteria[0].evidence
+    assert said == [QuoteEvidence(observation="o1", quote="ok"), FactEvidence(observation="o1", fact="exit 0")]
     assert why_not(json.dumps(verdict(criteria=neither)))
     first, second = parse_reply(json.dumps(verdict(criteria=filled))).criteria[0].verdict().evidence
     assert (first.fact, first.quote, second.fact, second.quote) == ("exit 0", None, None, "ok")
@@ -184,7 +234,8 @@ def test_a_citation_has_a_quote_or_a_fact() -> None:
 def test_schema_and_model_ask_for_the_same() -> None:
     assert set(JUDGE_SCHEMA["properties"]) == set(JudgeOutcome.model_fields)
     model = JudgeOutcome.model_json_schema()
-    assert JUDGE_SCHEMA["required"] == model["required"]
+    # OpenAI's strict mode wants every key; a judge without a schema may leave these two out.
+    assert JUDGE_SCHEMA["required"] == [*model["required"], "need", "blocked"]
     item = JUDGE_SCHEMA["properties"]["criteria"]["items"]
     assert item["required"] == model["$defs"]["CriterionOutcome"]["required"]
     assert model["additionalProperties"] is False
@@ -238,7 +289,7 @@ prose = st.text(max_size=60).filter(lambda text: "{" not in text and '"' not in 
 @given(answer=open_verdicts, before=prose, after=prose, ascii_only=st.booleans())
 def test_a_valid_verdict_survives_any_prose(answer: Json, before: str, after: str, ascii_only: bool) -> None:
     outcome = parse_reply(before + json.dumps(answer, ensure_ascii=ascii_only) + after)
-    assert outcome.model_dump() == answer
+    assert outcome.model_dump() == answer | {"need": [], "blocked": ""}
 
 
 @given(st.text(max_size=300))
@@ -262,3 +313,17 @@ def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(p
         return
     again = json.loads(text)
     assert outcome.passed == (again["complete"] is True and again["criteria"][0]["satisfied"] is True)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("filler", ["-", " ", "- ", "none ", '"complete" ', "{", "<think>"])
+def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:
+    long = filler * (200_000 // len(filler)) + "x"
+    for key in ("missing", "blocked"):
+        assert getattr(parse_reply(json.dumps(verdict(complete=False) | {key: long})), key) == long
+    assert why_not(long)
+
+
+@pytest.mark.parametrize("nothing", ["", "- none -", "n/a", "No.", "**not blocked**"])
+def test_not_blocked_may_be_said_in_words(nothing: str) -> None:
+    assert parse_reply(json.dumps(verdict() | {"blocked": nothing})).blocked == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.judge.outcome import CriterionOutcome, JudgeOutcome
+from goalrunner.judge.outcome import CriterionOutcome, JudgeOutcome, QuoteEvidence
 from goalrunner.judge.requirements import AbsentRequirementError, Requirement, matched, requirements_of
 
 GOAL = requirements_of(["pytest passes", "parse('') returns an empty Document."], ["keep the signature of parse()"])
@@ -50,6 +50,59 @@ def test_an_entry_is_known_by_its_words_or_its_label(entries: tuple[str, ...]) -
 def test_words_win_over_a_label_that_slipped() -> None:
     verdicts = matched(outcome("c2: pytest passes", "c2", "k1"), GOAL)
     assert next(verdict.criterion for verdict in verdicts) == "pytest passes"
+
+
+def test_criteria_that_differ_in_case_alone_are_two() -> None:
+    twins = requirements_of(["prints Yes", "prints YES"], [])
+    assert [requirement.label for requirement in twins] == ["c1", "c2"]
+    for entries in (
+        ("prints YES", "prints Yes"),
+        ("prints Yes.", "2. prints YES"),
+        ("c1: prints Yes", "c2: prints YES"),
+        ("c2", "c1"),
+    ):
+        verdicts = matched(outcome(*entries), twins)
+        assert {verdict.criterion for verdict in verdicts} == {"prints Yes", "prints YES"}
+    with pytest.raises(AbsentRequirementError, match="c1: prints Yes; c2: prints YES"):
+        matched(outcome("prints yes"), twins)
+    with pytest.raises(AbsentRequirementError, match=r"no entry for c2: prints YES\."):
+        matched(outcome("prints Yes", "prints Yes"), twins)
+
+
+def test_a_criterion_that_is_there_twice_is_required_once() -> None:
+    twice = requirements_of(["It works", "it works.", "1. It works"], ["keep it", "Keep it."])
+    assert twice == (Requirement("c1", "It works"), Requirement("k1", "keep it", constraint=True))
+    for entries in (("it works.", "keep it"), ("c1: It works", "c1: it works.", "k1")):
+        assert {verdict.criterion for verdict in matched(outcome(*entries), twice)} == {"It works", "keep it"}
+
+
+def test_a_criterion_that_is_derived_twice_is_one_with_the_evidence_of_both() -> None:
+    entries = [
+        CriterionOutcome(
+            criterion="It works", satisfied=True, evidence=[QuoteEvidence(observation="o1", quote="ok")], missing=""
+        ),
+        CriterionOutcome(criterion="prints Yes", satisfied=True, evidence=[], missing=""),
+        CriterionOutcome(
+            criterion="it works.",
+            satisfied=False,
+            evidence=[QuoteEvidence(observation="o2", quote="ok")],
+            missing="a run",
+        ),
+        CriterionOutcome(criterion="prints YES", satisfied=True, evidence=[], missing=""),
+    ]
+    answer = JudgeOutcome(criteria=entries, score=0.5, complete=False, missing="a run")
+    first, *others = matched(answer, ())
+    assert (first.criterion, first.satisfied, first.missing) == ("It works", False, "a run")
+    assert [citation.observation for citation in first.evidence] == ["o1", "o2"]
+    assert [other.criterion for other in others] == ["prints Yes", "prints YES"]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("filler", ["-", " ", "criterion ", "c", "1", "c1 "])
+def test_time_grows_with_the_length_of_an_entry_alone(filler: str) -> None:
+    long = filler * (200_000 // len(filler)) + "x"
+    found = matched(outcome(long, complete=False), GOAL)
+    assert len(found) == 1
 
 
 def test_similar_words_are_not_enough() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec
 from goalrunner.llm.retry import Backoff
 from goalrunner.llm.script import read_script
 from goalrunner.model.usage import Usage
-from tests.support.model_server import Answer, ModelServer, call, calls, cut, fail, hang, say
+from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
 
 ASK = [{"role": "user", "content": "hi"}]
 KEY = "sk-test-0123456789"
@@ -37,6 +39,14 @@ SCHEMA = {
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_KEY", KEY)
+
+
+def _unheard(text: str) -> None:
+    """A listener that the answer streams for."""
+
+
+BOTH_WAYS = pytest.mark.parametrize("on_text", [None, _unheard], ids=["whole", "streamed"])
+Listener = Callable[[str], None] | None
 
 
 class Naps:
@@ -77,13 +87,37 @@ async def test_text_streams_and_usage_is_counted() -> None:
     }
 
 
-async def test_tool_calls_come_whole_and_go_back() -> None:
+async def test_nothing_streams_where_nobody_listens() -> None:
+    with ModelServer([say("hello world", usage=(120, 7)), say("", finish_reason="length")], api_key=KEY) as server:
+        llm = _model(server, params={"max_tokens": 50})
+        reply = await llm.complete(ASK, temperature=0.0)
+        cut_short = await llm.complete(ASK, temperature=0.0)
+    assert (reply.text, reply.finish_reason) == ("hello world", "stop")
+    assert reply.usage == Usage(input_tokens=120, output_tokens=7, cost_usd=None, calls=1)
+    assert (cut_short.text, cut_short.finish_reason) == ("", "length")
+    assert server.bodies == [{"model": "x", "messages": ASK, "max_tokens": 50, "temperature": 0.0}] * 2
+
+
+async def test_a_model_that_only_streams_is_let_to() -> None:
+    def answer(seen: Seen) -> Answer:
+        return say("x") if seen.body.get("stream") else fail(400, "This model only supports stream mode.")
+
+    with ModelServer(answer) as server:
+        llm = _model(server)
+        said = [await llm.complete(ASK), await llm.complete(ASK)]
+    assert [reply.text for reply in said] == ["x", "x"]
+    assert [body.get("stream", False) for body in server.bodies] == [False, True, True]
+    assert llm.usage == Usage(input_tokens=20, output_tokens=10, cost_usd=None, calls=2)
+
+
+@BOTH_WAYS
+async def test_tool_calls_come_whole_and_go_back(on_text: Listener) -> None:
     asked = calls(("shell", {"command": "ls"}), ("shell", '{"comm'), text="Let me look.")
     with ModelServer([asked, say("Done.")]) as server:
         llm = _model(server)
-        first = await llm.complete(ASK, tools=[SHELL])
+        first = await llm.complete(ASK, tools=[SHELL], on_text=on_text)
         results = [{"role": "tool", "tool_call_id": made.id, "content": "a.py"} for made in first.tool_calls]
-        second = await llm.complete([*ASK, first.message(), *results], tools=[SHELL])
+        second = await llm.complete([*ASK, first.message(), *results], tools=[SHELL], on_text=on_text)
     assert first.tool_calls == (
         ToolCall("call_1_1", "shell", '{"command": "ls"}'),
         ToolCall("call_1_2", "shell", '{"comm'),
@@ -99,21 +133,33 @@ async def test_tool_calls_come_whole_and_go_back() -> None:
     assert llm.usage == Usage(input_tokens=20, output_tokens=10, cost_usd=None, calls=2)
 
 
-async def test_calls_without_ids_are_given_different_ones() -> None:
+@BOTH_WAYS
+async def test_calls_without_ids_are_given_different_ones(on_text: Listener) -> None:
     with ModelServer([calls(("shell", {}), ("shell", {}), call_ids=False)]) as server:
-        reply = await _model(server).complete(ASK, tools=[SHELL])
+        reply = await _model(server).complete(ASK, tools=[SHELL], on_text=on_text)
     first, second = reply.tool_calls
     assert first.id
     assert second.id
     assert first.id != second.id
 
 
-async def test_usage_is_estimated_where_none_is_reported() -> None:
+@BOTH_WAYS
+async def test_usage_is_estimated_where_none_is_reported(on_text: Listener) -> None:
     with ModelServer([say("some words of an answer", usage=None)]) as server:
-        usage = (await _model(server).complete(ASK)).usage
+        usage = (await _model(server).complete(ASK, on_text=on_text)).usage
     assert usage.input_tokens > 0
     assert usage.output_tokens > 0
     assert usage.cost_usd is None
+
+
+async def test_usage_that_only_the_library_counted_is_not_believed() -> None:
+    asked = calls(("shell", {"command": "cat notes.txt && ls -l"}), usage=None, repeat_names=True)
+    with ModelServer([asked, replace(asked, usage=(100, 200))]) as server:
+        llm = _model(server)
+        counted = (await llm.complete(ASK, tools=[SHELL], on_text=_unheard)).usage
+        reported = (await llm.complete(ASK, tools=[SHELL], on_text=_unheard)).usage
+    assert 5 <= counted.output_tokens <= 15
+    assert (reported.input_tokens, reported.output_tokens) == (100, 200)
 
 
 async def test_a_known_model_has_a_price_and_a_window() -> None:
@@ -165,10 +211,11 @@ async def test_what_time_does_not_cure_stops_at_once(answer: Answer, error: type
     assert llm.usage == Usage()
 
 
-async def test_rate_limits_server_errors_and_cut_streams_are_tried_again() -> None:
+@BOTH_WAYS
+async def test_rate_limits_and_server_errors_are_tried_again(on_text: Listener) -> None:
     naps = Naps()
     with ModelServer([fail(429, "slow", retry_after=3), fail(500), say("at last")]) as server:
-        reply = await _model(server, naps=naps).complete(ASK)
+        reply = await _model(server, naps=naps).complete(ASK, on_text=on_text)
     assert (reply.text, reply.usage.retries, len(server.requests)) == ("at last", 2, 3)
     assert 3 <= naps.taken[0] < 4
 
@@ -183,10 +230,28 @@ async def test_a_cut_stream_is_tried_again_and_what_it_used_is_counted(clean: bo
     assert reply.usage.output_tokens > 5
 
 
-async def test_a_tool_call_that_is_cut_is_never_half_made() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_whole_answer_that_is_cut_is_tried_again(clean: bool) -> None:
+    with ModelServer([cut("half an", clean=clean), say("whole", usage=(10, 5))]) as server:
+        reply = await _model(server).complete(ASK)
+    assert (reply.text, reply.finish_reason, reply.usage.retries) == ("whole", "stop", 1)
+    # What came without its end is paid for; what never came whole is not known.
+    assert reply.usage.tokens == (30 if clean else 15)
+
+
+async def test_a_whole_answer_that_never_has_its_end_is_unavailable() -> None:
+    with ModelServer([cut("half an", clean=True)] * 3) as server, pytest.raises(ProviderUnavailable) as raised:
+        await _model(server).complete(ASK)
+    assert raised.value.message == (
+        f"openai/x at {server.base_url} did not answer after 2 retries: cut stream: the answer came without its end"
+    )
+
+
+@BOTH_WAYS
+async def test_a_tool_call_that_is_cut_is_never_half_made(on_text: Listener) -> None:
     half = Answer(tool_calls=(("shell", '{"command": "rm -rf x"}'),), cut="clean")
     with ModelServer([half, call("shell", command="ls")]) as server:
-        reply = await _model(server).complete(ASK, tools=[SHELL])
+        reply = await _model(server).complete(ASK, tools=[SHELL], on_text=on_text)
     assert [made.arguments for made in reply.tool_calls] == ['{"command": "ls"}']
 
 
@@ -207,15 +272,17 @@ async def test_nobody_at_the_address_is_unavailable() -> None:
         await llm.complete(ASK)
 
 
-async def test_a_hanging_answer_is_cut_by_its_timeout() -> None:
+@BOTH_WAYS
+async def test_a_hanging_answer_is_cut_by_its_timeout(on_text: Listener) -> None:
     with ModelServer([hang(), say("in time")]) as server:
-        reply = await _model(server, params={"timeout": 0.3}).complete(ASK)
+        reply = await _model(server, params={"timeout": 0.3}).complete(ASK, on_text=on_text)
     assert (reply.text, reply.usage.retries) == ("in time", 1)
 
 
-async def test_cancellation_ends_a_hanging_call_at_once() -> None:
+@BOTH_WAYS
+async def test_cancellation_ends_a_hanging_call_at_once(on_text: Listener) -> None:
     with ModelServer([hang()]) as server:
-        task = asyncio.create_task(_model(server).complete(ASK))
+        task = asyncio.create_task(_model(server).complete(ASK, on_text=on_text))
         while not server.requests:
             await asyncio.sleep(0.01)
         begun = time.monotonic()
@@ -258,14 +325,19 @@ async def test_a_refused_schema_falls_back_and_is_remembered() -> None:
     assert first.usage.retries == 0
 
 
-async def test_a_server_that_takes_nothing_special_is_asked_plainly() -> None:
+@pytest.mark.parametrize(
+    ("on_text", "plainest", "asked"), [(None, {}, 5), (_unheard, {"stream": True}, 6)], ids=["whole", "streamed"]
+)
+async def test_a_server_that_takes_nothing_special_is_asked_plainly(
+    on_text: Listener, plainest: dict[str, Any], asked: int
+) -> None:
     refuses = {"json_schema": 400, "json_object": 422, "temperature": 400, "stream_options": 400}
     with ModelServer([say("{}"), say("{}")], refuses=refuses) as server:
         llm = _model(server)
-        await llm.complete(ASK, schema=SCHEMA, temperature=0.0)
-        await llm.complete(ASK, schema=SCHEMA, temperature=0.0)
-    assert server.bodies[-1] == {"model": "x", "messages": ASK, "stream": True}
-    assert len(server.bodies) == 6
+        await llm.complete(ASK, schema=SCHEMA, temperature=0.0, on_text=on_text)
+        await llm.complete(ASK, schema=SCHEMA, temperature=0.0, on_text=on_text)
+    assert server.bodies[-1] == {"model": "x", "messages": ASK, **plainest}
+    assert len(server.bodies) == asked
 
 
 async def test_temperature_is_left_out_for_a_model_known_to_refuse_it() -> None:
@@ -305,13 +377,18 @@ async def test_an_unknown_provider_is_a_model_not_found(model: str) -> None:
 async def test_a_missing_key_is_said_with_the_line_that_sets_it(model: str, variable: str) -> None:
     with pytest.raises(AuthenticationFailed) as raised:
         await LLM(model).complete(ASK)
-    assert raised.value.message.startswith(f"the key for {model} is missing: Missing ")
+    assert raised.value.message == f"the key for {model} is missing: {variable} is not set"
     assert raised.value.hint == f"export {variable}=...   (or name another variable with api_key_env in [agent])"
 
 
-def test_a_named_variable_that_is_not_set_is_said_when_the_model_is_made() -> None:
-    with pytest.raises(AuthenticationFailed, match="NO_SUCH_KEY is not set"):
-        LLM("openai/x", api_key_env="NO_SUCH_KEY")
+async def test_a_named_variable_that_is_not_set_is_said_before_anything_is_sent() -> None:
+    with ModelServer([]) as server:
+        llm = LLM("openai/x", api_base=server.base_url, api_key_env="NO_SUCH_KEY")
+        with pytest.raises(AuthenticationFailed, match="NO_SUCH_KEY is not set"):
+            llm.check()
+        with pytest.raises(AuthenticationFailed, match="NO_SUCH_KEY is not set"):
+            await llm.complete([{"role": "user", "content": "hello"}])
+        assert server.requests == []
 
 
 async def test_the_fallback_variables_lead_to_their_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -341,7 +341,7 @@ def test_the_end_of_the_event_loop_ends_everybody(shell: Shell) -> None:
 
 
 async def test_a_lost_exit_status_is_no_success(shell: Shell) -> None:
-    task = asyncio.create_task(shell("echo $$ > pid; sleep 0.3"))
+    task = asyncio.create_task(shell("echo $$ > pid; sleep 1.5"))
     pid = await pid_in(shell.folder / "pid")
 
     await asyncio.to_thread(os.waitpid, pid, 0)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from goalrunner.reports.line import Fact, Layout, Line, Step, plain
+from goalrunner.reports.line import Fact, Layout, Line, Quoted, Step, plain
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.terminal_text import width
 from tests.support import told_run
@@ -76,6 +76,7 @@ LINES = st.one_of(
 )
 
 
+@example(Step("", subject="", time="0.1 s"), 44)
 @given(LINES, st.integers(20, 200))
 def test_no_row_is_wider_than_the_terminal(line: Line, columns: int) -> None:
     for row in plain(Layout(columns).rows(line)).split("\n"):
@@ -85,3 +86,9 @@ def test_no_row_is_wider_than_the_terminal(line: Line, columns: int) -> None:
 @given(LINES)
 def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: Line) -> None:
     assert 1 <= plain(Layout().rows(line)).count("\n") <= 2
+
+
+def test_a_quoted_line_keeps_its_blanks_and_is_cut_to_the_terminal() -> None:
+    line = Quoted("\tif  x:\x1b]0;owned\x07" + "y" * 100)
+    (row,) = Layout(40).rows(line)
+    assert plain([row]) == " " * 11 + "    if  x:" + "y" * 18 + "…\n"

@@ -134,3 +134,14 @@ def test_a_terminal_that_hangs_up_does_not_end_the_run(terminal: Terminal, progr
     progress.on_record(numbered(told_run.checked(True, "ok"))[0])
     progress.finish(outcome())
     assert "complete" not in terminal.getvalue()
+
+
+def test_what_lives_is_too_short_to_be_broken_by_a_narrower_terminal(terminal: Terminal) -> None:
+    environ = {**ENVIRON, "COLUMNS": "200"}
+    with LiveProgress(terminal, environ=environ, monotonic=lambda: 0.0) as live:
+        live.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+        live.on_text("word " * 100)
+        before = len(terminal.getvalue())
+        live._live.refresh()
+        drawn = clean(terminal.getvalue()[before:]).split("\n")
+    assert max(len(line.rstrip()) for line in drawn) in range(70, 81)

@@ -75,11 +75,6 @@ def test_a_run_without_any_limit_says_so() -> None:
     ("agent", "judge", "said"),
     [
         (
-            "scripted//w/words.jsonl",
-            "scripted//w/words.jsonl",
-            "the words of agent and judge are recorded; tools and checks really run; use a real model with --model NAME",
-        ),
-        (
             "scripted//w/a.jsonl",
             "scripted//w/b.jsonl",
             (

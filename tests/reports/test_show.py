@@ -4,6 +4,7 @@ from textwrap import dedent
 
 from goalrunner import events
 from goalrunner.model.outcome import StopReason
+from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports.show import show_text
 from tests.support import told_run
 from tests.support.told_run import numbered
@@ -41,11 +42,49 @@ def test_a_failed_run_says_why() -> None:
 
 def test_a_run_under_way_has_no_outcome_yet() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    told = "".join(show_text(records, folder="/r", remark="the process that ran it is gone"))
+    told = "".join(show_text(records, folder="/r", has_outcome=False))
+    assert told.splitlines()[4:] == ["running    0 rounds · 3.0 s", "           /r"]
+
+
+def test_a_lost_run_is_not_called_running() -> None:
+    records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    told = "".join(show_text(records, folder="/r", has_outcome=False, lost=True))
     assert told.splitlines()[4:] == [
-        "running    0 rounds · 3.0 s",
-        "           the process that ran it is gone",
+        "lost       the process that ran it is gone; what it recorded is kept",
+        "           last seen in round 1 · 0 rounds checked · 3.0 s",
         "           /r",
+    ]
+
+
+def test_an_ended_run_without_its_outcome_names_the_folder() -> None:
+    told = "".join(show_text(told_run.two_rounds(), folder="/r", has_outcome=False))
+    assert told.endswith("of which judge 11 %\n           /r\n")
+
+
+def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
+    result = ValidatorResult(
+        name="tests",
+        passed=False,
+        command="make test",
+        exit_code=2,
+        duration=1.0,
+        summary="exit 2",
+        feedback="\n".join([*(f"line {number}" for number in range(20)), "  \x1b]0;x\x07AssertionError: 4", "^^^^"]),
+    )
+    capped = events.Capped(stop_reason=StopReason.MAX_ITERATIONS, reason="not complete after 1 round")
+    records = numbered(
+        told_run.created(), told_run.started(), events.ValidatorsFinished(round=1, results=(result,)), capped
+    )
+    assert "".join(show_text(records, folder="/r")).splitlines()[4:] == [
+        "           ✗ tests   make test                  1.0 s   exit 2: AssertionError: 4",
+        "capped     1 round · 4.0 s",
+        "           not complete after 1 round",
+        "red        tests: exit 2: AssertionError: 4",
+        "           …",
+        *(f"           line {number}" for number in range(12, 20)),
+        "             AssertionError: 4",
+        "           ^^^^",
+        "           /r/outcome.json",
     ]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from textwrap import dedent
 
-from goalrunner.model.verdict import GoalVerdict
+from goalrunner.model.verdict import CriterionVerdict, GoalVerdict
 from goalrunner.reports.verdict import verdict_json, verdict_text
 from tests.support.told_run import green_verdict, red_verdict
 
@@ -20,7 +20,6 @@ def test_a_red_verdict_says_what_is_missing() -> None:
     assert verdict_text(red_verdict("no \x1b[31mevidence")) == dedent("""\
         verdict    not complete · 0.62
         criteria   ✗ parse('') works: no evidence
-        missing    no evidence
         """)
 
 
@@ -32,3 +31,12 @@ def test_answers_that_could_not_be_read_are_no_verdict() -> None:
 def test_json_holds_the_verdict() -> None:
     assert GoalVerdict.model_validate_json(verdict_json(red_verdict())) == red_verdict()
     assert json.loads(verdict_json(green_verdict()))["complete"] is True
+
+
+def test_what_a_criterion_says_already_is_not_said_again() -> None:
+    criteria = (CriterionVerdict(criterion="a", satisfied=False, missing="show it"),)
+    for missing in ("show it", "a: show it", "a:  show it\n"):
+        verdict = GoalVerdict(score=1.0, complete=False, missing=missing, criteria=criteria)
+        assert verdict_text(verdict) == "verdict    not complete · 1.00\ncriteria   ✗ a: show it\n"
+    more = GoalVerdict(score=1.0, complete=False, missing="a: show it\nand more", criteria=criteria)
+    assert verdict_text(more).endswith("missing    and more\n")

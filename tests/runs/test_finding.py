@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import RunNotFound
+from goalrunner.errors import RunNotFound, UsageError
 from goalrunner.runs import RunFolder, find_run, list_runs
 
 
@@ -112,3 +112,23 @@ def test_what_is_no_folder_is_no_run(home: Path) -> None:
     (home / "runs" / ".trash").mkdir()
 
     assert len(list_runs(home)) == 3
+
+
+def test_a_run_is_found_by_the_path_of_its_folder(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    moved = tmp_path_factory.mktemp("kept") / "k3f9-make-parse"
+    (home / "runs" / "k3f9-make-parse").rename(moved)
+
+    assert find_run(home, str(moved)) == RunFolder(moved.resolve())
+    with pytest.raises(RunNotFound):
+        find_run(home, str(moved.parent))
+
+
+def test_a_home_that_is_a_file_is_an_error_and_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "runs").write_text("")
+
+    with pytest.raises(UsageError, match=r"/home is not a folder"):
+        list_runs(tmp_path / "home")
+    with pytest.raises(UsageError, match=r"/other/runs is not a folder"):
+        find_run(tmp_path / "other")

@@ -108,3 +108,7 @@ def test_nothing_heavy_is_imported() -> None:
     printed = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
 
     assert printed.stdout == "[]\n"
+
+
+def test_a_home_of_a_user_who_is_not_known_is_taken_as_it_stands() -> None:
+    assert goal_home({"GOAL_HOME": "~nobody-of-that-name/goal"}).name == "goal"

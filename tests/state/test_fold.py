@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,7 @@ SOME = st.lists(
             events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),)),
             events.AuditStarted(round=1),
             events.AuditFailed(round=1, kind="parse", detail="no JSON"),
+            events.AuditFailed(round=1, kind="transport", detail="no answer"),
             events.VerdictRecorded(round=1, verdict=unsatisfied("more")),
             events.QuestionOpened(question="which?"),
             events.Capped(stop_reason=StopReason.TIMEOUT, reason="late"),
@@ -141,10 +144,23 @@ def test_one_unknown_price_makes_the_sum_unknown() -> None:
     assert state.memory.budget_state.cost_cents is None
 
 
-def test_criteria_that_the_judge_derived_are_recorded_once_and_stay() -> None:
+def test_criteria_that_the_judge_derived_stay_and_later_audits_may_only_add() -> None:
     first = events.VerdictRecorded(round=1, verdict=unsatisfied("more", criterion="first"))
-    second = events.VerdictRecorded(round=2, verdict=satisfied(criterion="easier"))
-    assert fold(first, second).criteria == ("first",)
+    second = events.VerdictRecorded(round=2, verdict=satisfied(criterion="another"))
+    assert fold(first, second, first).criteria == ("first", "another")
+
+
+@pytest.mark.parametrize(("decision", "stop"), [("approved", None), ("denied", "blocked"), ("expired", "blocked")])
+def test_an_approval_that_is_not_given_stops(
+    decision: Literal["approved", "denied", "expired"], stop: str | None
+) -> None:
+    state = fold(events.ApprovalRecorded(approval_id="a1", decision=decision))
+    assert (state.memory.approval_refs, state.memory.stop_reason) == (("a1",), stop)
+
+
+def test_the_deadline_is_part_of_the_budget() -> None:
+    started = events.RunStarted(workspace="/w", version="0", deadline_at="2026-01-01T00:30:00+00:00")
+    assert fold(started).memory.budget_state.deadline_at == "2026-01-01T00:30:00+00:00"
 
 
 def test_questions_are_opened_and_answered() -> None:
@@ -173,3 +189,25 @@ def test_an_ending_sets_the_words_of_goals_and_state(event: Event, status: GoalS
 
 def test_every_stop_reason_has_its_row_in_the_table() -> None:
     assert {reason for _, reason in STOPS} == set(StopReason)
+
+
+@pytest.mark.parametrize("kind", ["transport", "authentication"])
+def test_a_round_whose_judge_cannot_be_reached_counts(kind: Literal["transport", "authentication"]) -> None:
+    state = fold(
+        events.RoundStarted(round=1, prompt="first"),
+        events.AuditStarted(round=1),
+        events.AuditFailed(round=1, kind=kind, detail="no answer"),
+        events.Failed(stop_reason=StopReason.JUDGE_FAILED, reason="no answer"),
+    )
+    assert (state.iterations, state.memory.budget_state.iteration_count, state.verdict) == (1, 1, None)
+    assert [(attempt.attempt, attempt.passed, attempt.feedback) for attempt in state.attempts] == [(1, False, None)]
+
+
+def test_a_round_whose_judge_is_asked_again_is_counted_by_its_verdict_alone() -> None:
+    unreadable = events.AuditFailed(round=1, kind="parse", detail="no JSON")
+    state = fold(events.AuditStarted(round=1), unreadable)
+    assert (state.iterations, state.attempts) == (0, ())
+    judged = fold(
+        events.AuditStarted(round=1), unreadable, events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
+    )
+    assert judged.iterations == 1

@@ -93,7 +93,7 @@ class MemoryRecorder:
         """Keep the intent."""
         self.trail.append(f"called {tool_call_id} {tool} {summary}")
 
-    def tool_result(self, result: ToolResult) -> Recorded:
+    async def tool_result(self, result: ToolResult) -> Recorded:
         """Keep and number the result; a file is read and removed."""
         output = result.output
         if isinstance(output, Path):

@@ -34,9 +34,12 @@ class Asked:
 class ScriptedJudgeModel:
     """Plays its answers in order, raising those that are errors; loud when asked once too often."""
 
-    answers: list[str | ScriptedAnswer | Exception]
+    answers: Sequence[str | ScriptedAnswer | BaseException]
     window: int | None = None
     asked: list[Asked] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    given_up: Usage = field(default_factory=Usage)
+    """What a call costs that ends in an error."""
 
     async def complete(
         self,
@@ -51,9 +54,12 @@ class ScriptedJudgeModel:
         if len(self.asked) > len(self.answers):
             raise AssertionError(f"the judge was asked {len(self.asked)} times, for {len(self.answers)} answers")
         answer = self.answers[len(self.asked) - 1]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
+            self.usage += self.given_up
             raise answer
-        return answer if isinstance(answer, ScriptedAnswer) else ScriptedAnswer(answer)
+        scripted = answer if isinstance(answer, ScriptedAnswer) else ScriptedAnswer(answer)
+        self.usage += scripted.usage
+        return scripted
 
     def context_window(self) -> int | None:
         """As told."""

@@ -55,6 +55,8 @@ class Answer:
     """In how many pieces the text comes."""
     cut: Literal["", "abrupt", "clean"] = ""
     """Break the stream off in the middle: drop the connection, or end the body as if it were whole."""
+    repeat_names: bool = False
+    """Whether a tool's name stands in every piece of its call, as llama.cpp's server streams it, three letters a piece."""
     call_ids: bool = True
     """Whether tool calls carry an id; some servers give none."""
 
@@ -113,9 +115,12 @@ def pieces(seen: Seen, answer: Answer) -> Iterable[dict[str, Any]]:
         function = tool_call["function"]
         first = {**tool_call, "index": index, "function": {"name": function["name"], "arguments": ""}}
         yield piece({"tool_calls": [first]})
-        middle = len(function["arguments"]) // 2
-        for part in (function["arguments"][:middle], function["arguments"][middle:]):
-            yield piece({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
+        arguments = function["arguments"]
+        size = 3 if answer.repeat_names else max(1, -(-len(arguments) // 2))
+        name = {"name": function["name"]} if answer.repeat_names else {}
+        for start in range(0, len(arguments), size):
+            part = arguments[start : start + size]
+            yield piece({"tool_calls": [{"index": index, "function": {**name, "arguments": part}}]})
     if answer.cut:
         return
     yield piece({}, answer.reason)
@@ -125,7 +130,7 @@ def pieces(seen: Seen, answer: Answer) -> Iterable[dict[str, Any]]:
 
 
 def whole(seen: Seen, answer: Answer) -> dict[str, Any]:
-    """The answer as one body."""
+    """The answer as one body; a cleanly cut one has no finish reason."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if answer.tool_calls:
         message["tool_calls"] = _tool_calls(seen, answer)
@@ -135,7 +140,7 @@ def whole(seen: Seen, answer: Answer) -> dict[str, Any]:
         "created": int(time.time()),
         "model": seen.model,
     }
-    body["choices"] = [{"index": 0, "message": message, "finish_reason": answer.reason}]
+    body["choices"] = [{"index": 0, "message": message, "finish_reason": None if answer.cut else answer.reason}]
     if answer.usage is not None:
         body["usage"] = _usage(answer.usage)
     return body

@@ -188,17 +188,21 @@ class _Handler(BaseHTTPRequestHandler):
         elif seen.body.get("stream"):
             self._stream(seen, answer)
         else:
-            self._json(200, whole(seen, answer))
+            self._json(200, whole(seen, answer), missing=16 if answer.cut == "abrupt" else 0)
 
-    def _json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+    def _json(
+        self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, *, missing: int = 0
+    ) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        self.wfile.write(data[: len(data) - missing])
         self.wfile.flush()
+        if missing:
+            self.close_connection = True
 
     def _stream(self, seen: Seen, answer: Answer) -> None:
         self.send_response(200)

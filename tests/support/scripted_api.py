@@ -32,7 +32,13 @@ class ScriptedApi:
         return self
 
     async def arun(
-        self, goal: Goal, *, home: Path, observers: Sequence[Observer] = (), record: Path | None = None
+        self,
+        goal: Goal,
+        *,
+        home: Path,
+        observers: Sequence[Observer] = (),
+        record: Path | None = None,
+        goal_file: Path | None = None,
     ) -> GoalOutcome:
         """The next answer, after the records were shown to the observers."""
         self.goals.append(goal)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.process import ProcessLauncher
-from goalrunner.validators import PythonValidator, ShellValidator, build_validators
+from goalrunner.validators import CallableValidator, PythonValidator, ShellValidator, build_validators
 from goalrunner.validators.naming import name_of
+from tests.support.agents import validation
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,17 @@ def test_each_spec_becomes_a_validator_with_a_name_of_its_own() -> None:
         (PythonValidator, "covers", "checks:covers", False),
         (ShellValidator, "tests", "make test", False),
     ]
+
+
+async def test_a_hidden_check_says_so_however_it_ends(tmp_path: Path) -> None:
+    specs = [
+        ValidatorSpec(run=line, hidden=True, timeout=0.2) for line in ("true", "false", "sleep 5", "no-such-program")
+    ]
+    specs += [ValidatorSpec(python="nowhere:check", hidden=True), ValidatorSpec(run="true", hidden=True, cwd="nowhere")]
+    made = build_validators(specs, ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    everyone = [*made, CallableValidator(lambda response, agent: True, hidden=True)]
+    results = [(await validator.validate(validation(tmp_path, tmp_path)))[0] for validator in everyone]
+    assert all(validator.hidden for validator in everyone)
+    assert [result.hidden for result in results] == [True] * 7
+    open_one = build_validators([ValidatorSpec(run="true")], ProcessLauncher(), {"PATH": os.environ["PATH"]})[0]
+    assert (open_one.hidden, (await open_one.validate(validation(tmp_path, tmp_path)))[0].hidden) == (False, False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import ValidationContext, Validator
 from goalrunner.process import ProcessLauncher
-from goalrunner.validators import PythonValidator
+from goalrunner.validators import PythonValidator, child
 from tests.support.agents import Chat, validation
 
 CHECKS = """
@@ -227,3 +229,128 @@ async def test_a_chat_with_odd_content_still_reaches_the_check(workspace: Path) 
 async def test_a_folder_outside_is_refused(workspace: Path) -> None:
     result, _ = await check(workspace, "checks:green", cwd="../..")
     assert (result.passed, result.reason) == (False, "not_found")
+
+
+INSTALLED = "def ok(response, agent):\n    return {'passed': False, 'feedback': 'the installed one'}\n"
+FORGED = "def ok(response, agent):\n    return True\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "installed", "written"),
+    [
+        ("teamchecks:ok", "teamchecks.py", "teamchecks.py"),
+        ("teamchecks:ok", "teamchecks/__init__.py", "teamchecks.py"),
+        ("teamchecks.words:ok", "teamchecks/words.py", "teamchecks.py"),
+        ("teamchecks.words:ok", "teamchecks/words.py", "teamchecks/words.py"),
+        ("teamchecks.words:ok", "teamchecks/words.py", "teamchecks/__init__.py"),
+        ("teamchecks.deep.words:ok", "teamchecks/deep/words.py", "teamchecks/deep/__init__.py"),
+    ],
+)
+async def test_an_installed_check_is_not_replaced_by_a_file_in_the_workspace(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, installed: str, written: str
+) -> None:
+    for folder, name, content in ((tmp_path / "site", installed, INSTALLED), (workspace, written, FORGED)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    if written == "teamchecks/__init__.py":
+        (workspace / "teamchecks" / "words.py").write_text(FORGED)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    result, _ = await check(workspace, target)
+    assert (result.passed, result.feedback) == (False, "the installed one")
+
+
+async def test_a_check_that_is_installed_as_a_link_is_not_replaced(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "linked.py").write_text(INSTALLED)
+    finder = (
+        "import sys, importlib.util\n"
+        "class Link:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        place = {str(tmp_path / 'linked.py')!r}\n"
+        "        return importlib.util.spec_from_file_location(name, place) if name == 'teamchecks' else None\n"
+        "sys.meta_path.append(Link())\n"
+    )
+    (workspace / "teamchecks.py").write_text(FORGED)
+    program = f"{finder}\nimport runpy\nrunpy.run_path({child.__file__!r}, run_name='__main__')\n"
+    result = tmp_path / "result.json"
+    request = {
+        "target": "teamchecks:ok",
+        "response": {},
+        "messages": [],
+        "first": [],
+        "installed": [],
+        "workspace": [str(workspace)],
+        "result": str(result),
+        "nonce": "n",
+    }
+    subprocess.run([sys.executable, "-I", "-c", program], input=json.dumps(request).encode(), check=True)
+    assert json.loads(result.read_text())["feedback"] == "the installed one"
+
+
+async def test_an_empty_folder_of_that_name_is_no_installed_check(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site" / "checks").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert (await check(workspace, "checks:green"))[0].passed
+
+
+async def test_a_check_in_the_workspace_imports_from_there_and_from_the_installed_packages(workspace: Path) -> None:
+    for name in ("random.py", "pydantic.py", "pydantic_core.py", "typing_extensions.py"):
+        (workspace / name).write_text("raise ValueError('the wrong one')\n")
+    (workspace / "measure.py").write_text("LIMIT = 3\n")
+    (workspace / "using.py").write_text(
+        "import random, pydantic, goalrunner.model.validation as v\nfrom measure import LIMIT\n"
+        "def check(response, agent):\n    return v.ValidationOutcome(passed=LIMIT == 3)\n"
+    )
+    result, _ = await check(workspace, "using:check")
+    assert (result.passed, result.feedback) == (True, "")
+
+
+async def test_folders_of_a_python_path_inside_the_workspace_count_as_the_workspace(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "teamchecks.py").write_text(INSTALLED)
+    (workspace / "src").mkdir()
+    (workspace / "src" / "teamchecks.py").write_text(FORGED)
+    (workspace / "src" / "mine.py").write_text(FORGED)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    for target, passed in (("teamchecks:ok", False), ("mine:ok", True)):
+        spec = ValidatorSpec(python=target, env={"PYTHONPATH": "src"})
+        validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
+        result, _ = await validator.validate(validation(workspace, tmp_path / "scratch"))
+        assert result.passed is passed
+
+
+async def test_an_environment_inside_the_workspace_counts_as_installed(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = workspace / ".venv" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "teamchecks.py").write_text(INSTALLED)
+    (workspace / "teamchecks.py").write_text(FORGED)
+    monkeypatch.setattr(sys, "prefix", str(workspace / ".venv"))
+    monkeypatch.syspath_prepend(str(packages))
+    assert not (await check(workspace, "teamchecks:ok"))[0].passed
+
+
+async def test_a_workspace_inside_the_interpreters_prefix_is_still_the_workspace(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "teamchecks.py").write_text(INSTALLED)
+    (workspace / "teamchecks.py").write_text(FORGED)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.syspath_prepend(str(workspace))
+    assert not (await check(workspace, "teamchecks:ok"))[0].passed
+
+
+@pytest.mark.parametrize(
+    "body", ["return {'passed': False, 'feedback': 'bad \\ud800 name'}", "raise ValueError('\\ud800')"]
+)
+async def test_half_a_character_in_the_feedback_does_not_lose_the_reason(workspace: Path, body: str) -> None:
+    (workspace / "half.py").write_text(f"def check(response, agent):\n    {body}\n")
+    result, _ = await check(workspace, "half:check")
+    assert result.summary in ("bad ? name", "ValueError: ?")

@@ -18,8 +18,17 @@ from goalrunner.validators.summary import summary_of
         ("TOTAL 80%\nFAIL Required test coverage\n43 passed in 0.4s", 1, "exit 1, 43 passed"),
         ("Ran 3 tests in 0.001s\n\nOK", 0, "3 tests, OK"),
         ("Ran 1 test in 0.001s\n\nFAILED (failures=1)", 1, "1 test, FAILED, failures=1"),
-        ("test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured", 101, "4 passed, 1 failed"),
-        ("Tests:       1 failed, 2 passed, 3 total\nTime: 1 s", 1, "1 failed, 2 passed"),
+        (
+            "test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.19s",
+            101,
+            "4 passed, 1 failed",
+        ),
+        (
+            "Test Suites: 1 failed, 1 total\nTests:       1 failed, 2 passed, 3 total\nSnapshots:   0 total\nTime:  1 s",
+            1,
+            "1 failed, 2 passed",
+        ),
+        ("Ran 3 tests in 0.001s\n\nOK\n\n1 passed in 0.10s", 0, "1 passed"),
         ("OK", 0, "exit 0"),
         ("", 2, "exit 2"),
     ],
@@ -33,3 +42,8 @@ def test_a_red_result_never_sounds_green(output: str, code: int) -> None:
     summary = summary_of(f"{output}\n7 passed in 0.1s", code, passed=False)
     assert summary == f"exit {code}, 7 passed"
     assert "\n" not in summary_of(output, code, passed=False)
+
+
+def test_a_row_of_numbers_is_no_summary_and_costs_no_time() -> None:
+    row = " ".join(str(2**power) for power in range(10, 60))
+    assert summary_of(f"{row}\n{row} {row}", 0, passed=True) == "exit 0"

@@ -153,7 +153,7 @@ class ChatConversation:
             except (ModelError, asyncio.CancelledError) as error:
                 # What a call cost that was given up is counted as well.
                 if self.llm.usage != before:
-                    recorder.usage("agent", _difference(self.llm.usage, before))
+                    recorder.usage("agent", self.llm.usage.since(before))
                 if isinstance(error, ContextWindowExceeded) and self._shorten(int(total(self.messages) * _AFTERWARDS)):
                     continue
                 raise
@@ -169,7 +169,7 @@ class ChatConversation:
             result = await self.toolbox.run(call, recorder.scratch)
         else:
             result = refused(call, tool, summary, "this conversation has no tools")
-        self._add(tool_message(call.id, shown(recorder.tool_result(result))), recorder)
+        self._add(tool_message(call.id, shown(await recorder.tool_result(result))), recorder)
 
     def _begin_run(self, recorder: Recorder) -> None:
         """Another recorder is another run: its transcript begins with all that the model is told, and its first prompt is
@@ -241,15 +241,3 @@ class ChatConversation:
         weight = total(self._chat())
         if tokens and weight > 1_000:
             self._density = min(max(tokens / weight, 0.1), 2.0)
-
-
-def _difference(after: Usage, before: Usage) -> Usage:
-    """What one account spent between two looks at it."""
-    known = after.cost_usd is not None and before.cost_usd is not None
-    return Usage(
-        input_tokens=after.input_tokens - before.input_tokens,
-        output_tokens=after.output_tokens - before.output_tokens,
-        cost_usd=max((after.cost_usd or 0.0) - (before.cost_usd or 0.0), 0.0) if known else None,
-        calls=after.calls - before.calls,
-        retries=after.retries - before.retries,
-    )

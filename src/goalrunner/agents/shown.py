@@ -35,16 +35,20 @@ def head_and_tail(text: str, limit: int, note: str) -> str:
 def shown(recorded: Recorded, limit: int = SHOWN_CHARACTERS) -> str:
     """The text of a tool message: what the runner knows of the call, then its output, bounded."""
     facts = ", ".join(recorded.observation.facts)
-    body = _body(recorded.output, limit)
+    body = _body(recorded, limit)
     return f"({facts})\n{body}" if facts else body
 
 
-def _body(output: bytes, limit: int) -> str:
-    if not output:
+def _body(recorded: Recorded, limit: int) -> str:
+    head, tail = recorded.head, recorded.tail
+    size = len(head) + recorded.omitted + len(tail)
+    if not size:
         return "[no output]"
-    if b"\0" in output[:_PROBE]:
-        return (
-            f"[binary output, {len(output):,} bytes, beginning with {output[:16].hex(' ')}; the whole output is kept]"
-        )
-    text = head_and_tail(output.decode(errors="replace"), limit, "; the whole output is kept")
+    if b"\0" in head[:_PROBE]:
+        return f"[binary output, {size:,} bytes, beginning with {head[:16].hex(' ')}; the whole output is kept]"
+    text = head.decode(errors="replace")
+    if tail:
+        mark = f"\n[... {recorded.omitted:,} characters omitted ...]\n"
+        text = f"{text}{mark}{tail.decode(errors='replace')}"
+    text = head_and_tail(text, limit, "; the whole output is kept")
     return _COLOUR.sub("", text).translate(_CONTROL)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-from goalrunner.api.loop import assemble_request, run_blocking
+from goalrunner.api.chat import refuse_no_chat
+from goalrunner.api.checks import Checks
+from goalrunner.api.loop import assemble_request, interrupting, run_blocking
 from goalrunner.api.request import JudgeChoice, Request
+from goalrunner.api.session import settled
 from goalrunner.compose import Assembly
 from goalrunner.errors import UsageError
 from goalrunner.events import Event
 from goalrunner.model.dialogue import trail_of
-from goalrunner.model.goal import Goal
+from goalrunner.model.goal import DEFAULT_MAX_ITERATIONS, Goal
 from goalrunner.model.observation import Claim, Observation
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.policy import Finish, RunRound
 from goalrunner.ports import Message, Recorder, RoundReply, ToolResult
+from goalrunner.prompts import ResumePrompt
 
 
 @dataclass(frozen=True)
@@ -46,24 +50,41 @@ class GoalController:
         objective: str | Goal,
         judge_llm: JudgeChoice = None,
         *,
+        max_iterations: float | None = DEFAULT_MAX_ITERATIONS,
+        timeout: float | None = None,
+        validators: Checks = (),
+        preserve_context: bool = True,
+        resume_prompt: ResumePrompt | None = None,
+        prompt: str | None = None,
+        workspace: Path | str | None = None,
         on_event: Callable[[Event], None] | None = None,
-        home: Path | None = None,
-        **options: Any,
+        home: Path | str | None = None,
     ) -> None:
-        self._request = Request(objective=objective, judge_llm=judge_llm, **options)
+        self._request = Request(
+            objective=objective,
+            judge_llm=judge_llm,
+            max_iterations=max_iterations,
+            timeout=timeout,
+            validators=validators,
+            preserve_context=preserve_context,
+            resume_prompt=resume_prompt,
+            prompt=prompt,
+            workspace=workspace,
+        )
         self._agent = _ForeignAgent()
         self._on_event = on_event
         self._home = home
         self._assembly: Assembly | None = None
         self._round = 0
-        self._taken = 0
+        self._taken: list[str] = []
 
     def start(self) -> str:
         """The first user message. Raises UsageError for a goal that cannot run."""
         if self._assembly is not None:
             raise UsageError("this controller has started already", "make a new GoalController for a new run")
-        self._assembly = assemble_request(self._request, self._agent, self._on_event, self._home)
-        step = self._advance(self._assembly)
+        self._assembly = assemble_request(self._request, self._agent, self._on_event, self._home, baseline=False)
+        with settled(self._assembly, ended=self._is_over):
+            step = self._advance(self._assembly)
         if isinstance(step, GoalDone):
             raise UsageError(f"the run ended before it began: {step.outcome.message}")
         return step.followup
@@ -71,17 +92,24 @@ class GoalController:
     def on_run_finished(self, messages: Sequence[Message]) -> GoalContinue | GoalDone:
         """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are what really happened.
 
-        Raises UsageError before `start()` and after the end.
+        Raises UsageError before `start()`, after the end, and for what is no chat; the round can be given once more then.
         """
         assembly = self._assembly
         if assembly is None or self._round == 0:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
-        self._agent.messages = messages
-        assembly.run.finish_round(self._round, RoundReply(text=self._take_in(messages, assembly.run.recorder)))
-        return self._advance(assembly)
+        refuse_no_chat(messages)
+        with settled(assembly, ended=self._is_over):
+            self._agent.messages = messages
+            return self._advance(assembly, messages)
 
-    def _advance(self, assembly: Assembly) -> GoalContinue | GoalDone:
-        step = run_blocking(assembly.run.guarded(assembly.run.advance), "GoalController", "arun_goal")
+    def _advance(self, assembly: Assembly, messages: Sequence[Message] | None = None) -> GoalContinue | GoalDone:
+        async def work() -> RunRound | Finish:
+            if messages is not None:
+                said = await self._take_in(messages, assembly.run.recorder)
+                await assembly.run.finish_round(self._round, RoundReply(text=said))
+            return await assembly.run.advance()
+
+        step = run_blocking(assembly.run.guarded(work), "GoalController", "arun_goal")
         if isinstance(step, RunRound):
             self._round = step.prompt.round
             followup = assembly.run.begin_round(step.prompt)
@@ -91,25 +119,29 @@ class GoalController:
 
     def _done(self, assembly: Assembly, finish: Finish) -> GoalDone:
         self._round = 0
-        outcome = assembly.run.end(finish)
-        assembly.write_outcome()
-        assembly.close()
+        outcome = interrupting(assembly.run.end(finish))
         return GoalDone(outcome.model_copy(update={"run_path": str(assembly.folder.path)}))
 
-    def _take_in(self, messages: Sequence[Message], recorder: Recorder) -> str:
-        """Record what is new in the chat; gives the text of the last thing the agent said."""
+    def _is_over(self) -> bool:
+        return self._round == 0
+
+    async def _take_in(self, messages: Sequence[Message], recorder: Recorder) -> str:
+        """Record what is new in the chat; gives the last thing the agent said in this round.
+
+        A chat that does not go on where the last one ended - a fresh one, or one that was shortened - is new as a whole.
+        """
         trail = trail_of(messages)
+        marks = [_mark(item, trail.read(item)) for item in trail.items]
+        known = len(self._taken) if marks[: len(self._taken)] == self._taken else 0
         said = ""
-        for number, item in enumerate(trail.items):
+        for item in trail.items[known:]:
             text = trail.read(item)
-            said = text if isinstance(item, Claim) else said
-            if number < self._taken:
-                continue
             if isinstance(item, Observation):
-                recorder.tool_result(_result(item, text))
+                await recorder.tool_result(_result(item, text))
             else:
                 recorder.message({"role": "assistant", "content": text})
-        self._taken = len(trail.items)
+                said = text
+        self._taken = marks
         return said
 
 
@@ -127,6 +159,12 @@ class _ForeignAgent:
 
     def restore(self, checkpoint: object) -> None:
         raise NotImplementedError("the caller restores its own agent")
+
+
+def _mark(item: Observation | Claim, text: str) -> str:
+    """What makes an item the same one again."""
+    source = f"{item.source}\0{item.command}" if isinstance(item, Observation) else ""
+    return sha256(f"{item.kind}\0{source}\0{text}".encode(errors="replace")).hexdigest()
 
 
 def _result(item: Observation, text: str) -> ToolResult:

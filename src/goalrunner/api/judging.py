@@ -33,7 +33,9 @@ def judge_model(choice: JudgeChoice) -> LLM:
     """The model behind a choice of judge. Raises UsageError where none is named."""
     if isinstance(choice, LLM):
         return choice
-    config = choice if isinstance(choice, JudgeConfig) else JudgeConfig(model=choice or "")
+    if not isinstance(choice, JudgeConfig | str | None):
+        raise UsageError(f"a {type(choice).__name__} is no judge", "give an LLM, a model's name, or a JudgeConfig")
+    config = choice if isinstance(choice, JudgeConfig) else JudgeConfig(choice or "")
     llm = goal_llm(Goal(objective="audit", judge=config))
     if llm is None:
         raise UsageError("no judge is named", "give a model: --judge openai/gpt-5-mini, or judge = in the goal file")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+import signal
+import warnings
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from goalrunner.agents import ChatConversation
-from goalrunner.api.request import Check, EventCallback, JudgeChoice, Request
+from goalrunner.api.chat import refuse_no_conversation
+from goalrunner.api.checks import Checks
+from goalrunner.api.request import EventCallback, JudgeChoice, Request, existing_folder, refusal
 from goalrunner.api.session import finish
 from goalrunner.compose import Assembly, Extras, assemble, goal_conversation
 from goalrunner.compose import judge_llm as goal_llm
+from goalrunner.driver import refuse_driven
 from goalrunner.errors import UsageError
 from goalrunner.events import Event
 from goalrunner.llm import LLM, warm_up
-from goalrunner.model.goal import DEFAULT_MAX_ITERATIONS, Goal
+from goalrunner.model.goal import AGENT_MODEL, DEFAULT_MAX_ITERATIONS, Goal
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.ports import Conversation
 from goalrunner.process import ProcessLauncher
@@ -27,10 +34,39 @@ T = TypeVar("T")
 
 
 def run_goal(
-    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Any
+    conversation: Conversation,
+    objective: str | Goal,
+    judge_llm: JudgeChoice = None,
+    *,
+    max_iterations: float | None = DEFAULT_MAX_ITERATIONS,
+    timeout: float | None = None,
+    validators: Checks = (),
+    preserve_context: bool = True,
+    resume_prompt: ResumePrompt | None = None,
+    prompt: str | None = None,
+    workspace: Path | str | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    home: Path | str | None = None,
 ) -> GoalOutcome:
-    """`arun_goal` for code that does not await; the same arguments. Raises UsageError inside a running event loop."""
-    return run_blocking(arun_goal(conversation, objective, judge_llm, **options), "run_goal", "arun_goal")
+    """`arun_goal` for code that does not await; the same arguments. Raises UsageError inside a running event loop.
+
+    A validator's KeyboardInterrupt is raised here once the run has ended, as that of a Ctrl-C is.
+    """
+    work = arun_goal(
+        conversation,
+        objective,
+        judge_llm,
+        max_iterations=max_iterations,
+        timeout=timeout,
+        validators=validators,
+        preserve_context=preserve_context,
+        resume_prompt=resume_prompt,
+        prompt=prompt,
+        workspace=workspace,
+        on_event=on_event,
+        home=home,
+    )
+    return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
 
 async def arun_goal(
@@ -40,19 +76,22 @@ async def arun_goal(
     *,
     max_iterations: float | None = DEFAULT_MAX_ITERATIONS,
     timeout: float | None = None,
-    validators: Sequence[Check] = (),
+    validators: Checks = (),
     preserve_context: bool = True,
     resume_prompt: ResumePrompt | None = None,
     prompt: str | None = None,
     workspace: Path | str | None = None,
     on_event: Callable[[Event], None] | None = None,
-    home: Path | None = None,
+    home: Path | str | None = None,
 ) -> GoalOutcome:
     """Drive the conversation until the objective is provably complete or a limit stops it.
 
     All turns land in `conversation`; nothing is forked. `objective` is a text, or a Goal whose own fields then say what
-    the keywords would (`max_iterations`, `timeout` and `preserve_context` given here win over the Goal's).
-    `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig; None: validators alone decide.
+    the keywords would (a `max_iterations` other than 10, a `timeout` and `preserve_context=False` win over the Goal's).
+    `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig; "agent", or a JudgeConfig without a model, is
+    the conversation's own model as a separate instance, and so is None where there is no validator. With validators and
+    None they alone decide.
+    `validators` is one check or any number of them. A validator that raises KeyboardInterrupt ends the run as cancelled.
     `max_iterations` None or inf lifts the cap; `timeout` is in seconds. `prompt` is the first user message where the
     objective is only its quality bar. `on_event` is called with each event once it is on disk. The run's folder is made
     under `home` (default: GOAL_HOME). Raises UsageError, ConversationBusy and RecordError; failures of models end in
@@ -69,15 +108,24 @@ async def arun_goal(
         prompt=prompt,
         workspace=workspace,
     )
-    return await finish(assemble_request(request, conversation, on_event, home), signals=False)
+    return await finish(assemble_request(request, conversation, on_event, home))
 
 
 def assemble_request(
-    request: Request, conversation: Conversation, on_event: Callable[[Event], None] | None, home: Path | None
+    request: Request,
+    conversation: Conversation,
+    on_event: Callable[[Event], None] | None,
+    home: Path | str | None,
+    *,
+    baseline: bool = True,
 ) -> Assembly:
     """The run of a request over a conversation that exists already."""
-    goal = request.goal()
-    judge = request.judge_llm if isinstance(request.judge_llm, LLM) else goal_llm(goal)
+    refuse_no_conversation(conversation)
+    refuse_driven(conversation)
+    goal = request.goal(has_model=isinstance(getattr(conversation, "llm", None), LLM))
+    if goal.unlimited:
+        warnings.warn("nothing stops this run but success: no cap, no timeout, no budget", RuntimeWarning, stacklevel=4)
+    judge = _judge(request, goal, conversation)
     warm_up([judge.model] if judge else [])
     extras = Extras(
         conversation=conversation,
@@ -85,26 +133,70 @@ def assemble_request(
         validators=request.own_validators(),
         resume_prompt=request.resume_prompt,
         first_prompt=request.prompt,
+        baseline=baseline,
     )
     observers = () if on_event is None else (EventCallback(on_event),)
-    return assemble(goal, home=home or goal_home(os.environ), observers=observers, extras=extras)
+    return assemble(goal, home=Path(home) if home else goal_home(os.environ), observers=observers, extras=extras)
+
+
+def _judge(request: Request, goal: Goal, conversation: Conversation) -> LLM | None:
+    """The judge's own instance; "agent" is the conversation's model once more, with an account of its own."""
+    if isinstance(request.judge_llm, LLM):
+        return request.judge_llm
+    if goal.judge.model != AGENT_MODEL:
+        return goal_llm(goal)
+    llm = getattr(conversation, "llm", None)
+    if not isinstance(llm, LLM):
+        raise UsageError(
+            'judge "agent" is the agent\'s own model, and this conversation shows none', "name a model for the judge"
+        )
+    config = goal.judge
+    if config.api_base or config.api_key_env or config.params:
+        return goal_llm(goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})}))
+    return llm.separate("judge")
 
 
 def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent: Any) -> ChatConversation:
-    """The built-in agent in a folder. `agent` holds further fields of AgentConfig: max_steps, system_prompt, params, env, ..."""
+    """The built-in agent in a folder. `agent` holds further fields of AgentConfig: max_steps, system_prompt, params, env, ...
+
+    Raises UsageError for a model without a name, a folder that is not there, and fields that do not hold.
+    """
     llm = model if isinstance(model, LLM) else None
-    name = llm.model if llm else str(model)
-    goal = Goal.model_validate({"objective": "chat", "agent": {"model": name, **agent}})
+    name = llm.model if llm else model
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(
+            "the agent's model has no name", 'name one in LiteLLM\'s way: chat_conversation("provider/model")'
+        )
+    folder = existing_folder(workspace)
+    try:
+        goal = Goal.model_validate({"objective": "chat", "agent": {"model": name, **agent}})
+    except ValidationError as error:
+        raise refusal(error, "AgentConfig") from None
     config = goal.agent
     llm = llm or LLM(name, api_base=config.api_base, api_key_env=config.api_key_env, params=config.params)
-    return goal_conversation(goal, llm, Path(workspace).resolve(), ProcessLauncher(), os.environ)
+    if llm.api_key_env:
+        goal = goal.model_copy(update={"agent": config.model_copy(update={"api_key_env": llm.api_key_env})})
+    return goal_conversation(goal, llm, folder, ProcessLauncher(), os.environ)
+
+
+def interrupting(outcome: GoalOutcome) -> GoalOutcome:
+    """The outcome. Raises KeyboardInterrupt where the run ended by one, so that the caller's program ends as well."""
+    if outcome.signal == signal.SIGINT:
+        raise KeyboardInterrupt
+    return outcome
 
 
 def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     """Run a coroutine to its end. Raises UsageError where an event loop is running already."""
+    if _in_a_loop():
+        work.close()
+        raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
+    return asyncio.run(work)
+
+
+def _in_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    work.close()
-    raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
+        return False
+    return True

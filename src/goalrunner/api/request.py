@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from goalrunner.api.checks import Check, Checks, checks_of, own_validators, specs_of
+from goalrunner.errors import UsageError
 from goalrunner.events import Event, Record
 from goalrunner.llm import LLM
-from goalrunner.model.goal import DEFAULT_MAX_ITERATIONS, Goal, JudgeConfig, ValidatorSpec
+from goalrunner.model.goal import AGENT_MODEL, DEFAULT_MAX_ITERATIONS, Goal, JudgeConfig
 from goalrunner.ports import Validator
 from goalrunner.prompts import ResumePrompt
-from goalrunner.validators import CallableValidator
-
-Check = str | ValidatorSpec | Validator | Callable[..., Any]
-"""A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
 
 JudgeChoice = LLM | JudgeConfig | str | None
 """A model that exists, its configuration, its name, or nobody."""
@@ -30,16 +30,35 @@ class Request:
     judge_llm: JudgeChoice = None
     max_iterations: float | None = DEFAULT_MAX_ITERATIONS
     timeout: float | None = None
-    validators: Sequence[Check] = ()
+    validators: Checks = ()
     preserve_context: bool = True
     resume_prompt: ResumePrompt | None = None
     prompt: str | None = None
     workspace: Path | str | None = None
+    _checks: tuple[Check, ...] = field(init=False, repr=False)
 
-    def goal(self) -> Goal:
-        """The goal with the keywords put into it. Raises pydantic's ValidationError for a value that cannot be."""
+    def __post_init__(self) -> None:
+        """Raises UsageError for validators that are none. Listed here, since an iterator can be read only once."""
+        object.__setattr__(self, "_checks", checks_of(self.validators))
+
+    def goal(self, *, has_model: bool) -> Goal:
+        """The goal with the keywords put into it; `has_model` says that the conversation's own model can judge.
+
+        Raises UsageError for a value that cannot be.
+        """
+        try:
+            goal = self._goal(has_model=has_model)
+        except ValidationError as error:
+            raise refusal(error, "arun_goal") from None
+        if goal.workspace.path:
+            existing_folder(goal.workspace.path)
+        check_template(self.resume_prompt if isinstance(self.resume_prompt, str) else goal.resume_prompt)
+        return goal
+
+    def _goal(self, *, has_model: bool) -> Goal:
         goal = self.objective if isinstance(self.objective, Goal) else Goal(objective=self.objective)
-        changes: dict[str, Any] = {"judge": _judge_config(goal, self.judge_llm)}
+        checked = bool(self._checks or goal.validators)
+        changes: dict[str, Any] = {"judge": _judge_config(goal, self.judge_llm, default=has_model and not checked)}
         if self.max_iterations != DEFAULT_MAX_ITERATIONS:
             changes["max_iterations"] = None if self.max_iterations in (None, math.inf) else self.max_iterations
         if self.timeout is not None:
@@ -48,20 +67,12 @@ class Request:
             changes["preserve_context"] = False
         if self.workspace is not None:
             changes["workspace"] = {"path": str(Path(self.workspace).resolve())}
-        specs = [ValidatorSpec(name=check, run=check) for check in self.validators if isinstance(check, str)]
-        specs += [check for check in self.validators if isinstance(check, ValidatorSpec)]
-        changes["validators"] = (*goal.validators, *specs)
+        changes["validators"] = (*goal.validators, *specs_of(self._checks))
         return Goal.model_validate({**goal.model_dump(), **changes})
 
     def own_validators(self) -> tuple[Validator, ...]:
         """Those that are objects or callables, run in process."""
-        own: list[Validator] = []
-        for check in self.validators:
-            if isinstance(check, (str, ValidatorSpec)):
-                continue
-            is_port = hasattr(check, "validate") and hasattr(check, "name")
-            own.append(check if is_port else CallableValidator(check))  # type: ignore[arg-type]
-        return tuple(own)
+        return own_validators(self._checks)
 
 
 class EventCallback:
@@ -78,13 +89,48 @@ class EventCallback:
         """Not an event."""
 
 
-def _judge_config(goal: Goal, judge: JudgeChoice) -> JudgeConfig:
+def refusal(error: ValidationError, function: str) -> UsageError:
+    """The first thing that is wrong, for people."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "goal"
+    return UsageError(f"{where}: {first['msg']}", f"see the docstring of {function}")
+
+
+def existing_folder(path: Path | str) -> Path:
+    """The folder, absolute. Raises UsageError where there is none."""
+    folder = Path(path).resolve()
+    if not folder.is_dir():
+        wrong = "is no folder" if folder.exists() else "does not exist"
+        raise UsageError(f"the workspace {folder} {wrong}", "create the folder, or name another")
+    return folder
+
+
+def check_template(template: str | None) -> None:
+    """Try the template of the retry message. Raises UsageError for a placeholder that nothing fills."""
+    try:
+        (template or "").format(feedback="", iteration="", missing="", objective="")
+    except (KeyError, IndexError, ValueError) as error:
+        raise UsageError(
+            f"resume_prompt does not hold: {error}",
+            "it may say {feedback} {iteration} {missing} {objective}; write {{ for {",
+        ) from None
+
+
+def _judge_config(goal: Goal, judge: JudgeChoice, *, default: bool) -> JudgeConfig:
+    """Who judges. A judge that is configured and not named is the agent's own model; it never disappears in silence."""
     match judge:
         case LLM():
             return goal.judge.model_copy(update={"model": judge.model})
-        case str():
+        case str() if judge.strip():
             return goal.judge.model_copy(update={"model": judge})
+        case str():
+            raise UsageError(
+                "the judge's model has no name", 'name one, or "agent" for the agent\'s own; None for no judge'
+            )
         case JudgeConfig():
-            return judge
+            config, wanted = judge, True
         case None:
-            return goal.judge
+            config, wanted = goal.judge, default or goal.judge != JudgeConfig()
+        case _:
+            raise UsageError(f"a {type(judge).__name__} is no judge", "give an LLM, a model's name, or a JudgeConfig")
+    return config if config.model or not wanted else config.model_copy(update={"model": AGENT_MODEL})

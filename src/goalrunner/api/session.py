@@ -1,4 +1,4 @@
-"""Driving an assembled run to its end: signals in, outcome.json out. Owns no rule of the loop."""
+"""Driving a run to its end: signals in, outcome.json out. Owns no rule of the loop."""
 
 from __future__ import annotations
 
@@ -6,63 +6,145 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from goalrunner.compose import Assembly, assemble, goal_models
-from goalrunner.compose.models import refuse_unknown_prices
+from goalrunner.compose import Assembly, assemble, goal_models, goal_validators, model_names, refuse_unknown_prices
+from goalrunner.errors import GoalError, RecordError, UsageError
 from goalrunner.llm import warm_up
 from goalrunner.model.goal import Goal
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.ports import Observer
+from goalrunner.process import ProcessLauncher
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Each ends a run; SIGHUP comes when the terminal is closed."""
+_PATIENCE = 2
+"""Signals that are answered in good order; the next one ends the process on the spot."""
+
+
+class Interruption:
+    """SIGINT, SIGTERM and SIGHUP from before a run exists until it has ended."""
+
+    def __init__(self) -> None:
+        self._seen: list[int] = []
+        self._assembly: Assembly | None = None
+        self._task: asyncio.Task[GoalOutcome] | None = None
+
+    def watch(self, assembly: Assembly, task: asyncio.Task[GoalOutcome]) -> None:
+        """This is the run that a signal ends; one that came before ends it now."""
+        self._assembly, self._task = assembly, task
+        if self._seen:
+            self._cancel()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Answer signals for a while."""
+        loop = asyncio.get_running_loop()
+        # `nohup` ignores SIGHUP on purpose, and is obeyed.
+        answered = [number for number in SIGNALS if number.name != "SIGHUP" or not _is_ignored(number)]
+        for number in answered:
+            loop.add_signal_handler(number, self._on_signal, int(number))
+        try:
+            yield
+        finally:
+            for number in answered:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self, number: int) -> None:
+        self._seen.append(number)
+        if len(self._seen) > _PATIENCE:
+            os._exit(128 + number)  # the log is on disk already
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._assembly is not None and self._task is not None:
+            self._assembly.run.interrupt(self._seen[0])
+            self._task.cancel()  # a second time: children are killed without a time of grace
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 async def arun(
-    goal: Goal, *, home: Path, observers: Sequence[Observer] = (), record: Path | None = None
+    goal: Goal,
+    *,
+    home: Path,
+    observers: Sequence[Observer] = (),
+    record: Path | None = None,
+    goal_file: Path | None = None,
 ) -> GoalOutcome:
-    """Run a goal in a fresh run folder under `home`. SIGINT and SIGTERM end it as cancelled, a second one at once.
+    """Run a goal in a fresh run folder under `home`. SIGINT, SIGTERM and SIGHUP end it as cancelled.
 
-    `record` keeps the models' replies in a file that `scripted/<file>` plays. Raises GoalError before the run begins.
+    `record` keeps the models' replies in a file that `scripted/<file>` plays; `goal_file` is where the goal was read
+    from, and is protected. Raises GoalError before the run begins, and
+    RecordError with the `outcome` when the run's own records fail.
     """
-    warm_up((goal.agent.model, goal.judge.model))
-    assembly = assemble(goal, home=home, observers=observers, tape=record)
-    return await finish(assembly, signals=True)
+    warm_up(model_names(goal))
+    interruption = Interruption()
+    with interruption.listening():
+        with _nothing_run():
+            assembly = assemble(goal, home=home, observers=observers, tape=record, goal_file=goal_file)
+        return await finish(assembly, interruption)
 
 
-async def finish(assembly: Assembly, *, signals: bool) -> GoalOutcome:
+async def finish(assembly: Assembly, interruption: Interruption | None = None) -> GoalOutcome:
     """Drive to the end and write the outcome, whatever the end is."""
-    task = asyncio.ensure_future(assembly.run.drive())
+    run = assembly.run
+    task = asyncio.ensure_future(run.drive())
+    await asyncio.sleep(0)  # so that the run has begun before anything can cancel it
+    if interruption is not None:
+        interruption.watch(assembly, task)
+    with settled(assembly):
+        return (await task).model_copy(update={"run_path": str(assembly.folder.path)})
+
+
+@contextlib.contextmanager
+def settled(assembly: Assembly, ended: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """A run that has `ended`, or that an error breaks off, has its outcome written and its files closed."""
     try:
-        with _interrupting(assembly, task) if signals else contextlib.nullcontext():
-            return (await task).model_copy(update={"run_path": str(assembly.folder.path)})
-    finally:
-        assembly.write_outcome()
+        yield
+    except BaseException as error:
+        assembly.run.abandon(error)
+        with contextlib.suppress(RecordError):  # the error that is on its way says more
+            assembly.write_outcome()
+        _bring_outcome(error, assembly)
         assembly.close()
+        raise
+    if ended():
+        try:
+            assembly.write_outcome()
+        except RecordError as error:
+            _bring_outcome(error, assembly)
+            raise
+        finally:
+            assembly.close()
+
+
+def _bring_outcome(error: BaseException, assembly: Assembly) -> None:
+    """Whoever catches the error gets the outcome with it, for its file may not be there."""
+    if isinstance(error, RecordError):
+        error.outcome = assembly.run.outcome(str(assembly.folder.path))
+
+
+@contextlib.contextmanager
+def _nothing_run() -> Iterator[None]:
+    """What is wrong with a recording that is to be played is the caller's to put right, as nothing has run yet."""
+    try:
+        yield
+    except GoalError as error:
+        if type(error) is not GoalError:
+            raise
+        raise UsageError(error.message, error.hint) from error
 
 
 def check(goal: Goal) -> None:
     """Make the goal's models and validators without asking or running any. Raises GoalError."""
-    refuse_unknown_prices(goal, goal_models(goal))
-
-
-@contextlib.contextmanager
-def _interrupting(assembly: Assembly, task: asyncio.Task[GoalOutcome]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    seen: list[int] = []
-
-    def on_signal(number: int) -> None:
-        seen.append(number)
-        if len(seen) > 2:
-            os._exit(128 + number)  # the log is on disk already
-        assembly.run.interrupt(seen[0])
-        task.cancel()  # a second time: children are killed without a time of grace
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, on_signal, int(number))
-    try:
-        yield
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+    with _nothing_run():
+        models = goal_models(goal)
+    for llm in (models.agent, models.judge):
+        if llm is not None:
+            llm.check()
+    refuse_unknown_prices(goal, models)
+    goal_validators(goal, ProcessLauncher(), os.environ)

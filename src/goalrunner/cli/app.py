@@ -15,7 +15,7 @@ from goalrunner.cli import options, output
 app = typer.Typer(
     name="goal",
     help="Drive an AI agent round after round until it is proven that the goal is reached.",
-    epilog="Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 130 and 143 by signal.",
+    epilog="Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 and 143 by signal.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -62,7 +62,7 @@ def run(
     """Work on a goal until it is proven complete or a limit stops it.
 
     Options override the environment (GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
-    outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 130 or 143 by signal.
+    outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
     from goalrunner.cli import run as command
 
@@ -116,8 +116,63 @@ def list_(json: options.ListJson = False) -> NoReturn:
 
 
 @app.command()
-def show(run: options.Run = None, path: options.ShowPath = False, json: options.ShowJson = False) -> NoReturn:
-    """Show what happened in a run, round by round."""
+def show(
+    run: options.Run = None,
+    path: options.ShowPath = False,
+    json: options.ShowJson = False,
+    evidence: options.ShowEvidence = False,
+) -> NoReturn:
+    """Show what happened in a run, round by round.
+
+    With --evidence: what its last verdict rests on.
+    """
     from goalrunner.cli.show import show_run
 
+    if evidence:
+        from goalrunner.cli.evidence import show_evidence
+
+        raise typer.Exit(show_evidence(run, path=path, json=json))
+
     raise typer.Exit(show_run(run, path=path, json=json))
+
+
+@app.command()
+def diff(
+    run: options.Run = None,
+    number: options.Round = None,
+    stat: options.DiffStat = False,
+    json: options.DiffJson = False,
+) -> NoReturn:
+    """Print what a round changed in the workspace, as a unified patch."""
+    from goalrunner.cli.diff import print_diff
+
+    raise typer.Exit(print_diff(run, number, stat=stat, json=json))
+
+
+@app.command()
+def restore(
+    run: options.Run = None,
+    number: options.RestoredRound = None,
+    snapshot: options.SnapshotId = None,
+    yes: options.Yes = False,
+) -> NoReturn:
+    """Put the workspace back as a round left it; asks first.
+
+    The state before is kept as a snapshot; its id and the way back are printed. Ignored files, and HEAD, refs and index
+    of your repositories stay as they are.
+    """
+    from goalrunner.cli.restore import restore_run
+
+    raise typer.Exit(restore_run(run, number, snapshot=snapshot, yes=yes))
+
+
+@app.command()
+def verify(run: options.Run = None, json: options.VerifyJson = False) -> NoReturn:
+    """Check offline that the records of a run still hold.
+
+    Log, transcript, artifacts, outcome, and the citations of each verdict. The first thing that does not hold is named
+    by file and byte, and the exit code is 4.
+    """
+    from goalrunner.cli.verify import verify_run
+
+    raise typer.Exit(verify_run(run, json=json))

@@ -30,7 +30,8 @@ def print_verdict(
 
     transcript = _transcript(target)
     goal = _goal(objective, goal_file, judge)
-    verdict = asyncio.run(api.ajudge_goal(compose.judge_llm(goal), goal, read_transcript(transcript)))
+    trail = read_transcript(transcript, deliverable=goal.deliverable)
+    verdict = asyncio.run(api.ajudge_goal(compose.judge_llm(goal), goal, trail))
     output.say(verdict_json(verdict) if json else verdict_text(verdict, columns=output.columns(sys.stdout)))
     return exit_code(verdict)
 
@@ -47,7 +48,7 @@ def _transcript(target: str | None) -> Path:
     if target is None:
         raise UsageError("which transcript?", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
     path = Path(target)
-    if path.exists():
+    if os.path.exists(path):  # noqa: PTH110 - never raises
         return path
     from goalrunner import runs
 

@@ -16,7 +16,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's own); gives the exit code. Expected failures are said on stderr."""
     output.prepare()
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _code(list(sys.argv[1:] if arguments is None else arguments))
+    finally:
+        output.settle()
+
+
+def _code(arguments: list[str]) -> int:
+    try:
+        return _run(arguments)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except GoalError as error:
@@ -25,13 +32,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except output.ReaderGone:
-        output.silence()
         return READER_GONE
     except Exception as error:
-        from goalrunner.cli.crash import crash_line
+        return _unexpected(error)
 
-        output.complain(crash_line(error))
+
+def _unexpected(error: Exception) -> int:
+    """A failure that nobody foresaw; but for what Typer met while it printed a help page or a complaint of its own."""
+    if isinstance(error, OSError) and _is_typers(error):
+        complaint = getattr(error.__context__, "exit_code", None)
+        if isinstance(complaint, int):
+            return complaint
+        output.complain(str(output.Unwritable(error)))
         return int(ExitCode.FAILED)
+    from goalrunner.cli.crash import crash_line
+
+    output.complain(crash_line(error))
+    return int(ExitCode.FAILED)
+
+
+def _is_typers(error: Exception) -> bool:
+    """Whether an error came up in Typer's own code: it opens nothing, so it was printing."""
+    import traceback  # not at the top: `goal list` meets no error
+
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1]).startswith("typer.")
 
 
 def _run(arguments: list[str]) -> int:

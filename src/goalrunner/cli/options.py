@@ -7,9 +7,14 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+# Where a file cannot be read the command says so itself (readable=False): in its own words, like any other bad file.
+
+_COPY = "Put a copy of outcome.json there."
+_BY_GOAL = "Judge the transcript by this goal file."
+
 Run = Annotated[str | None, Argument(metavar="RUN", help="Id of a run or its beginning; default: the newest.")]
 
-GoalFile = Annotated[Path | None, Argument(metavar="GOAL_FILE", help="The goal, as TOML.")]
+GoalFile = Annotated[Path | None, Argument(metavar="GOAL_FILE", readable=False, help="The goal, as TOML.")]
 Objective = Annotated[str | None, Option(metavar="TEXT", help="What is to be done, in place of the file's.")]
 Criterion = Annotated[list[str] | None, Option(metavar="TEXT", help="A success criterion; may be repeated.")]
 Constraint = Annotated[list[str] | None, Option(metavar="TEXT", help="What must not be broken; may be repeated.")]
@@ -21,18 +26,29 @@ Timeout = Annotated[str | None, Option(metavar="TIME", help='Seconds, or "90s", 
 Tokens = Annotated[str | None, Option(metavar="N", help="Budget of tokens; inf lifts it.")]
 Cost = Annotated[str | None, Option(metavar="USD", help="Budget in US dollars; inf lifts it.")]
 Workspace = Annotated[str | None, Option(metavar="DIR", help="The folder that the agent works in.")]
-Output = Annotated[Path | None, Option("--output", metavar="PATH", help="Put a copy of outcome.json there.")]
+Output = Annotated[Path | None, Option("--output", metavar="PATH", readable=False, help=_COPY)]
 OutcomeJson = Annotated[bool, Option("--json", help="The outcome alone on stdout, progress on stderr.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the last lines only.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Resolve, check and print the goal; spend nothing.")]
-Record = Annotated[Path | None, Option(metavar="FILE", help="Record the models' replies; scripted/FILE plays them.")]
+Record = Annotated[
+    Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them.")
+]
 
 Target = Annotated[str | None, Argument(metavar="RUN|TRANSCRIPT", help="Id of a run (default: the newest), or a file.")]
 JudgedBy = Annotated[str | None, Option(metavar="TEXT", help="Judge the transcript by this objective.")]
-JudgedByGoal = Annotated[Path | None, Option(metavar="FILE", help="Judge the transcript by this goal file.")]
+JudgedByGoal = Annotated[Path | None, Option(metavar="FILE", readable=False, help=_BY_GOAL)]
 AuditModel = Annotated[str | None, Option(metavar="NAME", help="The model that judges the transcript.")]
 
 ListJson = Annotated[bool, Option("--json", help="Print the runs' summaries as a JSON list.")]
 StatusJson = Annotated[bool, Option("--json", help="Print the summary, or the verdict, as JSON.")]
 ShowJson = Annotated[bool, Option("--json", help="Print path, summary and outcome as JSON.")]
 ShowPath = Annotated[bool, Option("--path", help="Print the path of the run's folder alone.")]
+ShowEvidence = Annotated[bool, Option("--evidence", help="Print what the last verdict rests on.")]
+
+Round = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; default: the newest that ended.")]
+RestoredRound = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; 0 is the start of the run.")]
+DiffStat = Annotated[bool, Option("--stat", help="Print the paths and how many lines changed, no patch.")]
+DiffJson = Annotated[bool, Option("--json", help="Print round, changes and patch as JSON.")]
+SnapshotId = Annotated[str | None, Option(metavar="ID", help="Restore this snapshot, in place of a round's.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
+VerifyJson = Annotated[bool, Option("--json", help="Print what was checked as JSON.")]

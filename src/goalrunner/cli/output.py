@@ -1,4 +1,4 @@
-"""Writing to stdout and stderr. Owns encoding trouble, a reader that has gone, and the width of the terminal."""
+"""Writing to stdout and stderr. Owns encoding trouble, streams that are closed, full or gone, and the terminal's width."""
 
 from __future__ import annotations
 
@@ -8,25 +8,51 @@ import shutil
 import sys
 from typing import TextIO
 
+from goalrunner.errors import GoalError
+
 
 class ReaderGone(Exception):
     """Whoever read our output has closed it."""
 
 
+class Unwritable(GoalError):
+    """Our output cannot be written: the disk is full, for example."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write to stdout: {error.strerror or error}")
+
+
 def prepare() -> None:
-    """Let no character that the streams' encoding lacks end the program."""
+    """Let neither a closed stream nor a character that its encoding lacks end the program."""
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
+def _open_closed() -> None:
+    """Let a stream that was closed (`>&-`) lead nowhere: the next file to be opened would get its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+    # The interpreter has None in place of a stream that was closed when it began.
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
 def say(text: str) -> None:
-    """Write text to stdout, now. Raises ReaderGone."""
+    """Write text to stdout, now. Raises ReaderGone and Unwritable."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderGone from error
+    except OSError as error:
+        raise Unwritable(error) from error
 
 
 def complain(text: str) -> None:
@@ -38,11 +64,22 @@ def complain(text: str) -> None:
         return
 
 
-def silence() -> None:
-    """Send stdout nowhere, so that the interpreter's last flush does not trip over a closed pipe."""
+def settle() -> None:
+    """Let what could not be written end nothing: the interpreter's last flush would take the exit code away."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _silence(stream)
+        except ValueError:
+            continue
+
+
+def _silence(stream: TextIO) -> None:
+    """Send a stream nowhere, and what is pending in it."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
     except (OSError, ValueError):
         return
@@ -50,4 +87,7 @@ def silence() -> None:
 
 def columns(stream: TextIO) -> int | None:
     """The width of the terminal behind a stream; None for a pipe or a file."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    try:
+        return shutil.get_terminal_size().columns if stream.isatty() else None
+    except ValueError:  # it was closed
+        return None

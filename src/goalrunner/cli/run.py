@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
-from goalrunner.errors import ExitCode, UsageError
+from goalrunner.errors import ExitCode, RecordError, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.model.goal import Goal
     from goalrunner.model.outcome import GoalOutcome
+    from goalrunner.reports.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -32,22 +34,18 @@ class Manner:
 def run_goal_file(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner) -> int:
     """Run a goal; gives the outcome's exit code. `overrides` holds the options that were given, by the goal's dotted keys."""
     goal = _load(goal_file, overrides)
-    if manner.copy is not None:
-        from goalrunner.reports.outcome import check_copy
-
-        check_copy(manner.copy)
-    return _drive(goal, manner).exit_code
+    _check_files(goal_file, goal, manner)
+    return _drive(goal, manner, goal_file)
 
 
 def dry_run(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner) -> int:
     """Resolve and check a goal and print it; nothing is asked, started or written. Raises GoalError where it does not hold."""
     from goalrunner import api
-    from goalrunner.reports.outcome import check_copy, json_text
+    from goalrunner.reports.outcome import json_text
     from goalrunner.reports.resolved import resolved_text
 
     goal = _load(goal_file, overrides)
-    if manner.copy is not None:
-        check_copy(manner.copy)
+    _check_files(goal_file, goal, manner)
     api.check(goal)
     if manner.json:
         output.say(json_text(goal.model_dump(mode="json")))
@@ -74,28 +72,72 @@ def _what_to_type() -> str:
     return 'goal run objective.toml, or goal run --objective "..." --validator "pytest -q" --model NAME'
 
 
-def _drive(goal: Goal, manner: Manner) -> GoalOutcome:
+def _check_files(goal_file: Path | None, goal: Goal, manner: Manner) -> None:
+    """What is to be written can be, and replaces nothing that the run needs. Raises UsageError."""
+    record = manner.record
+    if record is not None and os.path.isdir(record):  # noqa: PTH112 - never raises
+        raise UsageError(f"--record {record} is a folder", "give the path of a file")
+    if manner.copy is None:
+        return
+    from goalrunner.reports.copy import check_copy
+    from goalrunner.reports.header import SCRIPTED
+
+    taken = {"the goal file": goal_file, "the file of --record": record}
+    for who, model in (("agent", goal.agent.model), ("judge", goal.judge.model)):
+        if model.startswith(SCRIPTED):
+            taken[f"the recording of the {who}"] = Path(model.removeprefix(SCRIPTED))
+    check_copy(manner.copy, {what: path for what, path in taken.items() if path is not None})
+
+
+def _drive(goal: Goal, manner: Manner, goal_file: Path | None) -> int:
+    """Run, and let everybody who waits for the outcome have it; gives the exit code."""
     import asyncio
 
     from goalrunner import api
-    from goalrunner.reports.outcome import outcome_text, write_copy
     from goalrunner.reports.progress import open_progress
     from goalrunner.runs import goal_home
 
     stream = sys.stderr if manner.json else sys.stdout
     home = goal_home(os.environ)
     with open_progress(stream, quiet=manner.quiet, place=_place) as progress:
-        outcome = asyncio.run(api.arun(goal, home=home, observers=(progress,), record=manner.record))
-        copied = ""
         try:
-            if manner.copy is not None:
-                write_copy(manner.copy, outcome_text(outcome))
-                copied = str(manner.copy)
-        finally:
-            progress.finish(outcome, copied)
-    if manner.json:
-        output.say(outcome_text(outcome))
-    return outcome
+            work = api.arun(goal, home=home, observers=(progress,), record=manner.record, goal_file=goal_file)
+            outcome: GoalOutcome = asyncio.run(work)
+        except RecordError as error:
+            if error.outcome is None:  # the run never began
+                raise
+            _hand_over(error.outcome, manner, progress, written=_is_written(error.outcome))
+            if str(error) not in error.outcome.message:
+                raise
+            return int(error.exit_code)
+        _hand_over(outcome, manner, progress)
+    return outcome.exit_code
+
+
+def _hand_over(outcome: GoalOutcome, manner: Manner, progress: Progress, *, written: bool = True) -> None:
+    """The last lines, the copy and the JSON, from memory. One that fails keeps no other one back. Raises GoalError.
+
+    `written` says that there is an outcome.json, whose path is told.
+    """
+    from goalrunner.reports.copy import is_stream, write_copy
+    from goalrunner.reports.outcome import outcome_text
+
+    text, copied = outcome_text(outcome), ""
+    streamed = manner.copy is not None and is_stream(manner.copy)
+    with contextlib.ExitStack() as rest:
+        if manner.json:
+            rest.callback(output.say, text)
+        if manner.copy is not None and streamed:
+            rest.callback(write_copy, manner.copy, text)
+        shown = outcome if written else outcome.model_copy(update={"run_path": ""})
+        rest.callback(lambda: progress.finish(shown, copied))
+        if manner.copy is not None and not streamed:
+            write_copy(manner.copy, text)
+            copied = str(manner.copy)
+
+
+def _is_written(outcome: GoalOutcome) -> bool:
+    return os.path.isfile(f"{outcome.run_path}/outcome.json")  # noqa: PTH113 - never raises
 
 
 def _place(workspace: str) -> str:

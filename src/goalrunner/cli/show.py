@@ -54,10 +54,13 @@ def _tell(folder: RunFolder) -> None:
     from goalrunner.eventlog import read_records
     from goalrunner.reports.show import show_text
     from goalrunner.reports.summary import LOST, Summary
+    from goalrunner.runs import read_summary
 
-    summary = _json(folder.summary)
-    lost = isinstance(summary, dict) and Summary(summary).status == LOST
-    remark = "the process that ran it is gone; what it recorded is kept" if lost else ""
-    records = read_records(folder.events)
-    for piece in show_text(records, folder=str(folder.path), remark=remark, columns=output.columns(sys.stdout)):
+    for piece in show_text(
+        read_records(folder.events),
+        folder=str(folder.path),
+        has_outcome=os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
+        lost=Summary(read_summary(folder)).status == LOST,
+        columns=output.columns(sys.stdout),
+    ):
         output.say(piece)

@@ -17,19 +17,14 @@ if TYPE_CHECKING:
 def print_status(reference: str | None, *, json: bool = False) -> int:
     """Print the state of a run without calling a model; gives the run's exit code, and 4 while it has not ended."""
     from datetime import UTC, datetime
-    from json import loads
 
+    from goalrunner import runs
     from goalrunner.reports.outcome import json_text
     from goalrunner.reports.status import status_text
     from goalrunner.reports.summary import Summary
 
     folder = _find(reference)
-    try:
-        values = loads(folder.summary.read_bytes())
-    except (OSError, ValueError) as error:
-        values = {"run_id": folder.run_id, "status": "unreadable", "message": f"{folder.summary}: {error}"}
-    if not isinstance(values, dict):
-        values = {"run_id": folder.run_id, "status": "unreadable", "message": f"{folder.summary}: no JSON object"}
+    values = runs.read_summary(folder)
     summary = Summary(values)
     if json:
         output.say(json_text({**values, "status": summary.status, "path": str(folder.path)}))
@@ -45,7 +40,14 @@ def _find(reference: str | None) -> RunFolder:
     try:
         return runs.find_run(runs.goal_home(os.environ), reference)
     except RunNotFound:
-        if reference is not None and Path(reference).is_file():
+        if reference is not None and os.path.isfile(reference):  # noqa: PTH113 - never raises
+            from goalrunner.transcripts import check_format
+
+            check_format(Path(reference))
             hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
             raise UsageError(f"{reference} is a file; a judge needs to know by what to judge it", hint) from None
+        if reference is not None and ("/" in reference or "." in reference):  # no id has these
+            raise UsageError(
+                f"{reference}: neither a run nor a file of that name", "goal list shows the runs"
+            ) from None
         raise

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from goalrunner.compose.assembly import Assembly, assemble
-from goalrunner.compose.models import Models, goal_models, judge_llm
-from goalrunner.compose.parts import Extras, goal_conversation
+from goalrunner.compose.models import Models, goal_models, judge_llm, model_names, refuse_unknown_prices
+from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
 
-__all__ = ["Assembly", "Extras", "Models", "assemble", "goal_conversation", "goal_models", "judge_llm"]
+__all__ = [
+    "Assembly",
+    "Extras",
+    "Models",
+    "assemble",
+    "goal_conversation",
+    "goal_models",
+    "goal_validators",
+    "judge_llm",
+    "model_names",
+    "refuse_unknown_prices",
+]

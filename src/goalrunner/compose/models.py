@@ -21,6 +21,18 @@ class Models:
         pairs = {"agent": self.agent, "judge": self.judge}
         return {account: llm.model for account, llm in pairs.items() if llm is not None}
 
+    def check(self) -> None:
+        """See what can be seen without asking, so that no round is spent on a judge without a key. Raises GoalError."""
+        for llm in (self.agent, self.judge):
+            if llm is not None:
+                llm.check()
+
+
+def model_names(goal: Goal) -> tuple[str, ...]:
+    """The models that a goal's run asks, in LiteLLM's naming."""
+    judge = goal.agent.model if goal.judge.model == AGENT_MODEL else goal.judge.model
+    return tuple(name for name in (goal.agent.model, judge) if name)
+
 
 def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
     """The models of a goal. Raises GoalError where a recording or a named key is missing."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from goalrunner.agents import ChatConversation, Toolbox
 from goalrunner.judge import LLMJudge
 from goalrunner.llm import LLM
 from goalrunner.model.goal import Goal
-from goalrunner.ports import Conversation, Judge, Launcher, Validator
+from goalrunner.ports import CleanRoom, Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
-from goalrunner.validators import build_validators
+from goalrunner.proof import ProofRoom
+from goalrunner.validators import build_validators, named_paths
+from goalrunner.workspace.dependencies import Dependencies
+from goalrunner.workspace.protection import Protection
+from goalrunner.workspace.store import SnapshotStore
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,30 @@ class Extras:
     """Run beside those of the goal."""
     resume_prompt: Callable[[str | None], str] | str | None = None
     first_prompt: str | None = None
+    baseline: bool = True
+    """False: the caller drives an agent of its own, and wants its rounds even where everything is green already."""
 
 
-def withheld(goal: Goal) -> tuple[str, ...]:
+def withheld(goal: Goal, extras: Extras = Extras()) -> tuple[str, ...]:
     """Names of environment variables that hold this goal's model keys; no child process gets them."""
-    named = tuple(name for name in (goal.agent.api_key_env, goal.judge.api_key_env) if name)
+    llms = (getattr(extras.conversation, "llm", None), extras.judge_llm)
+    keys = (goal.agent.api_key_env, goal.judge.api_key_env, *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
+    named = tuple(name for name in keys if name)
     return (*named, *credentials_of(goal.agent.model), *credentials_of(goal.judge.model))
+
+
+def goal_secrets(goal: Goal) -> dict[str, str]:
+    """Values that the goal file itself gives, by a name that says where; the redactor looks for secrets among them."""
+    found: dict[str, str] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
+    for spec in goal.validators:
+        found.update({f"validators.env.{name}": value for name, value in spec.env.items()})
+    for table, config in (("agent", goal.agent), ("judge", goal.judge)):
+        texts = {name: value for name, value in config.params.items() if isinstance(value, str)}
+        found.update({f"{table}.params.{name}": value for name, value in texts.items()})
+        password = urlsplit(config.api_base or "").password
+        if password:
+            found[f"{table}.api_base.PASSWORD"] = password
+    return found
 
 
 def goal_conversation(
@@ -48,11 +71,44 @@ def goal_conversation(
 
 
 def goal_validators(
-    goal: Goal, workspace: Path, launcher: Launcher, environ: Mapping[str, str], extra: tuple[Validator, ...]
+    goal: Goal, launcher: Launcher, environ: Mapping[str, str], extra: tuple[Validator, ...] = ()
 ) -> tuple[Validator, ...]:
     """The goal's validators, then the caller's."""
     env = child_environment(environ, withhold=withheld(goal))
     return (*build_validators(goal.validators, launcher, env), *extra)
+
+
+def goal_clean_room(
+    goal: Goal,
+    store: SnapshotStore | None,
+    workspace: Path,
+    home: Path,
+    run: Path,
+    launcher: Launcher,
+    environ: Mapping[str, str],
+    goal_file: Path | None,
+) -> CleanRoom | None:
+    """Where the goal's validators prove; None where there is nothing to check out."""
+    if store is None or not goal.validators:
+        return None
+    config = goal.workspace
+    always = {
+        path: f'named by validator "{spec.name}"' for spec in goal.validators for path in named_paths(spec, workspace)
+    }
+    linked = tuple(f"{name.strip('/').removeprefix('./')}/" for name in config.link)
+    always = {path: rule for path, rule in always.items() if not path.startswith(linked)}
+    if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
+        always[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
+    return ProofRoom(
+        store,
+        workspace,
+        home / "checkouts" / run.name,
+        specs=goal.validators,
+        protection=Protection(config.protect, config.allow, always),
+        dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
+        launcher=launcher,
+        env=child_environment(environ, withhold=withheld(goal)),
+    )
 
 
 def goal_judge(goal: Goal, llm: LLM | None) -> Judge | None:

@@ -6,8 +6,14 @@ from goalrunner.events import GoalCreated, GoalRecord, Plan
 from goalrunner.model.goal import Goal
 
 
-def goal_created(goal: Goal, run_id: str, now: str, validators: tuple[str, ...], *, has_judge: bool) -> GoalCreated:
-    """The first event: the goal record, and what policy needs of the goal. `now` is ISO 8601."""
+def goal_created(
+    goal: Goal, run_id: str, now: str, validators: tuple[str, ...], *, has_judge: bool, baseline: bool
+) -> GoalCreated:
+    """The first event: the goal record, and what policy needs of the goal. `now` is ISO 8601.
+
+    `baseline` False leaves it out whatever the goal says.
+    """
+    takes_baseline = baseline and _takes_baseline(goal, validators)
     record = GoalRecord(
         goal_id=run_id,
         run_id=run_id,
@@ -27,6 +33,22 @@ def goal_created(goal: Goal, run_id: str, now: str, validators: tuple[str, ...],
         validators=validators,
         has_judge=has_judge,
         minimum_score=goal.judge.minimum_score,
+        takes_baseline=takes_baseline,
+        wants_red=goal.baseline == "red",
+        clean_proof=_has_clean_proof(goal),
+        protects=goal.workspace.protect,
+        # A callable alone checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
+        stall_rounds=goal.stall_rounds if has_judge or _takes_baseline(goal, validators) else None,
         deliverable=goal.deliverable,
     )
     return GoalCreated(goal=record, plan=plan)
+
+
+def _takes_baseline(goal: Goal, validators: tuple[str, ...]) -> bool:
+    """Commands alone can be run before there is a response; a callable checks one."""
+    commands = sum(spec.run is not None and not spec.hidden for spec in goal.validators)
+    return goal.deliverable == "workspace" and 0 < commands == len(validators)
+
+
+def _has_clean_proof(goal: Goal) -> bool:
+    return goal.deliverable == "workspace" and goal.workspace.clean_proof and bool(goal.validators)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from goalrunner.driver.run import Run, exclusive
+from goalrunner.driver.run import Run, exclusive, refuse_driven
 
-__all__ = ["Run", "exclusive"]
+__all__ = ["Run", "exclusive", "refuse_driven"]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from goalrunner.events import Event, Record
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Claim, Observation, Trail
+from goalrunner.model.outcome import GoalOutcome
 from goalrunner.ports import Artifacts, Log, Observer, Transcript
 from goalrunner.state import RunState, apply
+from goalrunner.state.evidence import EvidenceIndex
+from goalrunner.state.outcome import outcome_of
 from goalrunner.state.trail import TrailIndex
+
+_LOGGER = logging.getLogger("goalrunner")
 
 
 class Journal:
@@ -26,10 +32,11 @@ class Journal:
         self.transcript = transcript
         self.artifacts = artifacts
         self._log = log
-        self._observers = observers
+        self._observers = list(observers)
         self._save = save
         self._state: RunState | None = None
         self._index = TrailIndex()
+        self._evidence = EvidenceIndex()
 
     @property
     def state(self) -> RunState:
@@ -43,9 +50,20 @@ class Journal:
         record = self._log.append(event)
         self._state = apply(self._state, record)
         self._index.add(record)
-        for observer in self._observers:
-            observer.on_record(record)
+        self._evidence.add(record)
+        self._tell(lambda observer: observer.on_record(record))
         return record
+
+    def fold_unwritten(self, event: Event) -> None:
+        """Fold an ending that cannot be written any more, so that the outcome at least says how the run ended."""
+        last = self.state
+        record = Record(seq=last.memory.version + 1, at=last.goal.updated_at, elapsed=last.elapsed, event=event)
+        self._state = apply(last, record)
+
+    def outcome(self, run_path: str = "") -> GoalOutcome:
+        """The outcome of the state as it is, with the table of its evidence."""
+        outcome = outcome_of(self.state, run_path)
+        return outcome.model_copy(update={"evidence": self._evidence.rows(self.state)})
 
     def save(self) -> None:
         """Let the summary of the state be rewritten."""
@@ -54,8 +72,16 @@ class Journal:
 
     def stream(self, delta: str) -> None:
         """Show a piece of text that is not written."""
-        for observer in self._observers:
-            observer.on_text(delta)
+        self._tell(lambda observer: observer.on_text(delta))
+
+    def _tell(self, tell: Callable[[Observer], None]) -> None:
+        """A watcher that fails is told nothing more; what it watches goes on."""
+        for observer in tuple(self._observers):
+            try:
+                tell(observer)
+            except Exception:
+                self._observers.remove(observer)
+                _LOGGER.exception("%s failed and is told nothing more; the run goes on", type(observer).__name__)
 
     def next_observation(self, ahead: int = 0) -> str:
         """The id that the next observation gets; `ahead` skips as many."""

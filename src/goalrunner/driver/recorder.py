@@ -8,19 +8,35 @@ from typing import Literal
 
 from goalrunner import policy
 from goalrunner.driver.journal import Journal
+from goalrunner.driver.watch import Watch
 from goalrunner.errors import BudgetExhausted
-from goalrunner.events import Account, AuditFailed, MessageRecorded, ToolCalled, ToolResultRecorded, UsageRecorded
+from goalrunner.events import (
+    Account,
+    AuditFailed,
+    BlockReported,
+    MessageRecorded,
+    QuestionOpened,
+    ToolCalled,
+    ToolResultRecorded,
+    UsageRecorded,
+)
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Observation
 from goalrunner.model.usage import Usage
 from goalrunner.ports import Message, Recorded, ToolResult
 
+SHOWN_BYTES = 100_000
+"""Of each end of an output: more than any model is shown, little beside what a command may print."""
+
 
 class RunRecorder:
     """The port `Recorder` over a journal."""
 
-    def __init__(self, journal: Journal, scratch: Callable[[str], Path], redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, journal: Journal, watch: Watch, scratch: Callable[[str], Path], redact: Callable[[str], str]
+    ) -> None:
         self._journal = journal
+        self._watch = watch
         self._scratch = scratch
         self._redact = redact
 
@@ -34,8 +50,10 @@ class RunRecorder:
         """Intent before effect."""
         self._journal.append(ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=self._redact(summary)))
 
-    def tool_result(self, result: ToolResult) -> Recorded:
-        """Keep the whole output, number it, and write the event."""
+    async def tool_result(self, result: ToolResult) -> Recorded:
+        """Keep the whole output, look at the workspace where it may have changed, number it, and write the event."""
+        before = self._watch.last
+        after = await self._watch.take("tool") if result.writes else before
         artifacts = self._journal.artifacts
         output = result.output
         ref = artifacts.adopt(output) if isinstance(output, Path) else artifacts.put(output)
@@ -46,6 +64,9 @@ class RunRecorder:
             command=self._redact(result.command),
             round=self._journal.state.round,
             output=ref,
+            before=before.id if before else None,
+            after=after.id if after else None,
+            path=result.path,
         )
         self._journal.append(
             ToolResultRecorded(
@@ -56,7 +77,12 @@ class RunRecorder:
                 summary=self._redact(result.summary),
             )
         )
-        return Recorded(observation=observation, output=artifacts.read(ref))
+        if result.notice == "blocked":
+            self._journal.append(BlockReported(reason=self._redact(result.command)))
+        elif result.notice == "question":
+            self._journal.append(QuestionOpened(question=self._redact(result.command)))
+        head, tail = artifacts.ends(ref, SHOWN_BYTES)
+        return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
 
     def usage(self, account: Account, usage: Usage) -> None:
         """One model call's usage."""

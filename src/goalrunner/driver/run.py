@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -10,31 +11,38 @@ from pathlib import Path
 from typing import TypeVar, assert_never
 
 from goalrunner import events, policy
+from goalrunner.driver.checks import Checks
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.recorder import RunRecorder
-from goalrunner.driver.validation import observe, run_validators
+from goalrunner.driver.validation import InterruptedByValidatorError
+from goalrunner.driver.watch import Watch
 from goalrunner.errors import BudgetExhausted, ConversationBusy, GoalError, RecordError
 from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalOutcome, GoalStatus
 from goalrunner.policy import Brief, Finish
-from goalrunner.ports import AuditRequest, Conversation, Parts, RoundReply, ValidationContext
+from goalrunner.ports import Conversation, Parts, RoundReply
 from goalrunner.state import RunState
-from goalrunner.state.outcome import outcome_of
+from goalrunner.state.run_state import Phase
 
 T = TypeVar("T")
 
 _driven: set[int] = set()
 
 
-@contextmanager
-def exclusive(conversation: Conversation) -> Iterator[None]:
-    """Drive a conversation alone. Raises ConversationBusy where another driver is at work on it."""
-    key = id(conversation)
-    if key in _driven:
+def refuse_driven(conversation: Conversation) -> None:
+    """Raises ConversationBusy where another driver is at work on this conversation."""
+    if id(conversation) in _driven:
         raise ConversationBusy(
             "this conversation is already being driven",
             "wait for the other run to end, or give this run its own conversation",
         )
+
+
+@contextmanager
+def exclusive(conversation: Conversation) -> Iterator[None]:
+    """Drive a conversation alone. Raises ConversationBusy where another driver is at work on it."""
+    refuse_driven(conversation)
+    key = id(conversation)
     _driven.add(key)
     try:
         yield
@@ -45,16 +53,30 @@ def exclusive(conversation: Conversation) -> Iterator[None]:
 class Run:
     """A run over the parts that it was handed."""
 
-    def __init__(self, parts: Parts, journal: Journal, render: Callable[[Brief], str], *, fresh_rounds: bool) -> None:
-        """`render` makes the words of a prompt; `fresh_rounds` restores the conversation before each retry."""
+    def __init__(
+        self,
+        parts: Parts,
+        journal: Journal,
+        render: Callable[[Brief], str],
+        *,
+        fresh_rounds: bool,
+        check_models: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`render` makes the words of a prompt; `fresh_rounds` restores the conversation before each retry.
+
+        `check_models` is called once, before the agent is; a GoalError that it raises ends the run.
+        """
         self._parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
+        self._check_models = check_models
         self._checkpoint: object = None
         self._reply = RoundReply(text="")
         self._signal: int | None = None
-        self.recorder = RunRecorder(journal, parts.scratch, parts.redact)
+        self.watch = Watch(parts.watch, journal)
+        self.recorder = RunRecorder(journal, self.watch, parts.scratch, parts.redact)
+        self._checks = Checks(parts, journal, self.watch, self.recorder)
 
     @property
     def state(self) -> RunState:
@@ -67,9 +89,9 @@ class Run:
         self._journal.append(started)
         self._journal.save()
 
-    def interrupt(self, signal: int) -> None:
+    def interrupt(self, number: int) -> None:
         """Say that the cancellation to come is this signal's."""
-        self._signal = signal
+        self._signal = number
 
     async def drive(self) -> GoalOutcome:
         """Work to the end. Raises CancelledError only when nobody called `interrupt`; the log is complete all the same."""
@@ -93,6 +115,8 @@ class Run:
                 return finish
             self.end(finish)
             raise
+        except InterruptedByValidatorError:
+            return policy.interrupted(signal.SIGINT)
         except BudgetExhausted:
             return policy.out_of_budget(self.state)
         except RecordError:
@@ -107,19 +131,49 @@ class Run:
         if self.state.status is GoalStatus.RUNNING:
             self._journal.append(_ending(finish))
             self._journal.save()
-        return outcome_of(self.state)
+        return self.outcome()
+
+    def outcome(self, run_path: str = "") -> GoalOutcome:
+        """The outcome as far as the run has come."""
+        return self._journal.outcome(run_path)
+
+    def abandon(self, error: BaseException) -> None:
+        """End a run that `error` broke off, as well as that can still be written. Never raises for a full disk."""
+        if self.state.status is not GoalStatus.RUNNING:
+            return
+        if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
+            finish = policy.interrupted(self._signal)
+        elif isinstance(error, GoalError):
+            finish = policy.failed(self.state, error)
+        else:
+            finish = policy.crashed(f"{type(error).__name__}: {error}")
+        try:
+            self.end(finish)
+        except RecordError:
+            if self.state.status is GoalStatus.RUNNING:
+                self._journal.fold_unwritten(_ending(finish))
 
     async def advance(self) -> policy.RunRound | Finish:
         """Perform steps until the agent is to work, or the run is to end."""
+        if self.state.phase is Phase.READY:
+            self._check_models()
+        if self.watch.last is None:
+            await self.watch.take("start")
         while True:
             step = policy.decide(self.state)
             match step:
                 case policy.RunRound() | policy.Finish():
                     return step
+                case policy.TakeBaseline():
+                    await self._checks.baseline()
                 case policy.Validate():
-                    await self._validate(step.round)
+                    await self._checks.validate(step.round, self._reply.text)
                 case policy.Audit():
-                    await self._audit(step.round)
+                    await self._checks.audit(step.round)
+                case policy.Confirm():
+                    await self._checks.confirm(step.claim)
+                case policy.Prove():
+                    await self._checks.prove(step.round, self._reply.text)
                 case _:
                     assert_never(step)
             self._journal.save()
@@ -136,68 +190,28 @@ class Run:
         elif self._fresh_rounds:
             conversation.restore(self._checkpoint)
         prompt = self.begin_round(brief)
-        self.finish_round(brief.round, await conversation.send(prompt, self.recorder))
+        await self.finish_round(brief.round, await conversation.send(prompt, self.recorder))
 
     def begin_round(self, brief: Brief) -> str:
         """Intent of a round; gives the user message for it."""
         self._journal.append(events.RoundStarted(round=brief.round, prompt=brief.kind))
         return self._render(brief)
 
-    def finish_round(self, number: int, reply: RoundReply) -> None:
-        """The agent's turn is over."""
+    async def finish_round(self, number: int, reply: RoundReply) -> None:
+        """The agent's turn is over: what it left is what is to be proven."""
         self._reply = reply
         response = self._response(number, reply.text) if self.state.plan.deliverable == "response" else None
-        finished = events.RoundFinished(round=number, reason=reply.reason, steps=reply.steps, response=response)
-        self._journal.append(finished)
+        snapshot = await self.watch.take("round")
+        self._journal.append(
+            events.RoundFinished(
+                round=number, reason=reply.reason, steps=reply.steps, response=response, snapshot=snapshot
+            )
+        )
 
     def _response(self, number: int, text: str) -> Observation:
         ref = self._journal.artifacts.put(text.encode("utf-8", errors="replace"))
         identifier = self._journal.next_observation()
         return Observation(id=identifier, source="response", facts=(f"round {number}",), round=number, output=ref)
-
-    async def _validate(self, number: int) -> None:
-        parts = self._parts
-        plural = "validator" if len(parts.validators) == 1 else "validators"
-        step = events.StepStarted(step_id=f"validate-{number}", description=f"run {len(parts.validators)} {plural}")
-        self._journal.append(step)
-        context = ValidationContext(
-            run_id=self.state.goal.run_id,
-            iteration=self.state.iterations + 1,
-            objective=self.state.goal.description,
-            workspace=parts.workspace,
-            response=self._reply.text,
-            conversation=parts.conversation,
-            scratch=parts.scratch,
-        )
-        answers = await run_validators(parts.validators, context)
-        results, observations = observe(answers, self._journal, parts.redact)
-        self._journal.append(
-            events.ValidatorsFinished(round=number, results=tuple(results), observations=tuple(observations))
-        )
-
-    async def _audit(self, number: int) -> None:
-        if self._parts.judge is None:
-            raise RuntimeError("an audit was decided for a run without a judge")
-        self._journal.append(events.AuditStarted(round=number))
-        state = self.state
-        request = AuditRequest(
-            objective=state.goal.description,
-            success_criteria=state.criteria,
-            constraints=state.goal.constraints,
-            deliverable=state.plan.deliverable,
-            round=number,
-            trail=self._journal.trail(),
-            minimum_score=state.plan.minimum_score,
-        )
-        audit = await self._parts.judge.audit(request, self.recorder)
-        self._journal.append(
-            events.VerdictRecorded(
-                round=number,
-                verdict=audit.verdict,
-                citations_checked=audit.citations_checked,
-                refusals=audit.refusals,
-            )
-        )
 
     def _remaining(self) -> float | None:
         timeout = self.state.plan.timeout
@@ -205,10 +219,14 @@ class Run:
 
     def _crashed(self) -> Finish:
         """Keep the traceback in the run's folder; people get one line and the path."""
-        path: Path = self._parts.scratch(".traceback.txt")
         text = self._parts.redact(traceback.format_exc())
-        path.write_text(text, encoding="utf-8", errors="replace")
-        return policy.crashed(f"{text.strip().splitlines()[-1]}\nthe traceback is in {path}")
+        said = text.strip().splitlines()[-1]
+        path: Path = self._parts.scratch(".traceback.txt")
+        try:
+            path.write_text(text, encoding="utf-8", errors="replace")
+        except OSError as error:  # a full disk, above all
+            return policy.crashed(f"{said}\nits traceback could not be written: {error.strerror}")
+        return policy.crashed(f"{said}\nthe traceback is in {path}")
 
 
 def _ending(finish: Finish) -> events.Event:

@@ -7,11 +7,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from goalrunner.driver.journal import Journal
+from goalrunner.errors import RecordError
 from goalrunner.model.observation import Observation
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import ValidationContext, Validator
 
+
+class InterruptedByValidatorError(Exception):
+    """A validator raised KeyboardInterrupt; an ordinary exception, since a bare one would tear down the event loop."""
+
+
 Answer = tuple[ValidatorResult, Path | None]
+
+
+def is_hidden(validator: Validator) -> bool:
+    """Whether it runs at the proof alone; a validator of somebody's own need not say."""
+    return bool(getattr(validator, "hidden", False))
 
 
 async def run_validators(validators: Sequence[Validator], context: ValidationContext) -> list[Answer]:
@@ -19,29 +30,54 @@ async def run_validators(validators: Sequence[Validator], context: ValidationCon
     answers: dict[int, Answer] = {}
 
     async def run(index: int) -> None:
-        answers[index] = await validators[index].validate(context)
+        answers[index] = await _answer(validators[index], context)
 
-    async with asyncio.TaskGroup() as group:
-        for index, validator in enumerate(validators):
-            if not validator.serial:
-                group.create_task(run(index))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index, validator in enumerate(validators):
+                if not validator.serial:
+                    group.create_task(run(index))
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
     for index, validator in enumerate(validators):
         if validator.serial:
             await run(index)
     return [answers[index] for index in range(len(validators))]
 
 
+async def _answer(validator: Validator, context: ValidationContext) -> Answer:
+    """The validator's answer under the validator's own name. One that raises is red: a check that broke checked nothing."""
+    try:
+        result, output = await validator.validate(context)
+    except RecordError:
+        raise
+    except KeyboardInterrupt:
+        raise InterruptedByValidatorError from None
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}"
+        result, output = ValidatorResult(name=validator.name, passed=False, reason="crashed", feedback=said), None
+        result = result.model_copy(update={"summary": said.splitlines()[0][:200], "command": validator.command})
+    return result.model_copy(update={"name": validator.name}), output
+
+
 def observe(
-    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str]
+    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: str | None = None
 ) -> tuple[list[ValidatorResult], list[Observation]]:
-    """Keep the outputs and number the results, so that the judge can cite them like any other observation."""
+    """Keep the outputs and number the results, so that the judge can cite them like any other observation.
+
+    `seen` is the id of the snapshot that they ran on.
+    """
     results, observations = [], []
     for ahead, (raw, output) in enumerate(answers):
         shown = {name: redact(getattr(raw, name)) for name in ("feedback", "command", "summary")}
         result = raw.model_copy(update=shown)
-        ref = journal.artifacts.adopt(output) if output else journal.artifacts.put(result.feedback.encode())
+        ref = (
+            journal.artifacts.adopt(output)
+            if output
+            else journal.artifacts.put(result.feedback.encode(errors="replace"))
+        )
         identifier = journal.next_observation(ahead)
-        results.append(result.model_copy(update={"output": ref, "observation": identifier}))
+        results.append(result.model_copy(update={"output": ref, "observation": identifier, "test_ids": ()}))
         observations.append(
             Observation(
                 id=identifier,
@@ -50,6 +86,8 @@ def observe(
                 command=result.command,
                 round=journal.state.round,
                 output=ref,
+                before=seen,
+                after=seen,
             )
         )
     return results, observations

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from goalrunner.eventlog.log import EventLog
-from goalrunner.eventlog.reading import LogEnd, TornTail, read_end, read_records
+from goalrunner.eventlog.reading import LogDamage, LogEnd, TornTail, read_end, read_places, read_records
 from goalrunner.eventlog.transcript import TranscriptFile, read_message, read_messages
 
 __all__ = [
     "EventLog",
+    "LogDamage",
     "LogEnd",
     "TornTail",
     "TranscriptFile",
     "read_end",
     "read_message",
     "read_messages",
+    "read_places",
     "read_records",
 ]

@@ -1,4 +1,4 @@
-"""The log of a run: events, each in its place and with its time. Owns numbering and active time; folds nothing."""
+"""The log of a run: events, each in its place, with its time and its link. Owns numbering and active time; folds nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from goalrunner.errors import RecordError
 from goalrunner.eventlog.append import AppendFile
+from goalrunner.eventlog.chain import link
 from goalrunner.eventlog.line import encode, without_surrogates
 from goalrunner.eventlog.lock import WriterLock
 from goalrunner.eventlog.reading import LogEnd, TornTail, read_end
@@ -45,6 +46,7 @@ class EventLog:
         if self._file.torn and on_torn is not None:
             on_torn(TornTail(path, end.size, self._file.torn))
         self._seq = end.seq
+        self._link = end.link
         self._before = end.elapsed
         self._opened = clock.monotonic()
 
@@ -56,10 +58,11 @@ class EventLog:
     def append(self, event: Event) -> Record:
         """Write one event, secrets replaced, and give it its place. Raises RecordError when it cannot be written whole."""
         at = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
-        record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), event=event)
+        record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), p=self._link, event=event)
         written = self._written(record)
-        self._file.append(encode(written.model_dump(mode="python")))
-        self._seq = written.seq
+        line = encode(written.model_dump(mode="python"))
+        self._file.append(line)
+        self._seq, self._link = written.seq, link(line)
         return written
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Reading a log back. Owns what counts as damage; changes nothing on disk.
 
 A tail without a newline is what a crash leaves: it is passed over and told. Anything else that is not a record in its
-place is damage, and an error that names file and byte.
+place, or does not fit the line before it, is damage, and an error that names file and byte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from goalrunner.errors import RecordError
+from goalrunner.eventlog.chain import BEGINNING, link
 from goalrunner.events import RECORD, SCHEMA_VERSION, Record
+
+
+class LogDamage(RecordError):
+    """A line of a log is not what was written: which file, from which byte, and what is wrong there."""
+
+    def __init__(self, path: Path, offset: int, what: str, hint: str = "") -> None:
+        self.path = path
+        self.offset = offset
+        super().__init__(f"{path}: {what}", hint)
 
 
 @dataclass(frozen=True)
@@ -32,11 +42,21 @@ class TornTail:
 
 @dataclass(frozen=True)
 class LogEnd:
-    """Where a log ends: its last place (0: empty), its active time in seconds, and its whole lines in bytes."""
+    """Where a log ends: its last place (0: empty), its active time in seconds, its whole lines in bytes, its chain."""
 
     seq: int = 0
     elapsed: float = 0.0
     size: int = 0
+    link: str = BEGINNING
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line as it was read. No record: a kind of a newer minor schema."""
+
+    record: Record | None
+    seq: int
+    p: str
 
 
 def read_records(path: Path, on_torn: Callable[[TornTail], None] | None = None) -> Iterator[Record]:
@@ -44,9 +64,17 @@ def read_records(path: Path, on_torn: Callable[[TornTail], None] | None = None) 
 
     Kinds of a newer minor schema that are not known here are passed over; they stay in the file.
     """
-    for record, _ in _walk(path, on_torn):
+    for record, _ in read_places(path, on_torn):
+        yield record
+
+
+def read_places(path: Path, on_torn: Callable[[TornTail], None] | None = None) -> Iterator[tuple[Record, int]]:
+    """`read_records`, each record with the byte at which its line begins."""
+    offset = 0
+    for record, end in _walk(path, on_torn):
         if record is not None:
-            yield record
+            yield record, offset
+        offset = end.size
 
 
 def read_end(path: Path) -> LogEnd:
@@ -55,13 +83,14 @@ def read_end(path: Path) -> LogEnd:
     if not path.exists():
         return end
     for record, place in _walk(path, None):
-        end = LogEnd(place.seq, record.elapsed if record else end.elapsed, place.size)
+        end = LogEnd(place.seq, record.elapsed if record else end.elapsed, place.size, place.link)
     return end
 
 
 def _walk(path: Path, on_torn: Callable[[TornTail], None] | None) -> Iterator[tuple[Record | None, LogEnd]]:
-    offset = 0
+    offset = before = 0
     expected = 1
+    chain, chained = BEGINNING, False
     try:
         with path.open("rb") as file:
             for line in file:  # in bytes, lines end at \n alone
@@ -69,36 +98,47 @@ def _walk(path: Path, on_torn: Callable[[TornTail], None] | None) -> Iterator[tu
                     if on_torn is not None:
                         on_torn(TornTail(path, offset, len(line)))
                     return
-                record, seq = _parse(line, path, offset)
-                if seq != expected:
-                    raise RecordError(f"{path}: record {seq} at byte {offset} where {expected} should be")
+                read = _parse(line, path, offset)
+                if read.seq != expected:
+                    said = f"record {read.seq} at byte {offset} where {expected} should be"
+                    raise LogDamage(path, offset, said)
+                if (read.p or chained) and read.p != chain:
+                    raise LogDamage(path, offset, _broken_chain(offset, before if expected > 1 else None))
+                chain, chained = link(line[:-1]), bool(read.p)
+                before = offset
                 offset += len(line)
                 expected += 1
-                yield record, LogEnd(seq, 0.0, offset)
+                yield read.record, LogEnd(read.seq, 0.0, offset, chain)
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _parse(line: bytes, path: Path, offset: int) -> tuple[Record | None, int]:
-    """A record and its place; no record for a kind of a newer minor schema."""
+def _broken_chain(offset: int, before: int | None) -> str:
+    """Which of the two lines was changed cannot be known."""
+    if before is None:
+        return f"the record at byte {offset} is not the first one of its log"
+    return f"the record at byte {offset} does not follow the one at byte {before}: one of them is not what was written"
+
+
+def _parse(line: bytes, path: Path, offset: int) -> _Line:
     try:
         record = RECORD.validate_json(line)
     except ValidationError as error:
-        return None, _newer(line, path, offset, error)
+        return _newer(line, path, offset, error)
     if record.v != SCHEMA_VERSION:
         _check_version(record.v, path, offset)
-    return record, record.seq
+    return _Line(record, record.seq, record.p)
 
 
-def _newer(line: bytes, path: Path, offset: int, error: ValidationError) -> int:
-    """The place of a record of a newer minor schema. Raises RecordError for everything else."""
+def _newer(line: bytes, path: Path, offset: int, error: ValidationError) -> _Line:
+    """A record of a newer minor schema. Raises RecordError for everything else."""
     try:
         data: Any = json.loads(line)
-        version, seq = str(data["v"]), data["seq"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        version, seq, p = str(data["v"]), data["seq"], data.get("p", "")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damage(path, offset, "it is no record") from error
-    if _check_version(version, path, offset) and type(seq) is int:
-        return seq
+    if _check_version(version, path, offset) and type(seq) is int and isinstance(p, str):
+        return _Line(None, seq, p)
     raise _damage(path, offset, str(error.errors()[0]["msg"])) from error
 
 
@@ -109,12 +149,10 @@ def _check_version(version: str, path: Path, offset: int) -> bool:
     if not (major.isdecimal() and minor.isdecimal()):
         raise _damage(path, offset, f"its version is {version!r}")
     if major != ours[0]:
-        raise RecordError(
-            f"{path}: the record at byte {offset} has schema version {version}; this program reads {ours[0]}.x",
-            "install the version of goalrunner that wrote it",
-        )
+        said = f"the record at byte {offset} has schema version {version}; this program reads {ours[0]}.x"
+        raise LogDamage(path, offset, said, "install the version of goalrunner that wrote it")
     return int(minor) > int(ours[1])
 
 
-def _damage(path: Path, offset: int, why: str) -> RecordError:
-    return RecordError(f"{path}: the record at byte {offset} is damaged: {why}")
+def _damage(path: Path, offset: int, why: str) -> LogDamage:
+    return LogDamage(path, offset, f"the record at byte {offset} is damaged: {why}")

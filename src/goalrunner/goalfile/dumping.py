@@ -27,7 +27,7 @@ def dump_goal(goal: Goal) -> str:
 def _table(goal: Goal) -> dict[str, Any]:
     table = goal.model_dump()
     budget = table["budget"]
-    for limits, names in ((table, ("max_iterations", "timeout")), (budget, ("tokens", "cost_usd"))):
+    for limits, names in ((table, ("max_iterations", "stall_rounds", "timeout")), (budget, ("tokens", "cost_usd"))):
         for name in names:
             limits[name] = _limit(limits[name])
     for validator in table["validators"]:

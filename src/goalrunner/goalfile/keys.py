@@ -12,12 +12,14 @@ from goalrunner.goalfile.readers import (
     count_limit,
     dollars_limit,
     duration_limit,
+    needed,
     one_of,
     share,
     string,
     text,
     texts,
     truth,
+    whole,
 )
 from goalrunner.goalfile.strings import address, agent_kind, folder, model, template, variable_name
 from goalrunner.goalfile.tables import parameters, read_keys, variables
@@ -39,20 +41,29 @@ SECTIONS: dict[str, dict[str, Reader]] = {
         "model": model,
         "system_prompt": text,
         "minimum_score": share,
+        "max_tokens": whole(at_least=2_000, at_most=10_000_000),
         "params": parameters,
         "api_base": address,
         "api_key_env": variable_name,
     },
     "budget": {"tokens": count_limit, "cost_usd": dollars_limit},
-    "workspace": {"path": folder},
+    "workspace": {
+        "path": folder,
+        "protect": texts,
+        "allow": texts,
+        "outputs": texts,
+        "setup": text,
+        "link": texts,
+        "clean_proof": truth,
+    },
 }
 """The tables of a goal file and their keys."""
 
 UNAVAILABLE: dict[str, frozenset[str]] = {
-    "": frozenset({"baseline", "critic", "approvals", "redact", "memory"}),
+    "": frozenset({"critic", "approvals", "redact", "memory"}),
     "agent": frozenset({"command"}),
-    "judge": frozenset({"max_tokens", "require"}),
-    "workspace": frozenset({"protect", "allow", "outputs", "setup", "link", "sandbox", "network", "clean_proof"}),
+    "judge": frozenset({"require"}),
+    "workspace": frozenset({"sandbox", "network"}),
 }
 """Keys of the design whose feature this version does not have, by table; refused by name, never ignored."""
 
@@ -82,10 +93,12 @@ def _section(name: str) -> Reader:
 
 
 KEYS: dict[str, Reader] = {
-    "objective": text,
+    "objective": needed,
     "validator": commands,
     "judge": _section("judge"),
     "model": model,
+    "baseline": one_of("any", "red"),
+    "stall_rounds": count_limit,
     "max_iterations": count_limit,
     "timeout": duration_limit,
     "success_criteria": texts,

@@ -26,7 +26,7 @@ _AT_END = re.compile(r" \(at end of document\)$")
 
 
 def load_goal(
-    path: Path,
+    path: Path | str,
     overrides: Mapping[str, Any] = NOTHING,
     environ: Mapping[str, str] = os.environ,
     *,
@@ -36,7 +36,7 @@ def load_goal(
 
     Raises GoalFileError with every problem at once, also where the file is missing, unreadable or no TOML.
     """
-    name = str(path)
+    path, name = Path(path), str(path)
     text = _decode(_read(path), name)
     return load_goal_text(text, name, overrides, environ, base=path.absolute().parent, runnable=runnable)
 

@@ -53,6 +53,15 @@ def text(value: object, spot: Spot) -> object:
     return read
 
 
+def needed(value: object, spot: Spot) -> object:
+    """Text that says something, where a goal cannot do without."""
+    read = string(value, spot)
+    if isinstance(read, str) and not read.strip():
+        spot.wrong("is empty; write something")
+        return WRONG
+    return read
+
+
 def texts(value: object, spot: Spot) -> object:
     """A list of texts."""
     if not isinstance(value, list | tuple):

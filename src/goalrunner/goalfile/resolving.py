@@ -116,6 +116,8 @@ def _check_workspace(layer: Layer) -> None:
             spot.wrong(f"{quoted(str(path), LONGEST_PATH)} does not exist; create the folder, or name another")
         elif not folder.is_dir():
             spot.wrong(f"{quoted(str(path), LONGEST_PATH)} is no folder")
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            spot.wrong(f"{quoted(str(path), LONGEST_PATH)} may not be entered or read: permission denied")
     except OSError as error:
         spot.wrong(f"{quoted(str(path))} cannot be read: {error.strerror}")
 

@@ -11,6 +11,28 @@ from goalrunner.goalfile.readers import WRONG, Reader, string
 from goalrunner.goalfile.strings import VARIABLE
 from goalrunner.goalfile.wording import kind, nearest, quoted, shown
 
+OWNED_PARAMETERS: dict[str, str] = {
+    "model": 'write model = "..." in [{table}]',
+    "api_key": 'write api_key_env = "..." in [{table}], the name of the variable that holds it',
+    "api_base": 'write api_base = "..." in [{table}]',
+    "base_url": 'write api_base = "..." in [{table}]',
+    **dict.fromkeys(
+        (
+            "messages",
+            "stream",
+            "stream_options",
+            "tools",
+            "functions",
+            "response_format",
+            "n",
+            "max_retries",
+            "num_retries",
+        ),
+        "it is the runner's own; remove it",
+    ),
+}
+"""Arguments of a model call that are not for `params`, and what to do instead."""
+
 _DEEPEST = 20
 """Levels of tables and lists that a parameter may have."""
 
@@ -76,11 +98,19 @@ def variables(value: object, spot: Spot) -> object:
 
 
 def parameters(value: object, spot: Spot) -> object:
-    """A table that is passed on to the model: anything that JSON can say."""
+    """A table that is passed on to the model: anything that JSON can say, but what the runner itself sends."""
     if not isinstance(value, Mapping):
         spot.wrong(f"must be a table, not {kind(value)}")
         return WRONG
-    return {key: _parameter(item, spot.item(key), depth=1) for key, item in value.items()}
+    read: dict[str, object] = {}
+    for key, item in value.items():
+        here = spot.item(key)
+        if key in OWNED_PARAMETERS:
+            table = ".".join(str(part) for part in spot.path[:-1])
+            here.wrong_key(f"{here.label} is not for params; {OWNED_PARAMETERS[key].format(table=table)}")
+        else:
+            read[key] = _parameter(item, here, depth=1)
+    return read
 
 
 def _parameter(value: object, spot: Spot, depth: int) -> object:

@@ -47,7 +47,7 @@ def _validator(value: object, spot: Spot) -> object:
     if not isinstance(value, Mapping):
         spot.wrong(f"must be a table, not {kind(value)}")
         return WRONG
-    read = read_keys(value, spot, VALIDATOR_KEYS, _ELSEWHERE, UNAVAILABLE_VALIDATOR_KEYS)
+    read = read_keys(value, spot, VALIDATOR_KEYS, _ELSEWHERE, frozenset())
     ways = [key for key in ("run", "python") if key in value]
     if len(ways) == 2:
         spot.wrong_key("a validator has run or python, not both; write two [[validators]]")
@@ -88,11 +88,10 @@ VALIDATOR_KEYS: dict[str, Reader] = {
     "cwd": inner_folder,
     "env": variables,
     "serial": truth,
+    "hidden": truth,
+    "retries": whole(at_least=0, at_most=100),
     "expect": _expectation,
 }
-
-UNAVAILABLE_VALIDATOR_KEYS = frozenset({"hidden", "retries"})
-"""Of the design, not built yet."""
 
 _ELSEWHERE = dict.fromkeys(EXPECT_KEYS, "in its table expect")
 

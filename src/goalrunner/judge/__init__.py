@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from goalrunner.judge.audit import LLMJudge, judge_goal_async
 from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
-from goalrunner.judge.prompts import JUDGE_SYSTEM_PROMPT, build_judge_prompt
+from goalrunner.judge.prompts import build_judge_prompt, check_room
 from goalrunner.judge.reply import parse_reply
+from goalrunner.judge.wording import JUDGE_SYSTEM_PROMPT
 
 __all__ = [
     "JUDGE_SCHEMA",
@@ -13,6 +14,7 @@ __all__ = [
     "JudgeOutcome",
     "LLMJudge",
     "build_judge_prompt",
+    "check_room",
     "judge_goal_async",
     "parse_reply",
 ]

@@ -1,84 +1,44 @@
-"""The audit: one fresh conversation with the judge's model, and the check of what it answers. Owns the model call.
+"""The audit: one fresh conversation with the judge's model, and the check of what it answers. Owns its course.
 
 An answer that cannot be read is a failure of the judge, never work for the agent: it is recorded as its own event, the
-judge is told what was wrong, at most twice, and then the verdict falls back to not complete.
+judge is told what was wrong, at most twice, and then the verdict falls back to not complete. One that can be read and
+cites what is nowhere is told so once; that is no failure, and a second such answer is the verdict.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
 
-from goalrunner.errors import AuthenticationFailed, ModelError
-from goalrunner.judge.citations import check
-from goalrunner.judge.outcome import JUDGE_SCHEMA
+from goalrunner.errors import BudgetExhausted, ModelError
+from goalrunner.judge.budgeting import SECOND_LOOK
+from goalrunner.judge.citations import Examination, examine, identifier_of
+from goalrunner.judge.confirmation import CONFIRM_SCHEMA, opinion_form, parse_confirmation
+from goalrunner.judge.correction import correction_prompt, corrections
+from goalrunner.judge.objects import UnreadableReplyError
+from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
 from goalrunner.judge.prompts import (
-    JUDGE_SYSTEM_PROMPT,
     Deliverable,
     Events,
-    audit_prompt,
+    audit_form,
     audit_request,
-    repair_prompt,
+    least_tokens,
+    look_prompt,
 )
-from goalrunner.judge.rendering import LIMIT
-from goalrunner.judge.reply import UnreadableReplyError, parse_reply
+from goalrunner.judge.rendering import deliverable_response
+from goalrunner.judge.reply import parse_reply, settled
 from goalrunner.judge.requirements import AbsentRequirementError, matched, requirements_of
+from goalrunner.judge.talk import AuditRecorder, JudgeModel, Talk
+from goalrunner.judge.wording import Form
+from goalrunner.model.dialogue import RESPONSE
 from goalrunner.model.goal import Goal, JudgeConfig
+from goalrunner.model.observation import Observation
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
-from goalrunner.ports import Audit, AuditRequest, Message
-
-REPAIRS = 2
-"""How often the judge is asked again after an answer that cannot be read."""
-
-_ECHO = 8_000
-_LEAST = 4_000
-_CHARACTERS_PER_TOKEN = 2
-"""Of a context window for the evidence: a token is some four characters, and half of the window stays free."""
-
-
-class Answer(Protocol):
-    """What a judge's model gives back."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def usage(self) -> Usage: ...
-
-    @property
-    def finish_reason(self) -> str: ...
-
-
-class JudgeModel(Protocol):
-    """The model behind a judge; `goalrunner.llm.LLM` is one."""
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: dict[str, Any] | None = None,
-        schema_name: str = "answer",
-        temperature: float | None = None,
-    ) -> Answer:
-        """Answer the messages. Raises ModelError."""
-        ...
-
-    def context_window(self) -> int | None:
-        """Tokens that a request may have; None: unknown."""
-        ...
-
-
-class AuditRecorder(Protocol):
-    """What an audit writes: the part of the port Recorder that it needs."""
-
-    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None: ...
-
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
-
-    def check_budget(self) -> None: ...
+from goalrunner.ports import Audit, AuditRequest, Confirmation
+from goalrunner.process.thread import in_thread
 
 
 class LLMJudge:
@@ -90,52 +50,87 @@ class LLMJudge:
         config: JudgeConfig | None = None,
         *,
         nonce: Callable[[], str] = lambda: secrets.token_hex(4),
-        limit: int = LIMIT,
     ) -> None:
         self._llm = llm
         self._config = config or JudgeConfig()
         self._nonce = nonce
-        self._limit = limit
 
     async def audit(self, request: AuditRequest, recorder: AuditRecorder) -> Audit:
-        """Ask, repair where the answer cannot be read, check. Raises ModelError and BudgetExhausted."""
-        minimum = max(request.minimum_score, self._config.minimum_score)
-        messages: list[dict[str, Any]] = [
-            {"role": "system", "content": self._system_prompt()},
-            {"role": "user", "content": audit_prompt(request, nonce=self._nonce(), limit=self._room())},
-        ]
-        for _ in range(REPAIRS + 1):
-            answer = await self._ask(messages, recorder)
+        """Ask, show once more what the judge asks for, tell it once what its citations lack, repair what cannot be read.
+
+        Raises ModelError, BudgetExhausted, and UsageError where the goal alone is too long for the prompt.
+        """
+        nonce = self._nonce()
+        talk = Talk(self._llm, recorder, audit_form(self._config.system_prompt), JUDGE_SCHEMA, "verdict")
+        most = self._most(request, talk.form)
+        await talk.begin(request, nonce, most)
+        looked = False
+        checked: Audit | None = None
+        while True:
+            try:
+                text = await talk.ask()
+            except (ModelError, BudgetExhausted):
+                if checked is None:
+                    raise
+                return checked  # the question was one more chance, not a need
             try:
                 # In a thread: outputs may be large, and the deadline must not wait for them.
-                return await asyncio.to_thread(_read, answer.text, request, minimum)
+                outcome: JudgeOutcome = await in_thread(parse_reply, text)
+                wanted = [] if looked else _wanted(outcome.need, request)
+                if wanted:
+                    looked = True
+                    look = partial(look_prompt, request, wanted, nonce=nonce, max_tokens=self._second_room(most))
+                    talk.say(await in_thread(look))
+                    continue
+                outcome = settled(outcome)
+                found: Examination = await in_thread(self._examined, outcome, request)
             except (UnreadableReplyError, AbsentRequirementError) as error:
-                reason = _reason(str(error), answer.finish_reason)
-            recorder.audit_failed("parse", reason)
-            messages.append({"role": "assistant", "content": answer.text[:_ECHO] or "(no answer)"})
-            messages.append({"role": "user", "content": repair_prompt(reason)})
-        return Audit(verdict=GoalVerdict(score=0.0, complete=False, missing="", source="fallback"))
+                if not talk.repair(str(error)):
+                    break
+            else:
+                wrong = corrections(outcome, found, self._minimum(request))
+                if not wrong or checked is not None:
+                    return found.audit
+                checked = found.audit
+                talk.say(correction_prompt(wrong))
+        # What could be read before stands; it is not complete either.
+        return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing="", source="fallback"))
 
-    async def _ask(self, messages: Sequence[Mapping[str, Any]], recorder: AuditRecorder) -> Answer:
-        recorder.check_budget()
-        try:
-            answer = await self._llm.complete(messages, schema=JUDGE_SCHEMA, schema_name="verdict", temperature=0.0)
-        except ModelError as error:
-            kind: Literal["transport", "authentication"] = (
-                "authentication" if isinstance(error, AuthenticationFailed) else "transport"
-            )
-            recorder.audit_failed(kind, error.message)
-            raise
-        recorder.usage("judge", answer.usage)
-        return answer
+    async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> Confirmation:
+        """Ask afresh whether the claim that the goal is blocked holds; what cannot be read confirms nothing.
 
-    def _system_prompt(self) -> str:
-        own = self._config.system_prompt
-        return JUDGE_SYSTEM_PROMPT if own is None else own
+        Raises as an audit does.
+        """
+        nonce = self._nonce()
+        talk = Talk(self._llm, recorder, opinion_form(claim, nonce), CONFIRM_SCHEMA, "opinion")
+        await talk.begin(request, nonce, self._most(request, talk.form))
+        while True:
+            text = await talk.ask()
+            try:
+                return parse_confirmation(text)
+            except UnreadableReplyError as error:
+                if not talk.repair(str(error)):
+                    return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
 
-    def _room(self) -> int:
+    def _examined(self, outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+        criteria = matched(outcome, requirements_of(request.success_criteria, request.constraints))
+        return examine(outcome, criteria, request, minimum_score=self._minimum(request))
+
+    def _minimum(self, request: AuditRequest) -> float:
+        return max(request.minimum_score, self._config.minimum_score)
+
+    def _most(self, request: AuditRequest, form: Form) -> int:
+        """Tokens of the prompt: as configured, and no more than half of a small context window, but for the goal itself."""
         window = self._llm.context_window()
-        return self._limit if window is None else max(_LEAST, min(self._limit, window * _CHARACTERS_PER_TOKEN))
+        if window is None or window // 2 >= self._config.max_tokens:
+            return self._config.max_tokens
+        return min(self._config.max_tokens, max(window // 2, least_tokens(request, form)))
+
+    def _second_room(self, most: int) -> int:
+        """Tokens for the observations that the judge asks for; a quarter of the context window stays free."""
+        window = self._llm.context_window()
+        room = SECOND_LOOK * most
+        return room if window is None else min(room, window * 3 // 4 - most)
 
 
 async def judge_goal_async(
@@ -176,11 +171,9 @@ class _Unrecorded:
         """No budget."""
 
 
-def _read(text: str, request: AuditRequest, minimum_score: float) -> Audit:
-    outcome = parse_reply(text)
-    criteria = matched(outcome, requirements_of(request.success_criteria, request.constraints))
-    return check(outcome, criteria, request, minimum_score=minimum_score)
-
-
-def _reason(reason: str, finish_reason: str) -> str:
-    return f"The answer was cut at the token limit. {reason}" if finish_reason == "length" else reason
+def _wanted(need: Sequence[str], request: AuditRequest) -> list[Observation]:
+    """The observations that an answer asks for, each once; what is none is ignored."""
+    shown = deliverable_response(request.trail, request.deliverable)
+    found = (request.trail.observation(identifier_of(identifier)) for identifier in dict.fromkeys(need))
+    wanted = {item.id: item for item in found if item is not None and (item.source != RESPONSE or item == shown)}
+    return list(wanted.values())

@@ -30,7 +30,8 @@ _INVISIBLE = re.compile(
 _PLAIN = str.maketrans(
     dict.fromkeys("‘’‚‛′‵", "'") | dict.fromkeys("“”„‟″‶«»", '"') | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
 )
-_SPACES = re.compile(r"\s{2,}|[^\S ]")
+_SPACES = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
+_LINE_ENDS = re.compile(r"(?: ?\n)+ ?")
 _LINE_NUMBERS = re.compile(r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)[ \t]?)", re.MULTILINE)
 
 
@@ -52,11 +53,21 @@ def readable(text: str) -> str:
 
 def folded(text: str) -> str:
     """Readable text without what copying changes: Unicode form, typographic quotes and dashes, white space."""
+    return folded_lines(text).replace("\n", " ")
+
+
+def folded_lines(text: str) -> str:
+    """`folded`, but each line end is kept; lines that hold nothing are gone. Both have the same length."""
     text = readable(text)
     if not text.isascii():
         # Invisible characters go first: one between a letter and its accent would keep them apart.
-        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_PLAIN)
-    return _SPACES.sub(" ", text).strip()
+        text = unicodedata.normalize("NFKC", without_invisible(text)).translate(_PLAIN)
+    return _LINE_ENDS.sub("\n", _SPACES.sub(" ", text)).strip()
+
+
+def without_invisible(text: str) -> str:
+    """The text without characters that are not seen: zero-width ones, direction marks, tags."""
+    return _INVISIBLE.sub("", text)
 
 
 def without_line_numbers(text: str) -> str:

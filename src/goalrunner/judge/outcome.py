@@ -56,11 +56,16 @@ class JudgeOutcome(_Strict):
     score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
     complete: bool
     missing: str = Field(description="what remains; empty when complete")
+    need: list[str] = Field(default=[], description="ids of observations to be shown whole before the verdict")
+    blocked: str = Field(
+        default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
+    )
 
     @property
     def passed(self) -> bool:
-        """Complete, and every one of its criteria satisfied; an answer without criteria has shown nothing."""
-        return self.complete and bool(self.criteria) and all(criterion.satisfied for criterion in self.criteria)
+        """Complete, every one of its criteria satisfied, and not blocked; an answer without criteria has shown nothing."""
+        satisfied = bool(self.criteria) and all(criterion.satisfied for criterion in self.criteria)
+        return self.complete and satisfied and not self.blocked.strip()
 
     @property
     def feedback(self) -> str | None:
@@ -115,5 +120,14 @@ JUDGE_SCHEMA: dict[str, Any] = _object(
     score={"type": "number", "description": "from 0 to 1: probability that the whole objective is provably done"},
     complete={"type": "boolean"},
     missing={"type": "string", "description": "what remains; empty when complete"},
+    need={
+        "type": "array",
+        "items": _OBSERVATION,
+        "description": "observations that must be read whole before a verdict; empty when none",
+    },
+    blocked={
+        "type": "string",
+        "description": "why the goal cannot be reached, or needs a person; empty when it can go on",
+    },
 )
 """The schema of the answer, as OpenAI's strict mode takes it: all keys required, no others, no references, no ranges."""

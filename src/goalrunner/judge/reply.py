@@ -1,119 +1,95 @@
 """From a judge's text to its answer. Owns the rules of reading: strict, and in doubt unreadable - never complete.
 
-- One JSON object with all the keys, anywhere in the text: alone, in prose, in a fence. A leading `<think>` block is
-  not part of the answer.
+- One JSON object with all the keys, anywhere in the text: alone, in prose, in a fence. `need` and `blocked` may be left
+  out.
 - The same verdict twice is one. Two different ones are none, and so is a whole one beside pieces of another.
 - Every type is exact: no "false", no 1 for true, no score outside 0 to 1, no NaN, no key twice.
 - Keys that nobody asked for are ignored, unless one is an asked one in another spelling ("Complete").
 - An answer that contradicts itself is unreadable: complete while `missing` names work, or not complete while every
-  criterion is satisfied and nothing is missing. `complete` beside an unsatisfied criterion is simply not complete.
+  criterion is satisfied and nothing is missing, or complete and blocked. `complete` beside an unsatisfied criterion is
+  simply not complete.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
 
+from goalrunner.judge.objects import UnreadableReplyError, objects_in
 from goalrunner.judge.outcome import JudgeOutcome
+from goalrunner.judge.trimming import trimmed
 
-LIMIT = 400_000
-"""Characters of an answer that are read; a longer one is no answer."""
-
-_TRIES = 1_000
-_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _LOOKS_LIKE_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
 _NOTHING = re.compile(
-    r"\W*(?:none|nothing|n/?a|null|empty|nothing (?:is |remains )?missing|nothing remains)?\W*", re.IGNORECASE
+    r"(?:none|nothing|n/?a|null|empty|nothing (?:is |remains )?missing|nothing remains)?", re.IGNORECASE
 )
+_NOT_BLOCKED = re.compile(r"(?:no|not blocked|false|none|nothing|n/?a|null|empty)?", re.IGNORECASE)
 
-_KEYS = ("criteria", "score", "complete", "missing")
+_KEYS = ("criteria", "score", "complete", "missing", "need", "blocked")
 _CRITERION_KEYS = ("criterion", "satisfied", "evidence", "missing")
 _EVIDENCE_KEYS = ("observation", "quote", "fact")
 
 
-class UnreadableReplyError(ValueError):
-    """A judge's answer that cannot be read; its message is one sentence that says why."""
-
-
 def parse_reply(text: str) -> JudgeOutcome:
-    """The judge's answer in `text`. Raises UnreadableReplyError with one sentence that says what is wrong."""
-    if len(text) > LIMIT:
-        raise UnreadableReplyError(f"The answer is longer than {LIMIT:,} characters.")
-    thinking = _THINKING.match(text)
-    answer = text[thinking.end() :] if thinking else text
-    found, rest = _objects(answer)
+    """The judge's answer in `text`. Raises UnreadableReplyError with one sentence that says what is wrong.
+
+    An answer that asks for observations (`need`) is not held to agree with itself, and may be nothing but the request;
+    `settled` is for the one that has to.
+    """
+    found, rest = objects_in(text)
     verdicts = [value for value in found if _is_verdict(value)]
     if not verdicts:
-        raise UnreadableReplyError(_why_none(found, answer))
+        request = _bare_request(found)
+        if request is None:
+            raise UnreadableReplyError(_why_none(found, text))
+        return request
     if any(verdict != verdicts[0] for verdict in verdicts):
         raise UnreadableReplyError("The answer holds several different verdicts.")
     if _LOOKS_LIKE_VERDICT.search(rest):
         raise UnreadableReplyError("Beside its verdict the answer holds pieces of another one.")
+    outcome = _validated(_pruned(verdicts[0]))
+    return outcome if outcome.need else _consistent(outcome)
+
+
+def settled(outcome: JudgeOutcome) -> JudgeOutcome:
+    """The answer as a verdict, whatever more it asks for. Raises UnreadableReplyError where it is none."""
+    if outcome.need and not outcome.criteria and not outcome.missing.strip() and not outcome.blocked:
+        raise UnreadableReplyError("The answer asks for observations and gives no verdict.")
+    return _consistent(outcome.model_copy(update={"need": []}))
+
+
+def _validated(value: dict[str, Any]) -> JudgeOutcome:
     try:
-        outcome = JudgeOutcome.model_validate(_pruned(verdicts[0]))
+        outcome = JudgeOutcome.model_validate(value)
     except ValidationError as error:
         raise UnreadableReplyError(_first_error(error)) from None
-    return _consistent(outcome)
+    says_blocked = not _NOT_BLOCKED.fullmatch(trimmed(outcome.blocked))
+    return outcome if says_blocked else outcome.model_copy(update={"blocked": ""})
+
+
+def _bare_request(found: list[dict[str, Any]]) -> JudgeOutcome | None:
+    """An answer that is nothing but `{"need": ["o7"]}`; it can never be complete."""
+    requests = [value["need"] for value in found if set(value) == {"need"} and value["need"]]
+    if len(requests) != 1:
+        return None
+    return _validated({"criteria": [], "score": 0.0, "complete": False, "missing": "", "need": requests[0]})
 
 
 def _consistent(outcome: JudgeOutcome) -> JudgeOutcome:
-    says_missing = not _NOTHING.fullmatch(outcome.missing)
+    says_missing = not _NOTHING.fullmatch(trimmed(outcome.missing))
+    if outcome.complete and outcome.blocked:
+        raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
     if outcome.passed and says_missing:
         raise UnreadableReplyError('"complete" is true although "missing" says that something remains.')
     satisfied = bool(outcome.criteria) and all(criterion.satisfied for criterion in outcome.criteria)
-    if satisfied and not outcome.complete and not says_missing:
+    if satisfied and not outcome.complete and not says_missing and not outcome.blocked:
         raise UnreadableReplyError(
             '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
         )
     return outcome if says_missing else outcome.model_copy(update={"missing": ""})
-
-
-class _DoubtError(ValueError):
-    """JSON that Python would read but we do not."""
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise _DoubtError("The answer's JSON has a key twice in one object.")
-    return value
-
-
-def _constant(name: str) -> float:
-    raise _DoubtError(f"The answer's JSON holds {name}, which is no JSON.")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
-
-
-def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Every outermost JSON object in the text, and the text between them."""
-    found: list[dict[str, Any]] = []
-    between: list[str] = []
-    position = 0
-    start = text.find("{")
-    tries = 0
-    while start >= 0:
-        tries += 1
-        if tries > _TRIES:
-            raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-        except _DoubtError as error:
-            raise UnreadableReplyError(str(error)) from None
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
-            continue
-        between.append(text[position:start])
-        found.append(value)
-        position = end
-        start = text.find("{", end)
-    between.append(text[position:])
-    return found, "\n".join(between)
 
 
 def _is_verdict(value: dict[str, Any]) -> bool:
@@ -135,6 +111,10 @@ def _why_none(found: list[dict[str, Any]], text: str) -> str:
 def _pruned(verdict: dict[str, Any]) -> dict[str, Any]:
     """The verdict without the keys that nobody asked for, and each citation with its quote or its fact alone."""
     value = dict(_asked(verdict, _KEYS))
+    # What may be left out may be null as well; neither of them can make a verdict complete.
+    for key in ("need", "blocked"):
+        if value.get(key, 0) is None or (key == "blocked" and value.get(key) is False):
+            del value[key]
     if isinstance(value.get("criteria"), list):
         value["criteria"] = [_pruned_criterion(criterion) for criterion in value["criteria"]]
     return value
@@ -145,19 +125,22 @@ def _pruned_criterion(criterion: object) -> object:
         return criterion
     value = dict(_asked(criterion, _CRITERION_KEYS))
     if isinstance(value.get("evidence"), list):
-        value["evidence"] = [_pruned_evidence(evidence) for evidence in value["evidence"]]
+        value["evidence"] = [one for evidence in value["evidence"] for one in _pruned_evidence(evidence)]
     return value
 
 
-def _pruned_evidence(evidence: object) -> object:
+def _pruned_evidence(evidence: object) -> list[object]:
+    """The citation alone; two, both of which must hold, where it has a quote and a fact."""
     if not isinstance(evidence, dict):
-        return evidence
+        return [evidence]
     value = dict(_asked(evidence, _EVIDENCE_KEYS))
     # Models made to fill in every key write the one that does not apply as null or "".
     for key, other in (("quote", "fact"), ("fact", "quote")):
         if value.get(key, 0) in (None, "") and value.get(other):
             del value[key]
-    return value
+    if "quote" in value and "fact" in value:
+        return [{name: content for name, content in value.items() if name != other} for other in ("fact", "quote")]
+    return [value]
 
 
 def _asked(value: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

@@ -47,7 +47,7 @@ class LLM:
         self.account: Account = account
         self.usage = Usage()
         self._api_base = api_base
-        self._api_key_env = api_key_env
+        self.api_key_env = api_key_env
         self._params = dict(params or {})
         self._tape = tape
         self._backoff = backoff or Backoff()
@@ -61,7 +61,7 @@ class LLM:
         return LiteLLMTransport(
             self.model,
             api_base=self._api_base,
-            api_key_env=self._api_key_env,
+            api_key_env=self.api_key_env,
             params=self._params,
             account=self.account,
         )
@@ -78,13 +78,16 @@ class LLM:
     ) -> Reply:
         """Ask once and give the whole answer; `on_text` gets its text as it streams, a cut attempt's pieces included.
 
+        Without `on_text` nothing streams: the answer is asked for whole, but from a model that only streams.
         `schema` (JSON schema) asks for structured output where the provider has it; the answer must be validated all the
         same. `temperature` is left out for models that refuse it. The reply's usage holds what its retries cost.
-        Raises AuthenticationFailed, ModelNotFound, ContextWindowExceeded, RequestRejected, or ProviderUnavailable
-        after the last retry.
+        Raises AuthenticationFailed (a variable that is not set included), ModelNotFound, ContextWindowExceeded,
+        RequestRejected, or ProviderUnavailable after the last retry.
         """
         await self._transport.prepare()
-        request = Request(messages, tools, temperature=temperature, timeout=self._timeout)
+        request = Request(
+            messages, tools, temperature=temperature, streaming=on_text is not None, timeout=self._timeout
+        )
         call = Call(self._transport, request, self._manners, schema, schema_name, on_text)
         try:
             reply = await persist(call.attempt, self._backoff, call.count_retry)
@@ -97,11 +100,12 @@ class LLM:
         return reply
 
     def context_window(self) -> int | None:
-        """The most input tokens that the model takes; None for an unknown or scripted one."""
+        """The most input tokens that the model takes; None for an unknown or scripted one. Never waits for an import:
+        None, too, while LiteLLM is not imported, which it is after the first answer at the latest."""
         return self._transport.context_window()
 
     def has_price(self) -> bool:
-        """Whether dollars can be counted for it."""
+        """Whether dollars can be counted for it. May wait seconds for an import: not to be asked in an event loop's work."""
         return self._transport.has_price()
 
     def separate(self, account: Account) -> LLM:
@@ -113,12 +117,16 @@ class LLM:
         return LLM(
             self.model,
             api_base=self._api_base,
-            api_key_env=self._api_key_env,
+            api_key_env=self.api_key_env,
             params={**params, "timeout": self._timeout},
             account=account,
             tape=self._tape,
             backoff=self._backoff,
         )
+
+    def check(self) -> None:
+        """See what can be seen without asking. Raises AuthenticationFailed for an `api_key_env` that is not set."""
+        self._transport.check()
 
     def skip(self, replies: int) -> None:
         """Let a recording begin after that many answered replies; a provider has nothing to skip."""

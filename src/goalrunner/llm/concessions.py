@@ -23,14 +23,18 @@ class Concessions:
     schema_form: SchemaForm = "json_schema"
     temperature: bool = True
     stream_usage: bool = True
+    whole: bool = True
+    """Whether answers come whole where nobody listens to a stream; some models only stream."""
 
     def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
         """The request in the form that is conceded."""
+        streaming = request.streaming or not self.whole
         return replace(
             request,
             response_format=_response_format(self.schema_form, schema, name),
             temperature=request.temperature if self.temperature else None,
-            stream_usage=self.stream_usage,
+            streaming=streaming,
+            stream_usage=streaming and self.stream_usage,
         )
 
     def after(self, failure: ProviderFailure, request: Request, *, proved: bool) -> Concessions | None:
@@ -44,6 +48,8 @@ class Concessions:
             return replace(self, temperature=False)
         if refused and request.stream_usage and re.search(r"stream_options|include_usage", said, re.IGNORECASE):
             return replace(self, stream_usage=False)
+        if refused and not request.streaming and re.search(r"\bstream(ing|ed)?\b", said, re.IGNORECASE):
+            return replace(self, whole=False)
         broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not proved
         if request.response_format is not None and (refused or broken):
             return replace(self, schema_form=_PLAINER[self.schema_form])

@@ -154,6 +154,9 @@ def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> Model
     match failure.kind:
         case FailureKind.AUTHENTICATION:
             what = "was not accepted" if caller.key_known else "is missing"
+            if not caller.key_known and not status:
+                # Nobody was asked: what a provider's library says then is about its own parameters.
+                because = f": {caller.key_variable} is not set" if caller.key_variable else ""
             return AuthenticationFailed(f"the key for {caller.model} {what}{status}{because}", _key_hint(caller))
         case FailureKind.MODEL:
             return ModelNotFound(

@@ -51,6 +51,11 @@ def litellm() -> Any:
     return _library
 
 
+def imported() -> Any | None:
+    """LiteLLM if it is imported by now; None else. Waits for nothing."""
+    return _library
+
+
 def has_own_protocol(model: str) -> bool:
     """Whether the model's provider speaks something else than OpenAI's chat format."""
     return model.partition("/")[0] in _OWN_PROTOCOL
@@ -91,7 +96,7 @@ def _prepare_quietly(models: tuple[str, ...]) -> None:
 
 def _import() -> Any:
     os.environ.update(ENVIRONMENT)
-    with _quick_import():
+    with _quick_import(), _filters_at_the_end():
         library = importlib.import_module("litellm")
         importlib.import_module("httpcore")
     _configure(library)
@@ -122,6 +127,30 @@ def _quick_import() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _filters_at_the_end() -> Iterator[None]:
+    """LiteLLM puts filters on other libraries' loggers as soon as it begins, and they import the rest of it when used.
+
+    A record that another thread logs meanwhile would fail there, and so would the import. They are put on when it is whole.
+    """
+    waiting: list[tuple[logging.Filterer, Any]] = []
+    add = logging.Filterer.addFilter
+
+    def wait(logger: logging.Filterer, what: Any) -> None:
+        if type(what).__module__.startswith("litellm"):
+            waiting.append((logger, what))
+        else:
+            add(logger, what)
+
+    setattr(logging.Filterer, "addFilter", wait)  # noqa: B010 - a method is not assigned to
+    try:
+        yield
+    finally:
+        setattr(logging.Filterer, "addFilter", add)  # noqa: B010
+    for logger, what in waiting:
+        logger.addFilter(what)
+
+
+@contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
     enabled = gc.isenabled()
     gc.disable()
@@ -129,6 +158,8 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            # What a module holds stays for good. Else the next collections walk through all of it, for a second in all.
+            gc.freeze()
             gc.enable()
 
 

@@ -1,11 +1,11 @@
-"""The way to real models, through LiteLLM. Owns the request's arguments and the reading of its stream."""
+"""The way to real models, through LiteLLM. Owns the request's arguments; how answers are read is in `reading`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from goalrunner.events import Account
@@ -15,8 +15,9 @@ from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure
 from goalrunner.llm.keys import Endpoint, find_endpoint, named_key
 from goalrunner.llm.mending import mend
 from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices
+from goalrunner.llm.reading import Raw, deltas, stream_reason, usage_is_reported
 from goalrunner.llm.translation import failure_from
-from goalrunner.llm.transport import CallPiece, Delta, Draft, Finish, Request, TextPiece, UsageReport
+from goalrunner.llm.transport import Delta, Draft, Finish, Request, UsageReport
 from goalrunner.model.usage import Usage
 
 
@@ -34,29 +35,62 @@ class LiteLLMTransport:
         self._prices = own_prices(params)
         # LiteLLM would keep prices for every later call to a model of that name, another account's too.
         self._params = {name: value for name, value in params.items() if name not in PRICE_PARAMS}
-        self._named = (api_key_env, named_key(api_key_env, account, os.environ)) if api_key_env else None
+        self._api_key_env = api_key_env
+        self._named: tuple[str, str] | None = None
         self._ready = False
         self._endpoint: Endpoint | None = None
 
+    def check(self) -> None:
+        """Look the named key up. Raises AuthenticationFailed."""
+        if self._api_key_env:
+            self._named = (self._api_key_env, named_key(self._api_key_env, self._account, os.environ))
+
     async def prepare(self) -> None:
-        """Import LiteLLM, in a thread so that the loop goes on meanwhile."""
+        """Import LiteLLM, in a thread so that the loop goes on meanwhile. A key that is missing is said before that."""
         if not self._ready:
-            await asyncio.to_thread(lazy.prepare, self._model)
+            self.check()
+            await asyncio.to_thread(self._load)
             self._ready = True
 
+    def _load(self) -> None:
+        # What is known of the model is looked up here as well, and kept: for some models a server is asked for it.
+        context_window(lazy.prepare(self._model), self._model)
+
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Ask the provider, always streaming. Raises ProviderFailure, for a stream without a finish reason too."""
+        """Ask the provider. Raises ProviderFailure, for an answer without a finish reason too."""
         library = lazy.litellm()
         lazy.hush()
         await close_with_loop(library)
+        answer = self._streamed(library, request) if request.streaming else self._whole(library, request)
+        async with contextlib.aclosing(answer):
+            async for delta in answer:
+                yield delta
+
+    async def _whole(self, library: Any, request: Request) -> AsyncGenerator[Delta, None]:
+        raw = Raw()
+        try:
+            # Its hook for loggers is the one way to the provider's own words: the response has "stop" for no reason at all.
+            response = await library.acompletion(**self._arguments(library, request), logger_fn=raw.take)
+            pieces = list(deltas(response))
+        except Exception as error:
+            raise failure_from(error, begun=False) from error
+        for delta in pieces:
+            yield delta
+        reason = raw.reason(response)
+        if not reason:
+            raise ProviderFailure("the answer came without its end", kind=FailureKind.CUT)
+        yield Finish(reason)
+
+    async def _streamed(self, library: Any, request: Request) -> AsyncGenerator[Delta, None]:
         begun = False
         response: Any = None
         try:
             response = await library.acompletion(**self._arguments(library, request))
             async for chunk in response:
-                for delta in _deltas(chunk):
+                for delta in deltas(chunk):
                     begun = True
-                    yield delta
+                    if not isinstance(delta, UsageReport) or usage_is_reported(response):
+                        yield delta
         except Exception as error:
             raise failure_from(error, begun=begun) from error
         finally:
@@ -64,7 +98,7 @@ class LiteLLMTransport:
                 # An abandoned answer must not hold its connection.
                 with contextlib.suppress(Exception):
                     await response.aclose()
-        reason = _finish_reason(response)
+        reason = stream_reason(response)
         if not reason:
             raise ProviderFailure("the stream ended before the answer did", kind=FailureKind.CUT)
         yield Finish(reason)
@@ -74,8 +108,9 @@ class LiteLLMTransport:
         return measure(lazy.litellm(), self._model, self._prices, request, draft)
 
     def context_window(self) -> int | None:
-        """From LiteLLM's map; waits for its import."""
-        return context_window(lazy.litellm(), self._model)
+        """From LiteLLM's map; None while LiteLLM is not imported, for this is asked in the event loop."""
+        library = lazy.imported()
+        return None if library is None else context_window(library, self._model)
 
     def has_price(self) -> bool:
         """By prices in `params` or LiteLLM's map; waits for its import."""
@@ -107,44 +142,15 @@ class LiteLLMTransport:
             "tools": [tool.offer() for tool in request.tools] or None,
             "response_format": request.response_format,
             "temperature": request.temperature,
-            "stream_options": {"include_usage": True} if request.stream_usage else None,
+            "stream_options": {"include_usage": True} if request.streaming and request.stream_usage else None,
         }
         return {
             **{name: value for name, value in wanted.items() if value is not None},
             **self._params,
             "model": self._model,
             "messages": mend(request.messages, keep_empty=not lazy.has_own_protocol(self._model)),
-            "stream": True,
+            "stream": request.streaming,
             "timeout": request.timeout,
             # Its hidden retries count nothing and mask errors; ours lie above.
             "max_retries": 0,
         }
-
-
-def _deltas(chunk: Any) -> Iterator[Delta]:
-    for choice in getattr(chunk, "choices", None) or ():
-        delta = getattr(choice, "delta", None)
-        text = getattr(delta, "content", None)
-        if text:
-            yield TextPiece(text)
-        for number, piece in enumerate(getattr(delta, "tool_calls", None) or ()):
-            function = piece.function
-            yield CallPiece(
-                index=piece.index if isinstance(piece.index, int) else number,
-                id=piece.id or "",
-                name=getattr(function, "name", None) or "",
-                arguments=getattr(function, "arguments", None) or "",
-            )
-    usage = getattr(chunk, "usage", None)
-    if usage is not None:
-        yield UsageReport(
-            input_tokens=max(0, usage.prompt_tokens or 0),
-            output_tokens=max(0, usage.completion_tokens or 0),
-            detail=usage,
-        )
-
-
-def _finish_reason(response: Any) -> str:
-    """What the provider said. LiteLLM's own last chunk says "stop" even where the provider said nothing at all."""
-    said = getattr(response, "received_finish_reason", None) or getattr(response, "intermittent_finish_reason", None)
-    return str(said or "")

@@ -30,6 +30,9 @@ class ScriptedTransport:
         self._next = 0
         self._calls = 0
 
+    def check(self) -> None:
+        """The recording was read when this was made; there is no key."""
+
     async def prepare(self) -> None:
         """Nothing: the recording is read when the model is made."""
 

@@ -20,6 +20,8 @@ class Request:
     tools: Sequence[ToolSpec] = ()
     response_format: dict[str, Any] | None = None
     temperature: float | None = None
+    streaming: bool = True
+    """Whether the answer is to come piece by piece: worth its price only where somebody listens."""
     stream_usage: bool = True
     """Whether to ask for token counts at the end of the stream."""
     timeout: float = 600.0
@@ -84,6 +86,10 @@ class Transport(Protocol):
     @property
     def adapts(self) -> bool:
         """Whether a refused request may be sent again in a plainer form."""
+        ...
+
+    def check(self) -> None:
+        """See what can be seen without a request. Raises AuthenticationFailed for a named key that is not there."""
         ...
 
     async def prepare(self) -> None:

@@ -17,6 +17,7 @@ AGENT_MODEL = "agent"
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_STEPS = 100
 DEFAULT_VALIDATOR_TIMEOUT = 600.0
+DEFAULT_AUDIT_TOKENS = 12_000
 
 
 def _not_blank(text: str) -> str:
@@ -50,6 +51,10 @@ class ValidatorSpec(Frozen):
     cwd: str = Field(default="", description="folder relative to the workspace")
     env: dict[str, str] = Field(default_factory=dict, description="added to the environment")
     serial: bool = Field(default=False, description="never beside another validator")
+    hidden: bool = Field(default=False, description="runs at the proof alone and never speaks to the agent")
+    retries: int = Field(
+        default=0, ge=0, strict=True, description="how often a red is run again; green after red then counts as green"
+    )
     expect: Expectation = Field(default_factory=Expectation)
 
     @model_validator(mode="after")
@@ -75,14 +80,24 @@ class AgentConfig(Frozen):
 
 
 class JudgeConfig(Frozen):
-    """Who audits. (Source of model and system_prompt: GoalLoop's JudgeConfig.)"""
+    """Who audits: `JudgeConfig(model, system_prompt)`. (Source of these two: GoalLoop's JudgeConfig.)"""
 
     model: str = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
     system_prompt: str | None = Field(default=None, description="replaces the built-in one")
     minimum_score: float = Field(default=0.0, ge=0, le=1, description="the score that complete needs as well")
+    max_tokens: int = Field(
+        default=DEFAULT_AUDIT_TOKENS,
+        ge=2_000,
+        strict=True,
+        description="of the prompt of an audit, however long the run",
+    )
     params: dict[str, Any] = Field(default_factory=dict, description="passed on to the model")
     api_base: str | None = None
     api_key_env: str | None = Field(default=None, description="name of the environment variable that holds the key")
+
+    def __init__(self, model: str = "", system_prompt: str | None = None, **more: Any) -> None:
+        fields: dict[str, Any] = {"model": model, "system_prompt": system_prompt, **more}
+        super().__init__(**fields)
 
 
 class Budget(Frozen):
@@ -96,6 +111,16 @@ class WorkspaceConfig(Frozen):
     """Where the work happens."""
 
     path: str = Field(default="", description="absolute after loading; empty: the current folder")
+    protect: tuple[Text, ...] = Field(
+        default=(), description="patterns of paths that the last check takes from the start"
+    )
+    allow: tuple[Text, ...] = Field(
+        default=(), description="patterns of paths that are free although something protects them"
+    )
+    outputs: tuple[Text, ...] = Field(default=(), description="patterns of paths that checks may write")
+    setup: Text | None = Field(default=None, description="command that makes a clean checkout ready to be checked")
+    link: tuple[Text, ...] = Field(default=(), description="folders of the workspace that a clean checkout links to")
+    clean_proof: bool = Field(default=True, description="False: no clean checkout before complete")
 
 
 class Goal(Frozen):
@@ -116,6 +141,12 @@ class Goal(Frozen):
     )
     resume_prompt: str | None = Field(
         default=None, description="template of the retry message: {feedback} {iteration} {missing} {objective}"
+    )
+    baseline: Literal["any", "red"] = Field(
+        default="any", description='"red" refuses a start at which every check passes'
+    )
+    stall_rounds: Count | None = Field(
+        default=3, description="equal rounds in a row that count as a stall; None: never"
     )
     max_iterations: Count | None = Field(default=DEFAULT_MAX_ITERATIONS, description="None: no limit")
     timeout: Seconds | None = Field(default=None, description="seconds of active time; None: no limit")

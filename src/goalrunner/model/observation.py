@@ -36,6 +36,9 @@ class Observation(Frozen):
     command: str = Field(default="", description="the command line, or the path that a file tool was given")
     round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
     output: ArtifactRef | None = Field(default=None, description="the whole output on disk")
+    before: str | None = Field(default=None, description="id of the snapshot before it ran; None: none was taken")
+    after: str | None = Field(default=None, description="id of the snapshot after it ran; None: none was taken")
+    path: str | None = Field(default=None, description="the only path that it depends on; None: the whole workspace")
 
     @property
     def heading(self) -> str:

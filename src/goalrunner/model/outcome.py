@@ -8,6 +8,7 @@ from pydantic import Field
 
 from goalrunner.errors import ExitCode
 from goalrunner.model.base import Frozen
+from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 
@@ -33,11 +34,17 @@ class StopReason(StrEnum):
     MAX_ITERATIONS = "max_iterations"
     TIMEOUT = "timeout"
     BUDGET_EXHAUSTED = "budget_exhausted"
+    IMPOSSIBLE = "impossible"
+    STALLED = "stalled"
+    EVIDENCE_UNSTABLE = "evidence_unstable"
     INTERRUPTED = "interrupted"
     AUTHENTICATION = "authentication"
     MODEL_NOT_FOUND = "model_not_found"
     AGENT_FAILED = "agent_failed"
     JUDGE_FAILED = "judge_failed"
+    VALIDATOR_MISSING = "validator_missing"
+    BASELINE_DIFFERS = "baseline_differs"
+    BASELINE_GREEN = "baseline_green"
     INTERNAL_ERROR = "internal_error"
 
 
@@ -72,6 +79,9 @@ class GoalOutcome(Frozen):
     message: str = Field(default="", description="one or two lines for people: why it failed and what to do")
     iterations: int = Field(ge=0, description="rounds that were checked, judge reached or not")
     verdict: GoalVerdict | None = Field(default=None, description="the last one; None when no round was decided")
+    evidence: tuple[EvidenceRow, ...] = Field(
+        default=(), description="what the last verdict rests on: a row for each citation, and for each validator"
+    )
     attempts: tuple[GoalAttempt, ...] = Field(default=(), description="the last 100 decided rounds")
     usage: dict[str, Usage] = Field(default_factory=dict, description='by account: "agent", "judge"')
     limits: dict[str, float | None] = Field(
@@ -79,6 +89,11 @@ class GoalOutcome(Frozen):
     )
     models: dict[str, str] = Field(default_factory=dict, description='by role: "agent", "judge"')
     workspace: str = ""
+    labels: tuple[str, ...] = Field(
+        default=(), description='what weakens the proof: "unprotected", "no clean proof", "self-judged"'
+    )
+    touched: tuple[str, ...] = Field(default=(), description="checks and protected paths that differ from the start")
+    proof: str = Field(default="", description="what the clean checkout said, in one line; empty when there was none")
     started_at: str = Field(default="", description="ISO 8601, UTC")
     finished_at: str = Field(default="", description="ISO 8601, UTC; empty while running")
     duration: float = Field(default=0.0, ge=0, description="seconds of active time")

@@ -30,3 +30,14 @@ class Usage(Frozen):
             calls=self.calls + other.calls,
             retries=self.retries + other.retries,
         )
+
+    def since(self, before: Usage) -> Usage:
+        """What one account spent between two looks at it. Its dollars are unknown where they are at either."""
+        known = self.cost_usd is not None and before.cost_usd is not None
+        return Usage(
+            input_tokens=self.input_tokens - before.input_tokens,
+            output_tokens=self.output_tokens - before.output_tokens,
+            cost_usd=max((self.cost_usd or 0.0) - (before.cost_usd or 0.0), 0.0) if known else None,
+            calls=self.calls - before.calls,
+            retries=self.retries - before.retries,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field
@@ -11,6 +12,12 @@ from goalrunner.model.observation import ArtifactRef
 
 FEEDBACK_TAIL = 4_000
 """Characters of a validator's output that go back to the agent; the last ones, where test runners put their summary."""
+
+TEST_IDS = 20_000
+"""Tests of one run that a result names at most."""
+_BARE = re.compile(r"exit \d+(?:, expected \d+)?")
+_SHOWN = 160
+"""Characters of the last line of an output that stand beside the exit code."""
 
 
 class ValidationOutcome(Frozen):
@@ -33,5 +40,30 @@ class ValidatorResult(Frozen):
     exit_code: int | None = Field(default=None, description="None for callables, and for a command that a signal ended")
     duration: float = Field(default=0.0, ge=0, description="seconds")
     summary: str = Field(default="", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
+    hidden: bool = Field(default=False, description="it runs at the proof alone and is never shown to the agent")
+    cannot_run: bool = Field(
+        default=False, description="its own program is missing from the machine; what the workspace lacks is only red"
+    )
+    tests_run: int | None = Field(
+        default=None, ge=0, description="tests that ran, skipped ones not counted; None: no report tells"
+    )
+    tests_failed: int | None = Field(
+        default=None, ge=0, description="tests that failed or broke; None: no report tells"
+    )
+    test_ids: tuple[str, ...] = Field(
+        default=(),
+        description=f"tests that passed or failed, file::class::name, sorted, the first {TEST_IDS:,}; "
+        "a file alone where it could not be collected",
+    )
     output: ArtifactRef | None = None
     observation: str = Field(default="", description='the id under which the judge sees it, "o12"')
+
+    @property
+    def remark(self) -> str:
+        """What people are told in one line: the summary; beside a bare exit code the last thing that it printed."""
+        said = self.summary or self.reason.replace("_", " ")
+        if self.passed or not _BARE.fullmatch(said):
+            return said
+        lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
+        last = next((line for line in reversed(lines) if any(map(str.isalnum, line))), "")
+        return f"{said}: {last if len(last) <= _SHOWN else last[: _SHOWN - 1] + '…'}" if last else said

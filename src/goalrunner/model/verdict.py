@@ -41,6 +41,9 @@ class GoalVerdict(Frozen):
     complete: bool = Field(strict=True)
     missing: str = Field(default="", description="what remains; empty when complete")
     criteria: tuple[CriterionVerdict, ...] = ()
+    blocked: str = Field(
+        default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
+    )
     source: Literal["judge", "validators", "fallback"] = Field(
         default="judge", description="who made it; fallback: the judge's answers could not be read"
     )
@@ -49,14 +52,37 @@ class GoalVerdict(Frozen):
     def _complete_means_all(self) -> GoalVerdict:
         if self.complete and any(not criterion.satisfied for criterion in self.criteria):
             raise ValueError("complete beside a criterion that is not satisfied")
+        if self.complete and self.blocked:
+            raise ValueError("complete and blocked at once")
         return self
 
 
-def verdict_of(results: Sequence[ValidatorResult]) -> GoalVerdict:
-    """The runner's own verdict where no judge is asked: complete when every validator is green; none at all is red."""
+def verdict_of(results: Sequence[ValidatorResult], drift: Sequence[str] = ()) -> GoalVerdict:
+    """The runner's own verdict where no judge is asked: complete when every validator is green; none at all is red.
+
+    `drift` are paths that changed while the validators ran: what they checked is then no longer what is there.
+    """
     red = [result for result in results if not result.passed]
-    passed = bool(results) and not red
-    missing = "\n\n".join(f"validator {result.name}: {result.summary}\n{result.feedback}".strip() for result in red)
+    passed = bool(results) and not red and not drift
+    said = [f"validator {result.name}: {_said(result)}" for result in red]
+    if drift:
+        said.append(drift_message(drift))
     if not results:
-        missing = "no validator has run"
-    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing=missing, source="validators")
+        said = ["no validator has run"]
+    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(said), source="validators")
+
+
+def drift_message(drift: Sequence[str]) -> str:
+    """What is wrong when checks change the workspace, and the line of the goal file that allows it."""
+    shown = ", ".join(drift[:5]) + (f" and {len(drift) - 5} more" if len(drift) > 5 else "")
+    outputs = ", ".join(f'"{path}"' for path in drift[:5])
+    return f"the checks changed {shown}; if they may, the goal file says so: [workspace] outputs = [{outputs}]"
+
+
+def _said(result: ValidatorResult) -> str:
+    """Summary and feedback; a summary that is but the beginning of the feedback is not said twice."""
+    summary, feedback = result.summary.strip(), result.feedback.strip()
+    first = " ".join(feedback.partition("\n")[0].split())
+    if first.startswith(summary.removesuffix("…")):
+        return feedback or summary
+    return f"{summary}\n{feedback}".strip()

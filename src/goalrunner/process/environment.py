@@ -3,6 +3,9 @@
 A key that a command can read is a key that an agent can send away. What a goal's commands really need is given to them
 by name: in the goal file, `env` of `[agent]` or of the validator.
 
+This keeps keys out of the commands' own environment, and no more: a command that runs as the same user can still read
+the runner's own environment, through `/proc/<ppid>/environ` on Linux. What prevents that is a jail, not this module.
+
 Decisions, in one place:
 
 | variable | what happens | why |

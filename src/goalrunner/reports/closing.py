@@ -1,14 +1,16 @@
-"""The last lines of a run: how it ended, what it took, and where to read on. Owns them; prints nothing."""
+"""The last lines of a run: how it ended, what was red, what it took, and where to read on. Owns them; prints nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from goalrunner.model.outcome import GoalOutcome, GoalStatus
 from goalrunner.model.usage import Usage
+from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Line, Tone
+from goalrunner.reports.line import Fact, Line, Quoted, Tone
 from goalrunner.reports.places import home_path
+from goalrunner.reports.terminal_text import ELLIPSIS, one_line
 
 _TONES: dict[GoalStatus, Tone] = {
     GoalStatus.COMPLETE: "good",
@@ -19,23 +21,42 @@ _TONES: dict[GoalStatus, Tone] = {
     GoalStatus.RUNNING: "plain",
 }
 
+_TAIL = 10
+"""Lines of a red validator's output that are shown in the end."""
 
-def closing_lines(outcome: GoalOutcome, copy: str = "") -> Iterator[Line]:
+
+def closing_lines(
+    outcome: GoalOutcome, copy: str = "", red: Sequence[ValidatorResult] = (), told: str = ""
+) -> Iterator[Line]:
     """Status with its figures; unless complete the message and what is missing; the path of the outcome.
 
-    `copy` is where a copy of the outcome was put, if anywhere.
+    `copy` is where a copy of the outcome was put, if anywhere; `red` are the validators that failed last;
+    `told` is what the judge's last line has said already.
     """
     tone = _TONES[outcome.status]
     yield Fact(outcome.status.value, _figures(outcome), tone)
     if outcome.status is not GoalStatus.COMPLETE:
         yield from (Fact("", line, whole=True) for line in outcome.message.splitlines() if line.strip())
         verdict = outcome.verdict
-        if verdict is not None and verdict.source == "judge" and verdict.missing:
+        if verdict is not None and verdict.source == "judge" and verdict.missing not in ("", told):
             yield Fact("missing", verdict.missing)
+        for result in red:
+            yield from _red(result)
     if outcome.run_path:
         yield Fact("", home_path(f"{outcome.run_path}/outcome.json"), whole=True)
     if copy:
         yield Fact("", home_path(copy), whole=True)
+
+
+def _red(result: ValidatorResult) -> Iterator[Line]:
+    """A validator that failed, and the end of what it printed."""
+    yield Fact("red", f"{result.name}: {result.remark}", "bad")
+    lines = result.feedback.strip("\n").splitlines()
+    if len(lines) == 1 and one_line(lines[0]) in one_line(result.remark):
+        return
+    if len(lines) > _TAIL:
+        yield Quoted(ELLIPSIS)
+    yield from (Quoted(line) for line in lines[-_TAIL:])
 
 
 def _figures(outcome: GoalOutcome) -> str:

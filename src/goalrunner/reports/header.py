@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from goalrunner.events import GoalCreated, Plan, RunStarted
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Line
-from goalrunner.reports.places import home_path
+from goalrunner.reports.places import home_path, model_name
 
 SCRIPTED = "scripted/"
 """How the name of a model begins whose replies are recorded."""
 
+_OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME"}
 _RECORDED = "{who} recorded; tools and checks really run; use a real model with {option}"
 
 
@@ -24,12 +25,17 @@ def start_lines(started: RunStarted, run_id: str, plan: Plan | None, place: str 
     """Workspace, run, models, limits and what must be said aloud. `place` is more of the workspace: "git, clean"."""
     workspace = " · ".join(part for part in (home_path(started.workspace), place) if part)
     yield Fact("workspace", workspace, beside=("run", run_id) if run_id else None)
-    agent = started.models.get("agent", "") or "a conversation that was passed in"
-    yield Fact("agent", agent, beside=("judge", started.models.get("judge", "") or "none, the validators decide"))
+    agent = model_name(started.models.get("agent", "")) or "a conversation that was passed in"
+    judge = model_name(started.models.get("judge", "")) or "none, the validators decide"
+    yield Fact("agent", agent, beside=("judge", judge))
     if plan is not None:
-        yield Fact("limits", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
+        limits = figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)
+        protects = ", ".join(plan.protects)
+        yield Fact("limits", limits, beside=("protects", protects) if protects else None)
         if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:
             yield unlimited_line()
+    for note in started.notes:
+        yield Fact("note", note, tone="warn")
     yield from recorded_lines(started.models)
 
 
@@ -44,12 +50,5 @@ def recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
     if not recorded:
         return
     words = "the words of " + " and ".join(recorded) + " are"
-    yield Fact("recorded", _RECORDED.format(who=words, option=_real_model(models, recorded)))
-
-
-def _real_model(models: Mapping[str, str], recorded: list[str]) -> str:
-    """The option that uses a real model; where both models are one, the agent's is the judge's too."""
-    options = {"agent": "--model NAME", "judge": "--judge NAME"}
-    if len(recorded) == len(options) and models["agent"] == models["judge"]:
-        return options["agent"]
-    return " and ".join(options[role] for role in recorded)
+    options = " and ".join(_OPTIONS[role] for role in recorded)
+    yield Fact("recorded", _RECORDED.format(who=words, option=options))

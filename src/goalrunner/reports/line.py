@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
-from goalrunner.reports.terminal_text import cut, one_line, pad, width, wrap
+from goalrunner.reports.terminal_text import clean, cut, one_line, pad, width, wrap
 
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""
@@ -65,7 +65,14 @@ class Fact:
     """Never wrapped or cut: paths and commands that a person copies."""
 
 
-Line = Step | Fact
+@dataclass(frozen=True)
+class Quoted:
+    """A line of something's output, under the line that names it: its blanks are kept, it is cut and never wrapped."""
+
+    text: str
+
+
+Line = Step | Fact | Quoted
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,15 @@ class Layout:
 
     def rows(self, line: Line) -> list[Row]:
         """The rows of one line; all its text is made safe here."""
-        return self._step(line) if isinstance(line, Step) else self._fact(line)
+        match line:
+            case Step():
+                return self._step(line)
+            case Fact():
+                return self._fact(line)
+            case Quoted():
+                return self._quoted(line)
+            case _:
+                assert_never(line)
 
     @property
     def _width(self) -> int:
@@ -90,10 +105,12 @@ class Layout:
     def _step(self, step: Step) -> list[Row]:
         name = pad(cut(one_line(step.name), self.name_columns), self.name_columns)
         head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
-        if self.columns is not None and self.columns < LABEL_COLUMNS + self.name_columns + 3 + _SUBJECT_COLUMNS:
+        least = LABEL_COLUMNS + self.name_columns + 3 + _SUBJECT_COLUMNS + _TIME_END
+        if self.columns is not None and self.columns < least:
             return self._narrow(step, head)
         subject_columns = self._subject_columns()
-        subject = cut(one_line(step.subject), subject_columns)
+        room = min(subject_columns, subject_columns + _TIME_END - 1 - width(step.time))
+        subject = cut(one_line(step.subject), room)
         fill = max(subject_columns + _TIME_END - width(subject) - width(step.time), 1) if step.time else 0
         body = subject + " " * fill + step.time
         remark = one_line(step.remark)
@@ -124,6 +141,11 @@ class Layout:
         parts = wrap(text, self._width - indent, _REMARK_ROWS)
         return [[Span(" " * indent + part, tone)] for part in parts]
 
+    def _quoted(self, line: Quoted) -> list[Row]:
+        room = _LONGEST if self.columns is None else max(self.columns - LABEL_COLUMNS, 1)
+        text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
+        return [[Span(" " * LABEL_COLUMNS), Span(cut(text, room), "dim")]]
+
     def _fact(self, fact: Fact) -> list[Row]:
         label = Span(pad(fact.label, LABEL_COLUMNS), "good" if fact.tone == "good" else "bold")
         if fact.tone in ("bad", "warn"):
@@ -137,7 +159,14 @@ class Layout:
         other, said = fact.beside
         for columns in _PAIR_COLUMNS:
             if width(text) < columns and (self.columns is None or columns + 7 + width(said) <= room):
-                return [[label, Span(pad(text, columns)), Span(pad(other, 7), "bold"), Span(one_line(said))]]
+                return [
+                    [
+                        label,
+                        Span(pad(text, columns)),
+                        Span(pad(other, max(7, width(other) + 1)), "bold"),
+                        Span(one_line(said)),
+                    ]
+                ]
         return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, said))]
 
 

@@ -36,6 +36,8 @@ _TEXT_ROWS = 6
 _TEXT_KEPT = 4_000
 """Characters of streamed text that are kept to be drawn; older ones have scrolled away."""
 _FRAMES_PER_SECOND = 8
+_WIDEST = 80
+"""Columns of what lives. A terminal that is made narrower breaks longer lines in two, and their ends would stay behind."""
 
 
 class LiveProgress:
@@ -96,7 +98,7 @@ class LiveProgress:
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Wipe what lives and print the last lines."""
         self.__exit__(None, None, None)
-        self._print(closing_lines(outcome, copy))
+        self._print(closing_lines(outcome, copy, self._narrative.red, self._narrative.told))
 
     def _layout(self) -> Layout:
         return Layout(self._console.width, self._narrative.name_columns)
@@ -125,10 +127,15 @@ class LiveProgress:
         frame = self._spinner.render(self._monotonic())
         mark = frame.plain if isinstance(frame, Text) else "·"
         row.plain = row.plain[:LABEL_COLUMNS] + mark + row.plain[LABEL_COLUMNS + 1 :]
+        row.no_wrap, row.overflow = True, "crop"
+        row.truncate(self._region_columns())
         return Group(row, *self._streamed())
 
+    def _region_columns(self) -> int:
+        return max(min(self._console.width - 1, _WIDEST), 1)
+
     def _streamed(self) -> list[Text]:
-        columns = max(self._console.width - LABEL_COLUMNS - 3, 10)
+        columns = max(self._region_columns() - LABEL_COLUMNS - 2, 10)
         rows = [row for line in clean(self._text).splitlines() for row in wrap(line, columns, _TEXT_KEPT) if row]
         indent = " " * (LABEL_COLUMNS + 2)
         return [Text(indent + row, style="dim", no_wrap=True) for row in rows[-_TEXT_ROWS:]]

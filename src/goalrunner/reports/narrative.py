@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from goalrunner import events
+from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import steps
 from goalrunner.reports.header import goal_lines, start_lines
 from goalrunner.reports.line import Line, Step
+from goalrunner.reports.proof import proof_lines, protection_lines
 
 Work = events.RoundStarted | events.ToolCalled | events.ToolResultRecorded | events.RoundFinished
 """What happens while the agent has the turn."""
@@ -24,12 +26,15 @@ _JUDGE = Step("judge", subject="is asked")
 class Narrative:
     """Tells the records of one run, in their order. `running` is the step under way, for a terminal that lives.
 
-    `label` is the round's, until its first line has taken it.
+    `label` is the round's, until its first line has taken it; `red` are the validators that failed when they last ran,
+    `told` is what the judge missed when it was last asked.
     """
 
     def __init__(self, place: Callable[[str], str] | None = None) -> None:
         """`place` says more of a workspace, given its path: "git, clean"."""
         self.running: Step | None = None
+        self.red: tuple[ValidatorResult, ...] = ()
+        self.told = ""
         self.name_columns = 7
         self._place = place
         self._run_id = ""
@@ -53,11 +58,23 @@ class Narrative:
                 yield from self._tell_validators(event)
             case events.AuditStarted() | events.AuditFailed() | events.VerdictRecorded():
                 yield from self._tell_audit(event)
+            case events.BaselineTaken() | events.ProofFinished() | events.ConfirmationRecorded():
+                self.running = None
+                label, lines = proof_lines(event)
+                self.label = label or self.label
+                yield from map(self._step, lines)
+            case events.BlockReported():
+                yield self._step(Step("agent", "!", remark=f"it says that it is blocked: {event.reason}", tone="warn"))
             case events.UsageRecorded() | events.QuestionOpened():
                 yield from map(self._step, steps.notices(event))
             case events.Blocked() | events.Completed() | events.Capped() | events.Cancelled() | events.Failed():
                 self.running = None
-            case events.MessageRecorded() | events.QuestionAnswered() | events.ApprovalRecorded():
+            case (
+                events.MessageRecorded()
+                | events.QuestionAnswered()
+                | events.ApprovalRecorded()
+                | events.SnapshotTaken()
+            ):
                 pass
             case _:
                 assert_never(event)
@@ -83,8 +100,10 @@ class Narrative:
             self.running = Step("checks", subject=event.description)
             return
         self.running = None
+        self.red = tuple(result for result in event.results if not result.passed)
         for result in event.results:
             yield self._step(steps.validator(result))
+        yield from map(self._step, protection_lines(event))
 
     def _tell_audit(self, event: events.AuditStarted | events.AuditFailed | events.VerdictRecorded) -> Iterator[Line]:
         match event:
@@ -94,6 +113,7 @@ class Narrative:
                 yield self._step(steps.audit_failure(event))
             case events.VerdictRecorded():
                 self.running = None
+                self.told = event.verdict.missing
                 if event.verdict.source != "validators":
                     yield self._step(steps.verdict(event))
             case _:

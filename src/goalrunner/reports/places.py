@@ -1,4 +1,4 @@
-"""Paths as people read them. Owns the short form; touches no file."""
+"""Paths and models as people read them. Owns the short form; touches no file."""
 
 from __future__ import annotations
 
@@ -13,3 +13,9 @@ def home_path(path: str) -> str:
     if path == home:
         return "~"
     return f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path
+
+
+def model_name(model: str) -> str:
+    """A model's name; of a recording the file's name alone, without the folders before it."""
+    provider, slash, path = model.partition("/")
+    return f"{provider}{slash}{path.rpartition('/')[2]}" if provider == "scripted" else model

@@ -66,7 +66,7 @@ class PlainProgress:
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines."""
-        self._print(closing_lines(outcome, copy))
+        self._print(closing_lines(outcome, copy, self._narrative.red, self._narrative.told))
 
     def _print(self, lines: Iterable[Line]) -> None:
         layout = Layout(name_columns=self._narrative.name_columns)
@@ -83,6 +83,7 @@ class QuietProgress(PlainProgress):
         """Only what must be said aloud."""
         warning = unlimited_line()
         self._print(line for line in self._narrative.tell(record) if line == warning)
+        self._narrative.told = ""
 
 
 def open_progress(

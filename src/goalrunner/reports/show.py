@@ -6,18 +6,27 @@ from collections.abc import Iterable, Iterator
 
 from goalrunner.events import Record
 from goalrunner.model.outcome import GoalStatus
+from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.places import home_path
+from goalrunner.reports.summary import LOST
 from goalrunner.state import RunState, apply
 from goalrunner.state.outcome import outcome_of
 
 
-def show_text(records: Iterable[Record], *, folder: str, remark: str = "", columns: int | None = None) -> Iterator[str]:
+def show_text(
+    records: Iterable[Record],
+    *,
+    folder: str,
+    has_outcome: bool = True,
+    lost: bool = False,
+    columns: int | None = None,
+) -> Iterator[str]:
     """The pieces of the text, one a record, in memory that does not grow with the log.
 
-    `remark` is said of a run that has not ended: that its process is gone, for example.
+    `has_outcome` says that there is an outcome.json; `lost`, that the process of a run that has not ended is gone.
     """
     narrative, state = Narrative(), None
 
@@ -28,16 +37,30 @@ def show_text(records: Iterable[Record], *, folder: str, remark: str = "", colum
     for record in records:
         state = apply(state, record)
         yield text(narrative.tell(record))
-    yield text(_end(state, folder, remark))
+    yield text(_end(state, narrative, folder, has_outcome=has_outcome, lost=lost))
 
 
-def _end(state: RunState | None, folder: str, remark: str) -> Iterator[Line]:
+def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outcome: bool, lost: bool) -> Iterator[Line]:
     if state is None:
         yield Fact("empty", "the log holds no event")
         return
     ended = state.status is not GoalStatus.RUNNING
-    yield from closing_lines(outcome_of(state, folder if ended else ""))
-    if not ended:
-        if remark:
-            yield Fact("", remark)
+    if lost and not ended:
+        yield from _lost(state)
+    else:
+        red = narrative.red if ended else ()
+        yield from closing_lines(outcome_of(state, folder if has_outcome else ""), red=red, told=narrative.told)
+    if not (ended and has_outcome):
         yield Fact("", home_path(folder), whole=True)
+
+
+def _lost(state: RunState) -> Iterator[Line]:
+    """What is known of a run whose process is gone: how far it had come when it wrote its last event."""
+    yield Fact(LOST, "the process that ran it is gone; what it recorded is kept", "warn")
+    step = state.memory.current_step
+    parts = [
+        f"last seen in {step.replace('-', ' ')}" if step else "last seen between two steps",
+        f"{figures.count(state.iterations, 'round')} checked",
+        figures.elapsed(state.elapsed),
+    ]
+    yield Fact("", " · ".join([*parts, *([figures.count(state.total.tokens, "token")] if state.total.tokens else [])]))

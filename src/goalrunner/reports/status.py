@@ -8,7 +8,7 @@ from typing import Any
 
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Layout, plain
-from goalrunner.reports.places import home_path
+from goalrunner.reports.places import home_path, model_name
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary
 from goalrunner.reports.terminal_text import one_line
 
@@ -70,8 +70,8 @@ def _progress(summary: Summary) -> Iterator[Fact]:
 
 def _setting(summary: Summary, now: datetime) -> Iterator[Fact]:
     if summary.text("agent_model"):
-        yield Fact("agent", summary.text("agent_model"))
-    yield Fact("judge", summary.text("judge_model") or "none, the validators decide")
+        yield Fact("agent", model_name(summary.text("agent_model")))
+    yield Fact("judge", model_name(summary.text("judge_model")) or "none, the validators decide")
     limits = [summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")]
     yield Fact("limits", figures.limits(*limits))
     yield Fact("spent", summary.spend)

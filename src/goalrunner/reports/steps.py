@@ -56,7 +56,7 @@ def validator(result: ValidatorResult) -> Step:
         "✓" if result.passed else "✗",
         result.command,
         figures.elapsed(result.duration),
-        result.summary or result.reason.replace("_", " "),
+        result.remark,
         "good" if result.passed else "bad",
     )
 
@@ -68,7 +68,9 @@ def verdict(event: events.VerdictRecorded) -> Step:
         return Step("judge", "✗", figures.score(0), remark="its answers could not be read: not complete", tone="bad")
     if not answer.complete:
         missing = answer.missing or "the judge did not say what"
-        return Step("judge", "✗", figures.score(answer.score), remark=f"missing: {missing}", tone="bad")
+        # A high score beside a cross is no contradiction: the judge is convinced, and its proof did not hold.
+        score = figures.score(answer.score) + (", not proven" if event.refusals else "")
+        return Step("judge", "✗", score, remark=f"missing: {missing}", tone="bad")
     satisfied = sum(criterion.satisfied for criterion in answer.criteria)
     criteria = f"{satisfied} of {figures.count(len(answer.criteria), 'criterion', 'criteria')}"
     checked = f"{figures.count(event.citations_checked, 'citation')} checked"

@@ -8,6 +8,7 @@ from goalrunner.model.verdict import GoalVerdict
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Layout, plain
 from goalrunner.reports.outcome import json_text
+from goalrunner.reports.terminal_text import one_line
 
 
 def verdict_json(verdict: GoalVerdict) -> str:
@@ -30,5 +31,7 @@ def _facts(verdict: GoalVerdict) -> Iterator[Fact]:
         missing = f": {criterion.missing}" if criterion.missing and not criterion.satisfied else ""
         said = f"{'✓' if criterion.satisfied else '✗'} {criterion.criterion}{missing}"
         yield Fact("" if index else "criteria", said)
-    if verdict.missing and not verdict.complete:
-        yield Fact("missing", verdict.missing)
+    if not verdict.complete:
+        told = {one_line(said) for one in verdict.criteria for said in (one.missing, f"{one.criterion}: {one.missing}")}
+        rest = [line for line in verdict.missing.splitlines() if one_line(line) not in {"", *told}]
+        yield from (Fact("missing" if index == 0 else "", line) for index, line in enumerate(rest))

@@ -1,4 +1,7 @@
-"""Finding runs by what a person types, and listing them. Owns the order: newest first; never fails for one bad folder."""
+"""Finding runs by what a person types, and listing them. Owns the order: newest first; never fails for one bad folder.
+
+What a run says of itself is read here alone, so that a damaged summary is the same thing to everybody who shows it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from goalrunner.errors import RunNotFound
+from goalrunner.errors import RunNotFound, UsageError
 from goalrunner.runs.folder import RunFolder
 
 _SHOWN = 5
 
 
 def find_run(home: Path, reference: str | None = None) -> RunFolder:
-    """The run of that id, or of the only id that begins so; the newest one for None. Raises RunNotFound."""
+    """The run of that id, of the only id that begins so, or in the folder of that path; the newest one for None.
+
+    Raises RunNotFound, and UsageError where the runs cannot be looked through.
+    """
+    named = _folder(reference) if reference else None
+    if named is not None:
+        return named
     names = _names(home)
     if not names:
         raise RunNotFound(f"there is no run in {home}", "goal run GOAL_FILE starts one")
@@ -34,21 +43,46 @@ def list_runs(home: Path) -> list[dict[str, Any]]:
     """What each run says of itself (`summary.json`), newest first.
 
     A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),
-    `message` and no more.
+    `message` and no more. Raises UsageError where the runs cannot be looked through.
     """
-    found = [_summary(home / "runs" / name) for name in _names(home)]
+    found = [read_summary(RunFolder(home / "runs" / name)) for name in _names(home)]
     return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
 
 
+def _folder(reference: str) -> RunFolder | None:
+    """The run in the folder of that path: what `goal show --path` prints. None where there is none."""
+    path = os.path.realpath(reference) if "\0" not in reference else ""
+    if os.path.isfile(f"{path}/events.jsonl") or os.path.isfile(f"{path}/summary.json"):  # noqa: PTH113 - never raises
+        return RunFolder(Path(path))
+    return None
+
+
 def _names(home: Path) -> list[str]:
+    """The runs' folders; none at all where nothing has run yet. Raises UsageError."""
+    runs = home / "runs"
     try:
-        with os.scandir(home / "runs") as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except OSError:
+        with os.scandir(runs) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
+    except FileNotFoundError:
         return []
+    except NotADirectoryError:
+        wrong = home if os.path.lexists(home) and not os.path.isdir(home) else runs  # noqa: PTH112 - never raises
+        raise UsageError(f"{wrong} is not a folder", "set GOAL_HOME to the folder that holds the runs") from None
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"{runs} cannot be read: {why}", "set GOAL_HOME to a folder that you may read") from None
 
 
-def _summary(path: Path) -> dict[str, Any]:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def read_summary(folder: RunFolder) -> dict[str, Any]:
+    """What a run says of itself, its `run_id` being the folder's name; see `list_runs` for one that is damaged."""
+    path = folder.path
     try:
         with open(path / "summary.json", "rb") as file:  # noqa: PTH123 - thousands are read
             summary = json.loads(file.read())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from goalrunner.errors import RecordError, UsageError
 def goal_home(environ: Mapping[str, str]) -> Path:
     """Where `goal` keeps its things: GOAL_HOME, else `goal` in XDG_STATE_HOME, else ~/.local/state/goal."""
     if chosen := environ.get("GOAL_HOME"):
-        return Path(chosen).expanduser().absolute()
+        return Path(os.path.expanduser(chosen)).absolute()  # noqa: PTH111 - pathlib raises for a user that is unknown
     state = environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(state):  # noqa: PTH117 - the specification of XDG tells to ignore a relative one
         return Path(state) / "goal"
@@ -89,11 +90,25 @@ class RunFolder:
 
     def scratch_file(self, suffix: str = "") -> Path:
         """A path in the scratch folder that nobody else has, with no file there yet."""
-        self.scratch.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self.scratch.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise RecordError(
+                f"cannot make {self.scratch}: {error.strerror}", "free some space, or set GOAL_HOME"
+            ) from error
         while True:
             path = self.scratch / (os.urandom(8).hex() + suffix)
             if not path.exists():
                 return path
+
+    def clear_scratch(self) -> None:
+        """Remove what nobody needs any more; a traceback stays."""
+        import shutil  # not at the top: `goal list` removes nothing
+
+        with contextlib.suppress(OSError):
+            for path in self.scratch.iterdir():
+                if not path.name.endswith(".traceback.txt"):
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write a JSON file of this run, whole or not at all. Raises RecordError."""
@@ -111,7 +126,8 @@ class RunFolder:
                     os.fsync(file.fileno())
                 new.replace(path)
             except BaseException:
-                new.unlink()
+                with contextlib.suppress(OSError):
+                    new.unlink()
                 raise
             _sync_folder(path.parent)
         except OSError as error:

@@ -62,8 +62,10 @@ class RunIds:
 
     def run_id(self, objective: str) -> str:
         """A short, unused id that a person can read and type."""
-        runs = self.home / "runs"
-        starts = {path.name[:4] for path in runs.iterdir()} if runs.is_dir() else set()
+        try:
+            starts = {path.name[:4] for path in (self.home / "runs").iterdir()}
+        except OSError:  # there is none yet, or making the run's folder will say what is wrong
+            starts = set()
         return new_run_id(objective, lambda identifier: identifier[:4] in starts, self.source)
 
 

@@ -25,6 +25,9 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         limits=_limits(state),
         models=state.models,
         workspace=state.workspace,
+        labels=state.labels,
+        touched=state.touched,
+        proof=_proof(state),
         started_at=state.goal.created_at,
         finished_at=state.goal.updated_at if ended else "",
         duration=state.elapsed,
@@ -56,6 +59,9 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "agent_model": state.models.get("agent", ""),
         "judge_model": state.models.get("judge", ""),
         "workspace": state.workspace,
+        "labels": list(state.labels),
+        "touched": list(state.touched),
+        "proof": outcome.proof,
         "started_at": outcome.started_at,
         "updated_at": state.goal.updated_at,
         "finished_at": outcome.finished_at,
@@ -67,13 +73,21 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "limits": outcome.limits,
         "exit_code": outcome.exit_code if ended else None,
         "validators": [
-            {"name": result.name, "passed": result.passed, "summary": result.summary} for result in state.validators
+            {"name": result.name, "passed": result.passed, "summary": result.remark} for result in state.validators
         ],
         "current_step": state.memory.current_step,
         "completed_steps": list(state.memory.completed_steps),
         "pending_steps": list(state.memory.pending_steps),
         "open_questions": list(state.memory.open_questions),
     }
+
+
+def _proof(state: RunState) -> str:
+    """The clean checkout in one line."""
+    if state.proof is None:
+        return ""
+    files = f", {state.proof.restored} protected files as at the start" if state.proof.restored else ""
+    return f"clean checkout{files}" if state.proof.passed else f"red in a clean checkout{files}: {state.proof.reason}"
 
 
 def _limits(state: RunState) -> dict[str, float | None]:

@@ -10,9 +10,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from goalrunner.events import GoalRecord, Plan
+from goalrunner.events import GoalRecord, Plan, Standing
 from goalrunner.model.base import Frozen
 from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import GoalVerdict
@@ -54,10 +55,13 @@ class Phase(StrEnum):
     """Where in a round the run stands."""
 
     READY = "ready"
+    BASELINED = "baselined"
     WORKING = "working"
     WORKED = "worked"
     VALIDATED = "validated"
     JUDGED = "judged"
+    CONFIRMED = "confirmed"
+    PROVED = "proved"
     ENDED = "ended"
 
 
@@ -67,6 +71,31 @@ class AuditFailures(Frozen):
     parse: int = 0
     transport: int = 0
     authentication: int = 0
+
+
+class Proof(Frozen):
+    """What the clean checkout said of the round at hand."""
+
+    passed: bool
+    feedback: str = ""
+    reason: str = ""
+    restored: int = 0
+    results: tuple[ValidatorResult, ...] = ()
+
+
+class Baseline(Frozen):
+    """How the validators stood before round 1."""
+
+    standing: Standing
+    reason: str = ""
+    results: tuple[ValidatorResult, ...] = ()
+
+
+class Stall(Frozen):
+    """How many rounds in a row ended the same: same snapshot, same checks, same feedback."""
+
+    key: str = ""
+    rounds: int = 0
 
 
 class RunState(Frozen):
@@ -80,7 +109,18 @@ class RunState(Frozen):
     iterations: int = Field(default=0, description="rounds decided")
     observations: int = Field(default=0, description="observations numbered so far")
     validators: tuple[ValidatorResult, ...] = Field(default=(), description="of the round at hand")
+    drift: tuple[str, ...] = Field(default=(), description="paths that changed while the validators ran")
+    touched: tuple[str, ...] = Field(default=(), description="protected paths that differ from the start")
     verdict: GoalVerdict | None = Field(default=None, description="the last one")
+    baseline: Baseline | None = None
+    proof: Proof | None = Field(default=None, description="of the round at hand")
+    base: Snapshot | None = Field(default=None, description="the workspace at the start")
+    snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
+    block_report: str = Field(default="", description="why the agent says that it cannot go on, in the round at hand")
+    refuted: str = Field(default="", description="a claim of being blocked that the second opinion did not confirm")
+    confirmed: str = Field(default="", description="why the goal is blocked, by two opinions")
+    stall: Stall = Field(default_factory=Stall)
+    unstable: int = Field(default=0, description="audits in a row that failed on freshness alone")
     criteria: tuple[str, ...] = Field(
         default=(), description="the goal's, or those the judge derived at its first audit"
     )
@@ -88,6 +128,7 @@ class RunState(Frozen):
     usage: dict[str, Usage] = Field(default_factory=dict, description="by account")
     audit_failures: AuditFailures = Field(default_factory=AuditFailures)
     models: dict[str, str] = Field(default_factory=dict)
+    labels: tuple[str, ...] = Field(default=(), description="what weakens the proof of this run")
     workspace: str = ""
     elapsed: float = Field(default=0.0, description="seconds of active time")
     status: GoalStatus = GoalStatus.RUNNING
@@ -102,11 +143,14 @@ class RunState(Frozen):
 
     @property
     def validators_green(self) -> bool:
-        """Whether every validator of the goal ran in this round and passed."""
+        """Whether every validator of the goal ran in this round, passed, and changed nothing."""
         ran = tuple(result.name for result in self.validators)
-        return ran == self.plan.validators and all(result.passed for result in self.validators)
+        return ran == self.plan.validators and all(result.passed for result in self.validators) and not self.drift
 
     @property
     def decided_by_validators(self) -> bool:
-        """Whether the validators alone decide this round: one is red, or nobody else is asked."""
-        return not self.validators_green or not self.plan.has_judge
+        """Whether the validators alone decide this round: nobody else is asked, or one is red.
+
+        An agent that reports itself blocked is judged all the same, so that an impossible goal does not burn its rounds.
+        """
+        return not self.plan.has_judge or not (self.validators_green or self.block_report)

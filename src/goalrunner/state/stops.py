@@ -15,11 +15,17 @@ STOPS: dict[tuple[GoalStatus, StopReason], tuple[RecordStatus, MemoryStop]] = {
     (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS): ("blocked", "budget_exhausted"),
     (GoalStatus.CAPPED, StopReason.TIMEOUT): ("blocked", "budget_exhausted"),
     (GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED): ("blocked", "budget_exhausted"),
+    (GoalStatus.BLOCKED, StopReason.IMPOSSIBLE): ("blocked", "blocked"),
+    (GoalStatus.BLOCKED, StopReason.STALLED): ("blocked", "blocked"),
+    (GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE): ("blocked", "blocked"),
     (GoalStatus.CANCELLED, StopReason.INTERRUPTED): ("cancelled", "cancelled"),
     (GoalStatus.FAILED, StopReason.AUTHENTICATION): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.MODEL_NOT_FOUND): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.AGENT_FAILED): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.JUDGE_FAILED): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.VALIDATOR_MISSING): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.BASELINE_DIFFERS): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.BASELINE_GREEN): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.INTERNAL_ERROR): ("failed", "failed"),
 }
 """Outcome status and stop reason -> status of the goal record and stop reason of the working memory."""

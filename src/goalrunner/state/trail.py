@@ -22,7 +22,7 @@ class TrailIndex:
                 self._round = event.round
             case events.ToolResultRecorded():
                 self.items.append(event.observation)
-            case events.ValidatorsFinished():
+            case events.ValidatorsFinished() | events.BaselineTaken():
                 self.items.extend(event.observations)
             case events.RoundFinished(response=Observation() as response):
                 self.items.append(response)

@@ -104,6 +104,11 @@ class MemoryArtifacts:
         except KeyError:
             raise RecordError(f"no artifact {ref.sha256}") from None
 
+    def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
+        """Both ends, or everything and nothing."""
+        data = self.read(ref)
+        return (data, b"") if len(data) <= 2 * each else (data[:each], data[-each:])
+
     def path(self, ref: ArtifactRef) -> Path:
         """There is no file behind it."""
         raise RecordError(f"artifact {ref.sha256} lies in memory")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.ports import Audit, AuditRequest, Message, Recorder, RoundReply, ToolResult, ValidationContext
+from goalrunner.ports import (
+    Audit,
+    AuditRequest,
+    Confirmation,
+    Message,
+    Recorder,
+    RoundReply,
+    ToolResult,
+    ValidationContext,
+)
 
 
 class ScriptExhausted(AssertionError):
@@ -53,7 +63,7 @@ class ScriptedConversation:
             raise round_.error
         for result in round_.tools:
             recorder.tool_called(result.tool_call_id, result.tool, result.command)
-            shown = recorder.tool_result(result).output.decode(errors="replace")
+            shown = (await recorder.tool_result(result)).head.decode(errors="replace")
             self._say({"role": "tool", "tool_call_id": result.tool_call_id, "content": shown}, recorder)
         recorder.check_budget()
         recorder.text(round_.text)
@@ -79,8 +89,9 @@ class ScriptedConversation:
 class ScriptedValidator:
     """A validator that plays verdicts: True, False, or a feedback text (red)."""
 
-    def __init__(self, *verdicts: bool | str, name: str = "check", serial: bool = False) -> None:
+    def __init__(self, *verdicts: bool | str, name: str = "check", serial: bool = False, hidden: bool = False) -> None:
         self.name = name
+        self.hidden = hidden
         self.command = f"scripted {name}"
         self.serial = serial
         self._verdicts = list(verdicts)
@@ -109,12 +120,22 @@ class ScriptedValidator:
 
 
 class ScriptedJudge:
-    """A judge that plays verdicts. Nobody checks its citations: it stands for judge and check together."""
+    """A judge that plays verdicts and second opinions. Nobody checks its citations: it stands for judge and check.
 
-    def __init__(self, *verdicts: GoalVerdict | Exception, usage: Usage | None = None) -> None:
+    A verdict may be given as a whole Audit, such as one that fails on freshness alone.
+    """
+
+    def __init__(
+        self,
+        *verdicts: GoalVerdict | Audit | Exception,
+        usage: Usage | None = None,
+        opinions: Sequence[Confirmation | bool | Exception] = (),
+    ) -> None:
         self._verdicts = list(verdicts)
+        self._opinions = list(opinions)
         self._usage = usage or Usage(input_tokens=20, output_tokens=5, calls=1)
         self.requests: list[AuditRequest] = []
+        self.claims: list[str] = []
 
     async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
         """Play the next verdict."""
@@ -127,8 +148,25 @@ class ScriptedJudge:
         if isinstance(verdict, Exception):
             raise verdict
         recorder.usage("judge", self._usage)
+        if isinstance(verdict, Audit):
+            return verdict
         cited = sum(len(criterion.evidence) for criterion in verdict.criteria)
         return Audit(verdict=verdict, citations_checked=cited)
+
+    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
+        """Play the next second opinion."""
+        if len(self.claims) >= len(self._opinions):
+            raise ScriptExhausted(f"the judge has {len(self._opinions)} second opinions, one more was asked for")
+        opinion = self._opinions[len(self.claims)]
+        self.claims.append(claim)
+        recorder.check_budget()
+        await asyncio.sleep(0)
+        if isinstance(opinion, Exception):
+            raise opinion
+        recorder.usage("judge", self._usage)
+        if isinstance(opinion, bool):
+            return Confirmation(confirmed=opinion, reason="as scripted")
+        return opinion
 
 
 def satisfied(criterion: str = "it works", observation: str = "o1", quote: str = "1 passed") -> GoalVerdict:

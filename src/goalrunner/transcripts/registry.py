@@ -31,15 +31,26 @@ FORMATS: tuple[Format, ...] = (
 """Tried in this order; the first that recognises a file reads it, and what it cannot read is an error."""
 
 
-def read_transcript(path: Path, *, deliverable: Deliverable = "workspace") -> Trail:
+def read_transcript(path: Path | str, *, deliverable: Deliverable = "workspace") -> Trail:
     """The trail of a saved transcript, or of a run's folder.
 
     Raises UsageError, naming file, line and the formats that are understood; RecordError where a run's own log or
     artifacts are damaged.
     """
+    path = Path(path)
     source = Source(path / "transcript.jsonl" if path.is_dir() else path)
-    for known in FORMATS:
-        if known.recognises(source):
-            return known.read(source, deliverable)
+    return _format(source).read(source, deliverable)
+
+
+def check_format(path: Path) -> None:
+    """Look whether a file is a transcript at all. Raises UsageError where it cannot be read or its format is not known."""
+    _format(Source(path))
+
+
+def _format(source: Source) -> Format:
+    if not source.is_binary:
+        for known in FORMATS:
+            if known.recognises(source):
+                return known
     names = "; ".join(known.name for known in FORMATS)
     raise UsageError(f"{source.path}: the format of this transcript is not known", f"Understood are: {names}.")

@@ -11,6 +11,9 @@ from goalrunner.errors import UsageError
 SIZE_LIMIT = 64_000_000
 """Bytes of a transcript that are read as text; a bigger one would take many times its size in memory."""
 
+_PROBE = 8_000
+"""Bytes that tell a text from what is none."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -20,9 +23,15 @@ class Source:
     size_limit: int = SIZE_LIMIT
 
     @cached_property
+    def is_binary(self) -> bool:
+        """Whether it is no text at all: an archive, a picture. Raises UsageError when it cannot be read."""
+        head = self._data(_PROBE)
+        return b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+    @cached_property
     def text(self) -> str:
         """The file as UTF-8. Raises UsageError when it cannot be read whole."""
-        data = self._data()
+        data = self._data(self.size_limit + 1)
         if len(data) > self.size_limit:
             raise UsageError(
                 f"{self.path}: the transcript is bigger than {self.size_limit // 1_000_000} MB",
@@ -43,10 +52,10 @@ class Source:
             'as {"messages": [...]}, or as JSON Lines.',
         )
 
-    def _data(self) -> bytes:
+    def _data(self, size: int) -> bytes:
         try:
             with self.path.open("rb") as file:
-                return file.read(self.size_limit + 1)
+                return file.read(size)
         except OSError as error:
             raise UsageError(
                 f"{self.path}: cannot read the transcript: {error.strerror or error}",

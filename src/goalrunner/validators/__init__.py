@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from goalrunner.validators.build import build_validators
+from goalrunner.validators.flakiness import flaky
 from goalrunner.validators.inprocess import CallableValidator
+from goalrunner.validators.missing import missing_tests, without_missing
 from goalrunner.validators.python import PythonValidator
+from goalrunner.validators.scripts import named_paths
 from goalrunner.validators.shell import ShellValidator
+from goalrunner.validators.standing import Standing, standing
+from goalrunner.validators.weaknesses import weaknesses
 
-__all__ = ["CallableValidator", "PythonValidator", "ShellValidator", "build_validators"]
+__all__ = [
+    "CallableValidator",
+    "PythonValidator",
+    "ShellValidator",
+    "Standing",
+    "build_validators",
+    "flaky",
+    "missing_tests",
+    "named_paths",
+    "standing",
+    "weaknesses",
+    "without_missing",
+]

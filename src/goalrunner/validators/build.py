@@ -8,6 +8,7 @@ from goalrunner.model.goal import ValidatorSpec
 from goalrunner.ports import Launcher, Validator
 from goalrunner.validators.naming import name_of
 from goalrunner.validators.python import PythonValidator
+from goalrunner.validators.retried import RetriedValidator
 from goalrunner.validators.shell import ShellValidator
 
 
@@ -25,7 +26,8 @@ def build_validators(
         taken.add(name)
         named = spec.model_copy(update={"name": name})
         kind = PythonValidator if spec.python is not None else ShellValidator
-        validators.append(kind(named, launcher, env))
+        validator: Validator = kind(named, launcher, env)
+        validators.append(RetriedValidator(validator, spec.retries) if spec.retries else validator)
     return tuple(validators)
 
 

@@ -1,23 +1,29 @@
 """Calling a validator in a process of its own. Owns the child's side: request on stdin, answer in a file, never on stdout.
 
 Run by its path, with the standard library alone; also the one place that says which returned objects count.
+
+What is installed wins: the workspace, which the agent writes, comes last on sys.path. A check of that name may come from it,
+but nothing in it takes the place of an installed check, of what that check imports, or of the standard library.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import inspect
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from types import SimpleNamespace
 from typing import Any
 
 _FEEDBACK_TAIL = 4_000
-_LEADING = (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(asyncio.__file__), "<frozen importlib")  # noqa: PTH100, PTH120
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+_LEADING = (_OWN, os.path.dirname(asyncio.__file__), "<frozen importlib")  # noqa: PTH120
 """Files whose frames lie between a traceback's top and the validator."""
 
 
@@ -39,7 +45,7 @@ def outcome_of(value: object) -> tuple[bool, str] | None:
         return None
     if not (passed is True or passed is False) or not (feedback is None or isinstance(feedback, str)):
         return None
-    return passed, feedback or ""
+    return passed, _storable(feedback or "")
 
 
 def refusal_of(value: object) -> str:
@@ -57,7 +63,12 @@ def last_lines(error: BaseException) -> str:
     at = error.__traceback__
     while at is not None and at.tb_frame.f_code.co_filename.startswith(_LEADING):
         at = at.tb_next
-    return "".join(traceback.format_exception(type(error), error, at)).strip()[-_FEEDBACK_TAIL:]
+    return _storable("".join(traceback.format_exception(type(error), error, at)).strip()[-_FEEDBACK_TAIL:])
+
+
+def _storable(text: str) -> str:
+    """The text without halves of characters, which no file can hold: the reason must not be lost for one of them."""
+    return text.encode(errors="replace").decode()
 
 
 def _is_validation_outcome(value: object) -> bool:
@@ -65,11 +76,42 @@ def _is_validation_outcome(value: object) -> bool:
     return module is not None and isinstance(value, module.ValidationOutcome)
 
 
-def load(target: str) -> Callable[..., Any] | str:
+def arrange(first: list[str], installed: list[str], workspace: list[str], name: str) -> None:
+    """Put sys.path in order for the module `name`: PYTHONPATH, this interpreter, the runner's own folders, the workspace."""
+    own = [entry for entry in sys.path if entry not in workspace]
+    sys.path[:] = dict.fromkeys([*first, *own, *installed])
+    # Packages that are installed as a link are found by finders of their own, which usually come after sys.path.
+    sys.meta_path.sort(key=lambda finder: finder is PathFinder)
+    _hold(name)
+    sys.path += [entry for entry in workspace if entry not in sys.path]
+
+
+def _hold(name: str) -> None:
+    """Import the installed folders that lead to a module: one without an __init__.py gives way to any later module else."""
+    held: list[str] = []
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        prefix = ".".join(parts[:length])
+        if prefix in sys.modules:
+            return
+        spec = importlib.util.find_spec(prefix)
+        if spec is None:
+            break
+        if spec.origin is not None:
+            return
+        importlib.import_module(prefix)
+        held.append(prefix)
+    # The module is not there: a folder that only has its name stands in nobody's way.
+    for prefix in held:
+        del sys.modules[prefix]
+
+
+def load(target: str, first: list[str], installed: list[str], workspace: list[str]) -> Callable[..., Any] | str:
     """The callable that `package.module:function` names, or why there is none. What the module itself raises is raised."""
     name, colon, attribute = target.partition(":")
     if not (name and colon and attribute):
         return f'"{target}" names no callable; write package.module:function'
+    arrange(first, installed, workspace, name)
     try:
         found: Any = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -86,7 +128,7 @@ def load(target: str) -> Callable[..., Any] | str:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Load, call and read the validator of a request. `kind` is outcome, not_found, crashed or invalid_result."""
     try:
-        function = load(request["target"])
+        function = load(request["target"], request["first"], request["installed"], request["workspace"])
         if isinstance(function, str):
             return _said("not_found", function)
         value = function(request["response"], SimpleNamespace(messages=request["messages"]))
@@ -114,8 +156,6 @@ def main() -> None:
     started = os.getpid()
     request = json.load(sys.stdin.buffer)
     nonce, result = request.pop("nonce"), request.pop("result")
-    # The workspace comes first; what the runner's own process could import can be imported here as well.
-    sys.path[:] = list(dict.fromkeys([*request["first"], *sys.path, *request["last"]]))
     said = {"nonce": nonce, **answer(request)}
     if os.getpid() != started:
         return

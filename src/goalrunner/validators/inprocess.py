@@ -12,11 +12,11 @@ from typing import Any
 from goalrunner.model.goal import DEFAULT_VALIDATOR_TIMEOUT
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import ValidationContext
+from goalrunner.process.thread import in_thread
 from goalrunner.validators.child import last_lines, outcome_of, refusal_of
 from goalrunner.validators.feedback import bounded
 from goalrunner.validators.red import Reason
 from goalrunner.validators.response import response_message
-from goalrunner.validators.thread import in_thread
 
 
 class CallableValidator:
@@ -33,10 +33,12 @@ class CallableValidator:
         *,
         timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT,
         serial: bool = False,
+        hidden: bool = False,
     ) -> None:
         self._function = function
         self._timeout = timeout
         self._serial = serial
+        self._hidden = hidden
         given = getattr(function, "__name__", type(function).__name__)
         self._name = name or (given if given != "<lambda>" else "validator")
 
@@ -52,6 +54,11 @@ class CallableValidator:
         return f"{owner}:{getattr(self._function, '__qualname__', self._name)}"
 
     @property
+    def hidden(self) -> bool:
+        """Whether it runs at the proof alone."""
+        return self._hidden
+
+    @property
     def serial(self) -> bool:
         """Whether it must never run beside another."""
         return self._serial
@@ -60,7 +67,7 @@ class CallableValidator:
         """Call it once; the feedback is all there is of its output."""
         began = time.monotonic()
         result = await self._decided(context)
-        return result.model_copy(update={"duration": time.monotonic() - began}), None
+        return result.model_copy(update={"duration": time.monotonic() - began, "hidden": self._hidden}), None
 
     async def _decided(self, context: ValidationContext) -> ValidatorResult:
         deadline = asyncio.timeout(self._timeout)

@@ -36,8 +36,10 @@ class _Answer(Frozen):
 class PythonValidator:
     """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process. A port `Validator`.
 
-    The interpreter is the runner's own. The workspace comes first on sys.path, then PYTHONPATH, then what the runner can
-    import. `env` is the whole environment without the providers' keys.
+    The interpreter is the runner's own. A module is looked for in PYTHONPATH, among what is installed, in what else the
+    runner can import, and in the workspace last: an installed check cannot be replaced by a file that the agent writes, nor
+    can anything that it imports. Folders of PYTHONPATH inside the workspace count as the workspace. `env` is the whole
+    environment without the providers' keys.
     """
 
     def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
@@ -59,6 +61,11 @@ class PythonValidator:
     def serial(self) -> bool:
         """Whether it must never run beside another."""
         return self._spec.serial
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs at the proof alone."""
+        return self._spec.hidden
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
         """Call it once. No answer, or one that cannot be read, is red; so is a child that does not end with exit 0."""
@@ -88,13 +95,16 @@ class PythonValidator:
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path
     ) -> bytes:
         workspace = os.path.realpath(context.workspace)
-        first = [str(cwd), workspace, *env.get("PYTHONPATH", "").split(os.pathsep)]
+        given = [os.path.join(cwd, entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]  # noqa: PTH118
+        known = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100 - a link stays one
+        within = [entry for entry in (*given, *known) if _is_written_by_the_agent(entry, workspace)]
         request: dict[str, Any] = {
             "target": self.command,
             "response": response_message(context.response),
             "messages": list(context.conversation.messages),
-            "first": [entry for entry in dict.fromkeys(first) if entry],
-            "last": [entry for entry in sys.path if entry],
+            "first": [entry for entry in given if entry not in within],
+            "installed": [entry for entry in known if entry not in within],
+            "workspace": list(dict.fromkeys([str(cwd), workspace, *within])),
             "result": str(result),
             "nonce": nonce,
         }
@@ -122,7 +132,17 @@ class PythonValidator:
             command=self.command,
             exit_code=None,
             duration=completion.duration,
+            hidden=self.hidden,
         )
+
+
+def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
+    """Whether a folder lies in the workspace, and not in the runner's own environment there (.venv)."""
+    folder = Path(os.path.realpath(entry))
+    if not folder.is_relative_to(workspace):
+        return False
+    roots = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
+    return not any(folder.is_relative_to(root) and Path(workspace) in root.parents for root in roots)
 
 
 def _read(path: Path, nonce: str) -> _Answer | None:

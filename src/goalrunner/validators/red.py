@@ -39,6 +39,7 @@ def red(
         command=spec.run or spec.python or "",
         exit_code=completion.exit_code if completion else None,
         duration=completion.duration if completion else 0.0,
+        hidden=spec.hidden,
     )
 
 

@@ -1,18 +1,24 @@
-"""A command line as a check. Owns what makes it green: its exit code, and where asked for a pattern in its output."""
+"""A command line as a check. Owns what makes it green: its exit code, what its test runner says of it, and a pattern."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import Completion, Launcher, ValidationContext
+from goalrunner.validators.contradiction import contradiction
 from goalrunner.validators.feedback import tail_of
 from goalrunner.validators.naming import name_of
+from goalrunner.validators.pytest_report import Watch, needed_reports, ways
 from goalrunner.validators.red import cut_short, red
+from goalrunner.validators.report import Report
+from goalrunner.validators.runners import calls
 from goalrunner.validators.search import search
+from goalrunner.validators.standing import standing
 from goalrunner.validators.summary import summary_of
 from goalrunner.validators.surroundings import environment, folder
 
@@ -30,6 +36,7 @@ class ShellValidator:
         self._spec = spec
         self._launcher = launcher
         self._env = dict(env)
+        self._calls = calls(spec.run or "")
 
     @property
     def name(self) -> str:
@@ -46,6 +53,11 @@ class ShellValidator:
         """Whether it must never run beside another."""
         return self._spec.serial
 
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs at the proof alone."""
+        return self._spec.hidden
+
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
         """Run it once; whatever keeps it from its own end is red."""
         cwd, wrong = folder(self._spec, context)
@@ -53,19 +65,40 @@ class ShellValidator:
             return red(self._spec, "not_found", wrong, feedback=wrong), None
         try:
             with environment(self._env, self._spec, context) as env:
-                completion = await self._launcher.launch(
-                    ["sh", "-c", self.command],
-                    cwd=cwd,
-                    env=env,
-                    output=context.scratch(".out"),
-                    timeout=self._spec.timeout,
-                )
-            result = cut_short(self._spec, completion) or await self._judged(completion, context)
+                completion, report, needed = await self._run(context, cwd, env)
+            result = cut_short(self._spec, completion) or await self._judged(completion, report, needed, context)
+            if report is not None and report.files:
+                counts = {"tests_run": report.run, "tests_failed": report.failed, "test_ids": report.ids}
+                result = result.model_copy(update=counts)
         except (OSError, ValueError) as error:
             return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
+        if standing(result, context.workspace) == "cannot_run":
+            result = result.model_copy(update={"cannot_run": True})
         return result, completion.output if completion.output.exists() else None
 
-    async def _judged(self, completion: Completion, context: ValidationContext) -> ValidatorResult:
+    async def _run(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str]
+    ) -> tuple[Completion, Report | None, int]:
+        """Run it to its end; with what its pytest reports, and how many reports there must be."""
+        for way in ways(self._calls, self.command, env):
+            watch = Watch.begin(way, context.scratch(".pytest"), self._calls, env, cwd)
+            try:
+                completion = await self._launch(context, cwd, watch.environment(env))
+                if not watch.unheard(tail_of(completion.output)):
+                    return completion, await watch.read(cwd, context.workspace), needed_reports(way, self._calls)
+                completion.output.unlink(missing_ok=True)
+            finally:
+                shutil.rmtree(watch.folder, ignore_errors=True)
+        return await self._launch(context, cwd, env), None, 0
+
+    async def _launch(self, context: ValidationContext, cwd: Path, env: Mapping[str, str]) -> Completion:
+        return await self._launcher.launch(
+            ["sh", "-c", self.command], cwd=cwd, env=env, output=context.scratch(".out"), timeout=self._spec.timeout
+        )
+
+    async def _judged(
+        self, completion: Completion, report: Report | None, needed: int, context: ValidationContext
+    ) -> ValidatorResult:
         expect, code = self._spec.expect, completion.exit_code
         output = tail_of(completion.output)
         if code is None or code != expect.exit_code:
@@ -73,6 +106,8 @@ class ShellValidator:
                 return red(self._spec, "not_found", output.splitlines()[-1], completion)
             wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
             return red(self._spec, "red", f"{summary_of(output, code or 0, passed=False)}{wanted}", completion)
+        if code == 0 and (against := contradiction(self.command, completion.output, report, needed)):
+            return red(self._spec, "red", against.summary, completion, f"{against.explanation}\n\n{output}".strip())
         if expect.output is not None:
             search_output = context.scratch(".search")
             wrong = await search(expect.output, completion.output, self._launcher, self._env, search_output)
@@ -86,4 +121,5 @@ class ShellValidator:
             command=self.command,
             exit_code=code,
             duration=completion.duration,
+            hidden=self.hidden,
         )

@@ -1,41 +1,22 @@
-"""One line for people from a test runner's last lines. Owns a few known forms; decides nothing."""
+"""One line for people from a test runner's last lines. Owns its wording; decides nothing."""
 
 from __future__ import annotations
 
-import re
+from goalrunner.validators.runners import RUNNERS
 
-_LAST_LINES = 30
+_LAST_LINES = 60
 _LONGEST = 80
-
-_PYTEST = re.compile(r"^=*\s*((?:\d+ \w+(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:]+\))?\s*=*$")
-_JEST = re.compile(r"^Tests:\s+(.+), \d+ total$")
-_CARGO = re.compile(r"^test result: \w+\. (\d+ passed; \d+ failed)")
-_UNITTEST = re.compile(r"^(OK|FAILED)(?: \((.+)\))?$")
-_UNITTEST_COUNT = re.compile(r"^Ran (\d+ tests?) in ")
-_BAD = re.compile(r"(?:[1-9]\d*) (?:fail|error)|FAILED|no tests")
+_LONGEST_LINE = 300
+"""Characters of a summary line; no test runner writes a longer one, and patterns shall not be tried on what is no summary."""
 
 
 def summary_of(output: str, exit_code: int, passed: bool) -> str:
     """`43 passed`, or where no known runner speaks `exit 1`. A red result is never summed up as if all were well."""
     ending = f"exit {exit_code}"
-    known = _known(output.splitlines()[-_LAST_LINES:])
-    if not known:
+    lines = output.splitlines()[-_LAST_LINES:]
+    found = [summary for runner in RUNNERS if (summary := runner.read(lines))]
+    if not found:
         return ending
-    return known if passed or _BAD.search(known) else f"{ending}, {known}"
-
-
-def _known(lines: list[str]) -> str:
-    for at in range(len(lines) - 1, -1, -1):
-        line = lines[at].strip()
-        if found := _PYTEST.match(line) or _JEST.match(line):
-            return found[1][:_LONGEST]
-        if found := _CARGO.match(line):
-            return found[1].replace(";", ",")
-        if found := _UNITTEST.match(line):
-            return _unittest(lines[:at], found)
-    return ""
-
-
-def _unittest(before: list[str], ending: re.Match[str]) -> str:
-    count = next((found[1] for line in reversed(before) if (found := _UNITTEST_COUNT.match(line))), "")
-    return ", ".join(part for part in (count, ending[1], ending[2]) if part)[:_LONGEST] if count else ""
+    last = max(found, key=lambda summary: summary.end)
+    text = last.text[:_LONGEST]
+    return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"

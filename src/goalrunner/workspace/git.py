@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from goalrunner.errors import WorkspaceError
 from goalrunner.process.environment import child_environment
 
 _SAFE = (
@@ -29,11 +30,31 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def ask_git(folder: Path, *arguments: str, environ: Mapping[str, str], timeout: float) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of one call in `folder`; 127 when git is missing, 124 after `timeout` seconds."""
+def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
+    """The first git on PATH that no agent can have put there: no relative entry, none inside the workspace.
+
+    Raises WorkspaceError when there is none.
+    """
+    root = workspace.resolve()
+    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = Path(entry, "git")
+        inside = any(place.is_relative_to(root) for place in (path.resolve(), path.parent.resolve()))
+        found = os.path.isfile(path) and os.access(path, os.X_OK)
+        if path.is_absolute() and found and not inside:
+            return str(path)
+    raise WorkspaceError("git is not on PATH; snapshots of the workspace need it", "install git")
+
+
+def ask_git(
+    folder: Path, *arguments: str, environ: Mapping[str, str], timeout: float, workspace: Path | None = None
+) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of one call in `folder`; 127 when git is missing, 124 after `timeout` seconds.
+
+    `workspace` is where no git is taken from; without one it is the folder itself.
+    """
     try:
         answer = subprocess.run(
-            ["git", *_SAFE, *arguments],
+            [git_program(workspace or folder, environ), *_SAFE, *arguments],
             cwd=folder,
             env=git_environment(environ),
             stdin=subprocess.DEVNULL,
@@ -43,6 +64,6 @@ def ask_git(folder: Path, *arguments: str, environ: Mapping[str, str], timeout: 
         )
     except subprocess.TimeoutExpired:
         return 124, b"", b"timed out"
-    except OSError as error:
+    except (OSError, WorkspaceError) as error:
         return 127, b"", str(error).encode()
     return answer.returncode, answer.stdout, answer.stderr

@@ -50,7 +50,9 @@ def run(toolbox: Toolbox, tmp_path: Path) -> Run:
 async def refusal(run: Run, name: str, **arguments: Any) -> str:
     """The error that a call gives."""
     result, text = await run(name, **arguments)
-    assert (result.facts, result.summary) == (("error",), "error")
+    assert result.facts == ("error",)
+    assert result.summary.startswith("error: ")
+    assert len(result.summary) <= 110
     return text.rstrip("\n")
 
 
@@ -89,6 +91,12 @@ async def test_a_killed_command_is_said_to_be(run: Run) -> None:
 async def test_processes_left_behind_are_ended_and_named(run: Run) -> None:
     result, _ = await run("shell", command="sleep 61 & echo started")
     assert result.facts == ("exit 0", "ended 1 process left behind: sleep")
+
+
+async def test_the_name_of_a_process_left_behind_is_one_word(run: Run) -> None:
+    command = 'cp "$(command -v sleep)" "./a, exit 0" && { "./a, exit 0" 61 & sleep 0.2; false; }'
+    result, _ = await run("shell", command=command)
+    assert result.facts == ("exit 1", "ended 1 process left behind: a_exit_0")
 
 
 async def test_binary_output_survives_whole(run: Run) -> None:
@@ -144,7 +152,11 @@ async def test_a_workspace_that_is_gone_is_no_crash(run: Run, workspace: Path) -
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("bash", "{}", "there is no tool of that name; the tools are shell, read_file, write_file, edit_file"),
+        (
+            "bash",
+            "{}",
+            "there is no tool of that name; the tools are shell, read_file, write_file, edit_file, report_blocked, ask",
+        ),
         (
             "shell",
             '{"command": ls}',
@@ -397,3 +409,22 @@ async def test_what_is_no_text_is_not_edited(run: Run, workspace: Path) -> None:
     (workspace / "a").write_bytes(b"ab\xff")
     message = await refusal(run, "edit_file", path="a", old="a", new="b")
     assert message == "a is no UTF-8 text (byte 2); use shell to change it"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("read_file", {"path": "../outside.txt"}, "error: outside the workspace"),
+        ("read_file", {"path": "none.txt"}, "error: does not exist"),
+        ("write_file", {"path": "folder", "content": "x"}, "error: is a directory"),
+        ("edit_file", {"path": "a.py", "old": "zzz", "new": "y"}, 'error: "old" does not occur in a.py'),
+        ("read_file", {}, "error: read_file was not run, its arguments do not fit"),
+    ],
+)
+async def test_people_are_told_in_few_words_why_a_call_was_refused(
+    run: Run, workspace: Path, name: str, arguments: dict[str, Any], said: str
+) -> None:
+    (workspace / "folder").mkdir()
+    (workspace / "a.py").write_text("x = 1\n")
+    result, _ = await run(name, **arguments)
+    assert result.summary == said

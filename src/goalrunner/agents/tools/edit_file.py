@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from goalrunner.agents.tools.diff import unified
-from goalrunner.agents.tools.paths import file_mode, must_exist, read_regular, replace
+from goalrunner.agents.tools.paths import file_mode, must_exist, read_regular, relative, replace
 from goalrunner.agents.tools.text import to_crlf
 from goalrunner.agents.tools.tool import Answer, Arguments, Scratch, Tool, ToolError
 
@@ -35,6 +35,10 @@ class EditFileTool(Tool[EditFileArguments]):
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
+
+    def path(self, arguments: EditFileArguments) -> str:
+        """The file, whatever its name was spelled like."""
+        return relative(self._workspace, arguments.path)
 
     def command(self, arguments: EditFileArguments) -> str:
         """The path as the model gave it."""

@@ -27,8 +27,14 @@ def inside(root: Path, text: str) -> Path:
     if not real.is_relative_to(root):
         lexical = Path(os.path.normpath(named))
         way = "follows a symbolic link to" if lexical.is_relative_to(root) else "leads to"
-        raise ToolError(f"{text} {way} {real}, outside the workspace {root}; the file tools work only inside it")
+        said = f"{text} {way} {real}, outside the workspace {root}; the file tools work only inside it"
+        raise ToolError(said, "outside the workspace")
     return real
+
+
+def relative(root: Path, text: str) -> str:
+    """The same path relative to the workspace, with forward slashes. Raises ToolError like `inside`."""
+    return inside(root, text).relative_to(root).as_posix()
 
 
 def must_exist(root: Path, text: str) -> Path:
@@ -38,7 +44,7 @@ def must_exist(root: Path, text: str) -> Path:
         return path
     near = near_names(root, path)
     hint = f"; there is {', '.join(near)}" if near else ""
-    raise ToolError(f"{text} does not exist in the workspace{hint}")
+    raise ToolError(f"{text} does not exist in the workspace{hint}", "does not exist")
 
 
 def read_regular(path: Path, limit: int) -> bytes:
@@ -61,11 +67,11 @@ def file_mode(path: Path, text: str) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found.st_mode):
-        raise ToolError(f"{text} is a directory")
+        raise ToolError(f"{text} is a directory", "is a directory")
     if not stat.S_ISREG(found.st_mode):
-        raise ToolError(f"{text} is no regular file")
+        raise ToolError(f"{text} is no regular file", "is no regular file")
     if not os.access(path, os.W_OK):
-        raise ToolError(f"{text} is not writable")
+        raise ToolError(f"{text} is not writable", "is not writable")
     return stat.S_IMODE(found.st_mode)
 
 
@@ -75,7 +81,7 @@ def replace(root: Path, path: Path, data: bytes, mode: int | None) -> None:
     # Checked again after the parents exist: a link may have come to stand among them.
     parent = Path(os.path.realpath(path.parent))
     if not parent.is_relative_to(root):
-        raise ToolError(f"{path.parent} follows a symbolic link out of the workspace")
+        raise ToolError(f"{path.parent} follows a symbolic link out of the workspace", "outside the workspace")
     temporary = parent / f".goal-{secrets.token_hex(6)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o666)
     try:

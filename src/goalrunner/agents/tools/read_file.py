@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 
-from goalrunner.agents.tools.paths import must_exist, read_regular
+from goalrunner.agents.tools.paths import must_exist, read_regular, relative
 from goalrunner.agents.tools.tool import Answer, Arguments, Scratch, Tool, ToolError
 
 LARGEST_FILE = 50_000_000
@@ -36,10 +36,15 @@ class ReadFileTool(Tool[ReadFileArguments]):
 
     name = "read_file"
     arguments = ReadFileArguments
+    writes = False
     description = "Read lines of a text file in the workspace, as they stand. For a directory: its entries."
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
+
+    def path(self, arguments: ReadFileArguments) -> str:
+        """The file, whatever its name was spelled like."""
+        return relative(self._workspace, arguments.path)
 
     def command(self, arguments: ReadFileArguments) -> str:
         """The path as the model gave it."""

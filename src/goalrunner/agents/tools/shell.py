@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ LONGEST_TIMEOUT = 1_800.0
 """Seconds; a longer wish is cut to it."""
 _LONGEST_COMMAND = 128 * 1024 - 1
 """Bytes; Linux takes no longer string on a command line."""
+_NOT_IN_A_NAME = re.compile(r"[^\w.:@/+-]+")
 
 
 class ShellArguments(Arguments):
@@ -79,4 +81,6 @@ def _left_behind(completion: Completion) -> tuple[str, ...]:
     if not number:
         return ()
     noun = "process" if number == 1 else "processes"
-    return (f"ended {number} {noun} left behind: {', '.join(completion.survivors)}",)
+    # A program chooses its own name: as one word it cannot pass for facts.
+    names = (_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
+    return (f"ended {number} {noun} left behind: {', '.join(names)}",)

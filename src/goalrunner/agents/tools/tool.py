@@ -6,18 +6,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalrunner.llm import ToolSpec
+
+Notice = Literal["blocked", "question"]
+"""What a tool tells the run: the agent cannot go on, or asks a person."""
 
 Scratch = Callable[[str], Path]
 """A fresh path in the run's own folder; the argument is a suffix."""
 
 
 class ToolError(Exception):
-    """A call that cannot be done as asked. Its text goes back to the model: what is wrong, and what would do."""
+    """A call that cannot be done as asked. Its text goes back to the model: what is wrong, and what would do.
+
+    `short` is the same for people, in a few words beside the path.
+    """
+
+    def __init__(self, text: str, short: str = "") -> None:
+        super().__init__(text)
+        self.short = short
 
 
 class Arguments(BaseModel):
@@ -45,6 +55,14 @@ class Tool(ABC, Generic[A]):
     name: ClassVar[str]
     description: ClassVar[str]
     arguments: type[A]
+    writes: ClassVar[bool] = True
+    """Whether a call may change the workspace."""
+    notice: ClassVar[Notice | None] = None
+    """What a call tells the run besides its result."""
+
+    def path(self, arguments: A) -> str | None:
+        """The only path in the workspace that a call depends on, relative to it; None: it may depend on anything."""
+        return None
 
     @abstractmethod
     def command(self, arguments: A) -> str:

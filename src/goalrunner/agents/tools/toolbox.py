@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.tools.edit_file import EditFileTool
+from goalrunner.agents.tools.notices import AskTool, ReportBlockedTool
 from goalrunner.agents.tools.read_file import ReadFileTool
 from goalrunner.agents.tools.shell import ShellTool
 from goalrunner.agents.tools.tool import Scratch, Tool, ToolError
@@ -19,6 +20,8 @@ from goalrunner.ports import Launcher, ToolResult
 DEFAULT_SHELL_TIMEOUT = 120.0
 """Seconds that a command has where the model asks for no other time."""
 
+
+_LONGEST_REASON = 100
 
 UNKNOWN_TOOL = "unknown_tool"
 """What stands for a name that is none."""
@@ -43,6 +46,8 @@ class Toolbox:
             ReadFileTool(self.workspace),
             WriteFileTool(self.workspace),
             EditFileTool(self.workspace),
+            ReportBlockedTool(),
+            AskTool(),
         )
         self._tools = {tool.name: tool for tool in tools}
         self._specs = tuple(tool.spec() for tool in tools)
@@ -71,9 +76,10 @@ class Toolbox:
             command = tool.command(arguments)
             answer = await tool.run(arguments, scratch)
         except ToolError as error:
-            return refused(call, self.name(call), command, str(error))
+            return refused(call, self.name(call), command, str(error), error.short)
         except OSError as error:
-            return refused(call, call.name, command, f"{call.name} failed: {error.strerror or error}")
+            why = error.strerror or str(error)
+            return refused(call, call.name, command, f"{call.name} failed: {why}", why.lower())
         return ToolResult(
             tool_call_id=call.id,
             tool=call.name,
@@ -82,6 +88,9 @@ class Toolbox:
             output=answer.output,
             duration=answer.duration,
             summary=answer.summary,
+            path=tool.path(arguments),
+            writes=tool.writes,
+            notice=tool.notice,
         )
 
     def _read(self, call: ToolCall) -> tuple[Tool[Any], Any]:
@@ -112,15 +121,20 @@ def read_arguments(text: str) -> dict[str, Any]:
     return value
 
 
-def refused(call: ToolCall, tool: str, command: str, reason: str) -> ToolResult:
-    """The result of a call that was not done. `tool` is never a name that a model made up."""
+def refused(call: ToolCall, tool: str, command: str, reason: str, short: str = "") -> ToolResult:
+    """The result of a call that was not done. `tool` is never a name that a model made up.
+
+    `short` is the reason for people; without one it is the beginning of `reason`.
+    """
+    said = short or reason.partition("\n")[0].partition("; ")[0].rstrip(":")
     return ToolResult(
         tool_call_id=call.id,
         tool=tool,
         command=command,
         facts=("error",),
         output=f"{reason}\n".encode(errors="replace"),
-        summary="error",
+        summary=f"error: {_one_line(said, _LONGEST_REASON)}",
+        writes=False,
     )
 
 

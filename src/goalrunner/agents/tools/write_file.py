@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from goalrunner.agents.tools.diff import unified
-from goalrunner.agents.tools.paths import file_mode, inside, read_regular, replace
+from goalrunner.agents.tools.paths import file_mode, inside, read_regular, relative, replace
 from goalrunner.agents.tools.text import with_ends_of
 from goalrunner.agents.tools.tool import Answer, Arguments, Scratch, Tool, ToolError
 
@@ -30,6 +30,10 @@ class WriteFileTool(Tool[WriteFileArguments]):
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
+
+    def path(self, arguments: WriteFileArguments) -> str:
+        """The file, whatever its name was spelled like."""
+        return relative(self._workspace, arguments.path)
 
     def command(self, arguments: WriteFileArguments) -> str:
         """The path as the model gave it."""

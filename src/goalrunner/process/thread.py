@@ -36,7 +36,7 @@ async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(tell, value, failure)
 
-    threading.Thread(target=work, name="goal-validator", daemon=True).start()
+    threading.Thread(target=work, name="goal-thread", daemon=True).start()
     value, error = await done
     if error is not None:
         raise error

@@ -1,0 +1,36 @@
+"""What must be said aloud of a goal before it runs, and the labels that its outcome bears. Owns the words; changes nothing."""
+
+from __future__ import annotations
+
+from goalrunner.model.goal import Goal
+from goalrunner.validators import weaknesses
+
+UNPROTECTED = "unprotected"
+NO_CLEAN_PROOF = "no clean proof"
+SELF_JUDGED = "self-judged"
+
+
+def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
+    """What makes this run's proof weaker than it could be."""
+    checked = goal.deliverable == "workspace" and bool(goal.validators)
+    labels = []
+    if checked and not goal.workspace.protect:
+        labels.append(UNPROTECTED)
+    if checked and not goal.workspace.clean_proof:
+        labels.append(NO_CLEAN_PROOF)
+    if models.get("judge") and models.get("judge") == models.get("agent"):
+        labels.append(SELF_JUDGED)
+    return tuple(labels)
+
+
+def notes_of(goal: Goal, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """One sentence each, for the first lines of a run."""
+    said = {
+        UNPROTECTED: 'the agent may edit the checks; [workspace] protect = ["tests/**"] takes them from the start',
+        NO_CLEAN_PROOF: "clean_proof = false: the checks run in the workspace alone, as the agent left it",
+        SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
+    }
+    notes = [said[label] for label in labels]
+    for spec in goal.validators:
+        notes += weaknesses(spec.run) if spec.run and not spec.hidden else []
+    return tuple(notes)

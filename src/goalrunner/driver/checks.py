@@ -1,0 +1,209 @@
+"""What is checked and by whom: baseline, validators, audit, second opinion, proof. Performs; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from goalrunner import events
+from goalrunner.driver.journal import Journal
+from goalrunner.driver.recorder import RunRecorder
+from goalrunner.driver.validation import Answer, is_hidden, observe, run_validators
+from goalrunner.driver.watch import Watch
+from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import drift_message
+from goalrunner.ports import AuditRequest, CleanCheck, Parts, ValidationContext
+from goalrunner.state import RunState
+from goalrunner.state.evidence import cited_stale
+
+HIDDEN = "a check that is not shown to you failed; go through the objective again"
+"""All that the agent ever learns of a hidden validator."""
+
+
+class Checks:
+    """The checks of a run over its parts."""
+
+    def __init__(self, parts: Parts, journal: Journal, watch: Watch, recorder: RunRecorder) -> None:
+        self._parts = parts
+        self._journal = journal
+        self._watch = watch
+        self._recorder = recorder
+
+    @property
+    def _state(self) -> RunState:
+        return self._journal.state
+
+    async def baseline(self) -> None:
+        """The validators once before round 1: in the workspace, and on the same snapshot in a clean checkout."""
+        self._begin("baseline", "run the validators before any work is done")
+        before = self._watch.last
+        answers = await self._run(0, "")
+        drift = await self._watch.changed(before, await self._watch.take("validators"))
+        results, observations = self._observe(answers, before)
+        clean = await self._clean(before, "") if drift == () else CleanCheck()
+        standing, reason = compare_baseline(results, clean, drift)
+        self._journal.append(
+            events.BaselineTaken(
+                standing=standing, results=tuple(results), observations=tuple(observations), reason=reason
+            )
+        )
+
+    async def validate(self, number: int, response: str) -> None:
+        """The validators on what the round left. What changes while they run is drift, and red."""
+        before = self._watch.last
+        self._begin(f"validate-{number}", f"run {_count(len(self._parts.validators), 'validator')}")
+        answers = await self._run(self._state.iterations + 1, response)
+        drift = await self._watch.changed(before, await self._watch.take("validators"))
+        results, observations = self._observe(answers, before)
+        self._journal.append(
+            events.ValidatorsFinished(
+                round=number,
+                results=tuple(results),
+                observations=tuple(observations),
+                drift=drift,
+                touched=await self._touched(),
+            )
+        )
+
+    async def audit(self, number: int) -> None:
+        """The judge on everything that happened, with what is stale said so."""
+        judge = self._parts.judge
+        if judge is None:
+            raise RuntimeError("an audit was decided for a run without a judge")
+        self._journal.append(events.AuditStarted(round=number))
+        request = await self._request(number)
+        audit = await judge.audit(request, self._recorder)
+        self._journal.append(
+            events.VerdictRecorded(
+                round=number,
+                verdict=audit.verdict,
+                citations_checked=audit.citations_checked,
+                refusals=audit.refusals,
+                stale_only=audit.stale_only,
+                stale=cited_stale(audit.verdict, request.stale),
+            )
+        )
+
+    async def confirm(self, claim: str) -> None:
+        """A second opinion in a fresh context on a claim that the goal is blocked."""
+        judge = self._parts.judge
+        if judge is None:
+            raise RuntimeError("a second opinion was decided for a run without a judge")
+        self._begin(f"confirm-{self._state.round}", "ask for a second opinion on whether the goal is blocked")
+        opinion = await judge.confirm(await self._request(self._state.round), claim, self._recorder)
+        self._journal.append(
+            events.ConfirmationRecorded(claim=claim, confirmed=opinion.confirmed, reason=opinion.reason)
+        )
+
+    async def prove(self, number: int, response: str) -> None:
+        """Every validator, hidden ones included, in a clean checkout of what the round left."""
+        self._begin(f"prove-{number}", "run the validators in a clean checkout")
+        clean = await self._clean(self._state.snapshot, response)
+        results, observations = self._observe(clean.results, self._state.snapshot)
+        red = [result for result in results if not result.passed]
+        undone = clean.touched if red else ()
+        self._journal.append(
+            events.ProofFinished(
+                round=number,
+                passed=not red and not clean.refusal,
+                results=tuple(results),
+                observations=tuple(observations),
+                restored=clean.restored,
+                feedback="\n".join([_feedback(red, clean.refusal), *undone]).strip(),
+                reason=clean.refusal or "; ".join([*(f"{item.name}: {item.summary}" for item in red), *undone]),
+            )
+        )
+
+    def _begin(self, step: str, description: str) -> None:
+        self._journal.append(events.StepStarted(step_id=step, description=description))
+
+    async def _run(self, iteration: int, response: str) -> list[Answer]:
+        visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
+        return await run_validators(visible, self._context(iteration, response))
+
+    async def _clean(self, snapshot: Snapshot | None, response: str) -> CleanCheck:
+        room, base = self._parts.clean_room, self._state.base
+        if room is None or snapshot is None or base is None or not self._state.plan.clean_proof:
+            return CleanCheck()
+        return await room.check(base, snapshot, self._context(self._state.iterations, response))
+
+    async def _touched(self) -> tuple[str, ...]:
+        room, base, now = self._parts.clean_room, self._state.base, self._watch.last
+        return () if room is None or base is None or now is None else await room.touched(base, now)
+
+    def _context(self, iteration: int, response: str) -> ValidationContext:
+        parts = self._parts
+        return ValidationContext(
+            run_id=self._state.goal.run_id,
+            iteration=iteration,
+            objective=self._state.goal.description,
+            workspace=parts.workspace,
+            response=response,
+            conversation=parts.conversation,
+            scratch=parts.scratch,
+        )
+
+    def _observe(
+        self, answers: Sequence[Answer], seen: Snapshot | None
+    ) -> tuple[list[ValidatorResult], list[Observation]]:
+        return observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
+
+    async def _request(self, number: int) -> AuditRequest:
+        state = self._state
+        trail = self._journal.trail()
+        return AuditRequest(
+            objective=state.goal.description,
+            success_criteria=state.criteria,
+            constraints=state.goal.constraints,
+            deliverable=state.plan.deliverable,
+            round=number,
+            trail=trail,
+            minimum_score=state.plan.minimum_score,
+            stale=await self._watch.stale(trail.items, state.snapshot),
+            changed=(*state.touched, *await self._watch.changed(state.base, state.snapshot)),
+        )
+
+
+def compare_baseline(
+    results: Sequence[ValidatorResult], clean: CleanCheck, drift: Sequence[str]
+) -> tuple[events.Standing, str]:
+    """How the validators stand before any work is done, and why they cannot tell where they cannot."""
+    missing = [result for result in results if result.cannot_run]
+    if missing:
+        return "cannot_run", "\n".join(f"validator {item.name} cannot run here: {item.summary}" for item in missing)
+    if drift:
+        return "differs", drift_message(drift)
+    if clean.refusal:
+        return "differs", clean.refusal
+    there = {result.name: result for result, _ in clean.results}
+    for here in results:
+        twin = there.get(here.name)
+        if twin is not None and twin.passed != here.passed:
+            return "differs", _difference(here, twin)
+    hidden_red = any(not result.passed for result in there.values())
+    green = all(result.passed for result in results) and not hidden_red
+    return ("green" if green else "red"), ""
+
+
+def _difference(here: ValidatorResult, there: ValidatorResult) -> str:
+    here_is, there_is = ("green", "red") if here.passed else ("red", "green")
+    return (
+        f"validator {here.name} is {here_is} in the workspace ({here.summary}) and {there_is} in a clean checkout of it "
+        f"({there.summary})\nwhat it needs is not in the snapshot: name it in [workspace] link, make it with "
+        f"[workspace] setup, or set clean_proof = false\n{there.feedback[-1000:]}"
+    ).strip()
+
+
+def _feedback(red: Sequence[ValidatorResult], refusal: str) -> str:
+    said = [
+        f"validator {item.name} is red in a clean checkout: {item.summary}\n{item.feedback}"
+        for item in red
+        if not item.hidden
+    ]
+    said += [HIDDEN] if any(item.hidden for item in red) else []
+    return "\n\n".join([*said, refusal] if refusal else said)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,74 @@
+"""Looking at the workspace while a run goes on: which snapshot was before, which after, and what that makes stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from goalrunner.driver.journal import Journal
+from goalrunner.events import SnapshotTaken
+from goalrunner.model.observation import Claim, Observation
+from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.ports import Workspace
+
+Moment = Literal["start", "tool", "round", "validators"]
+
+
+class Watch:
+    """Takes snapshots and compares them. Without a workspace to watch it sees nothing and nothing is ever stale."""
+
+    def __init__(self, workspace: Workspace | None, journal: Journal) -> None:
+        self._workspace = workspace
+        self._journal = journal
+        self._taken: dict[str, Snapshot] = {}
+        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+        self.last: Snapshot | None = None
+
+    async def take(self, moment: Moment) -> Snapshot | None:
+        """A snapshot now; an event where it differs from the last one."""
+        if self._workspace is None:
+            return None
+        snapshot = await self._workspace.snapshot()
+        if self.last is None or snapshot.id != self.last.id:
+            self._journal.append(SnapshotTaken(snapshot=snapshot, moment=moment))
+        self._taken[snapshot.id] = snapshot
+        self.last = snapshot
+        return snapshot
+
+    async def changed(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
+        """Paths that differ in what counts: caches, ignored files and outputs do not."""
+        if self._workspace is None or old is None or new is None or old.id == new.id:
+            return ()
+        key = (old.id, new.id)
+        if key not in self._changes:
+            self._changes[key] = await self._workspace.changes(old, new)
+        return tuple(change.path for change in self._changes[key])
+
+    async def stale(self, items: Sequence[Observation | Claim], final: Snapshot | None) -> dict[str, str]:
+        """By observation id: why it no longer counts at `final`."""
+        if self._workspace is None or final is None:
+            return {}
+        reasons: dict[str, str] = {}
+        for item in items:
+            if isinstance(item, Observation) and item.source != "response":
+                reason = await self._why_stale(item, final)
+                if reason:
+                    reasons[item.id] = reason
+        return reasons
+
+    async def _why_stale(self, item: Observation, final: Snapshot) -> str:
+        before = self._taken.get(item.before or "")
+        after = self._taken.get(item.after or "")
+        if after is None:
+            return "it is not known on which files it was seen"
+        later = await self.changed(after, final)
+        if item.path is not None:
+            return f"{item.path} changed after {item.id}" if item.path in later else ""
+        during = await self.changed(before, after)
+        if during:
+            return f"{item.id} itself changed {_some(during)}; run the check alone, after the change"
+        return f"{_some(later)} changed after {item.id}" if later else ""
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -1,0 +1,132 @@
+"""The typed facts of a run's log. Owns their shape and schema version; folding them is the state's work.
+
+Each event has its own tag (`type`). What is large lives in transcript and artifacts; events hold references. The tags
+goal_created, step_started, tool_result_recorded, approval_recorded, question_opened, question_answered, blocked,
+completed and cancelled are those of the Goals and State pattern.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from goalrunner.events.checks import (
+    AuditFailed,
+    AuditStarted,
+    BaselineTaken,
+    ConfirmationRecorded,
+    ProofFinished,
+    Standing,
+    ValidatorsFinished,
+    VerdictRecorded,
+)
+from goalrunner.events.endings import Blocked, Cancelled, Capped, Completed, Failed
+from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunStarted
+from goalrunner.events.people import ApprovalRecorded, QuestionAnswered, QuestionOpened
+from goalrunner.events.work import (
+    Account,
+    BlockReported,
+    MessageRecorded,
+    PromptKind,
+    RoundFinished,
+    RoundStarted,
+    SnapshotTaken,
+    StepStarted,
+    ToolCalled,
+    ToolResultRecorded,
+    UsageRecorded,
+)
+from goalrunner.model.base import Frozen
+
+SCHEMA_VERSION = "1.0"
+"""Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
+
+Event = Annotated[
+    GoalCreated
+    | RunStarted
+    | SnapshotTaken
+    | BaselineTaken
+    | BlockReported
+    | StepStarted
+    | RoundStarted
+    | MessageRecorded
+    | ToolCalled
+    | ToolResultRecorded
+    | UsageRecorded
+    | RoundFinished
+    | ValidatorsFinished
+    | ProofFinished
+    | ConfirmationRecorded
+    | AuditStarted
+    | AuditFailed
+    | VerdictRecorded
+    | QuestionOpened
+    | QuestionAnswered
+    | ApprovalRecorded
+    | Blocked
+    | Completed
+    | Capped
+    | Cancelled
+    | Failed,
+    Field(discriminator="type"),
+]
+"""Everything that can happen in a run; closed, so that a fold that forgets one does not type-check."""
+
+
+class Record(Frozen):
+    """One line of events.jsonl: an event, its place in the log and its time."""
+
+    v: str = Field(default=SCHEMA_VERSION, description="schema version, major.minor")
+    seq: int = Field(ge=1, description="place in the log, from 1, without gaps")
+    at: str = Field(description="ISO 8601, UTC")
+    elapsed: float = Field(default=0.0, ge=0, description="seconds of active time since the run began")
+    p: str = Field(
+        default="",
+        pattern=r"^([0-9a-f]{16})?$",
+        description="the line before it, by the beginning of its SHA-256; of the first line: of nothing; empty: no chain",
+    )
+    event: Event
+
+
+RECORD = TypeAdapter(Record)
+"""Reads one line: `RECORD.validate_json(line)`."""
+
+__all__ = [
+    "RECORD",
+    "SCHEMA_VERSION",
+    "Account",
+    "ApprovalRecorded",
+    "AuditFailed",
+    "AuditStarted",
+    "BaselineTaken",
+    "BlockReported",
+    "Blocked",
+    "Cancelled",
+    "Capped",
+    "Completed",
+    "ConfirmationRecorded",
+    "Event",
+    "Failed",
+    "GoalCreated",
+    "GoalRecord",
+    "MessageRecorded",
+    "Plan",
+    "PromptKind",
+    "ProofFinished",
+    "QuestionAnswered",
+    "QuestionOpened",
+    "Record",
+    "RiskClass",
+    "RoundFinished",
+    "RoundStarted",
+    "RunStarted",
+    "SnapshotTaken",
+    "Standing",
+    "StepStarted",
+    "ToolCalled",
+    "ToolResultRecorded",
+    "UsageRecorded",
+    "ValidatorsFinished",
+    "VerdictRecorded",
+]

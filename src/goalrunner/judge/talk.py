@@ -1,0 +1,132 @@
+"""One conversation with a judge's model: the messages, the calls, the repairs that are left. Owns the model call.
+
+Failures are counted apart, each as its own event: an answer that cannot be read is repaired; a transport or authentication
+failure is raised on, for the model's own door has already tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from goalrunner.errors import AuthenticationFailed, ModelError
+from goalrunner.judge.prompts import audit_prompt
+from goalrunner.judge.wording import Form, repair_prompt
+from goalrunner.model.usage import Usage
+from goalrunner.ports import AuditRequest, Message
+from goalrunner.process.thread import in_thread
+
+REPAIRS = 2
+"""How often the judge is asked again after an answer that cannot be read."""
+
+_ECHO = 8_000
+"""Characters of an answer of its own that the judge is shown again."""
+
+
+class Answer(Protocol):
+    """What a judge's model gives back."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def finish_reason(self) -> str: ...
+
+
+class JudgeModel(Protocol):
+    """The model behind a judge; `goalrunner.llm.LLM` is one."""
+
+    @property
+    def usage(self) -> Usage:
+        """The running account."""
+        ...
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        schema_name: str = "answer",
+        temperature: float | None = None,
+    ) -> Answer:
+        """Answer the messages. Raises ModelError."""
+        ...
+
+    def context_window(self) -> int | None:
+        """Tokens that a request may have; None: unknown."""
+        ...
+
+
+class AuditRecorder(Protocol):
+    """What an audit writes: the part of the port Recorder that it needs."""
+
+    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None: ...
+
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
+
+    def check_budget(self) -> None: ...
+
+
+class Talk:
+    """One conversation with the judge's model: the messages, the calls, and the repairs that are left."""
+
+    def __init__(
+        self, llm: JudgeModel, recorder: AuditRecorder, form: Form, schema: dict[str, Any], schema_name: str
+    ) -> None:
+        self.form = form
+        self._llm = llm
+        self._recorder = recorder
+        self._schema = schema
+        self._schema_name = schema_name
+        self._messages: list[dict[str, Any]] = []
+        self._repairs = REPAIRS
+        self._finish_reason = ""
+
+    async def begin(self, request: AuditRequest, nonce: str, max_tokens: int) -> None:
+        """The rules and the prompt."""
+        # In a thread: outputs may be large, and the deadline must not wait for them.
+        build = partial(audit_prompt, request, nonce=nonce, max_tokens=max_tokens, form=self.form)
+        prompt = await in_thread(build)
+        self._messages = [{"role": "system", "content": self.form.rules}, {"role": "user", "content": prompt}]
+
+    async def ask(self) -> str:
+        """The judge's next answer. Raises ModelError and BudgetExhausted."""
+        self._recorder.check_budget()
+        before = self._llm.usage
+        try:
+            answer = await self._llm.complete(
+                self._messages, schema=self._schema, schema_name=self._schema_name, temperature=0.0
+            )
+        except (ModelError, asyncio.CancelledError) as error:
+            # What a call cost that was given up is counted as well.
+            if self._llm.usage != before:
+                self._recorder.usage("judge", self._llm.usage.since(before))
+            if isinstance(error, ModelError):
+                self._recorder.audit_failed(_kind(error), error.message)
+            raise
+        self._recorder.usage("judge", answer.usage)
+        self._messages.append({"role": "assistant", "content": answer.text[:_ECHO] or "(no answer)"})
+        self._finish_reason = answer.finish_reason
+        return answer.text
+
+    def say(self, text: str) -> None:
+        """The next message to the judge."""
+        self._messages.append({"role": "user", "content": text})
+
+    def repair(self, reason: str) -> bool:
+        """Record an answer that cannot be read, and say what was wrong; False where no repair is left."""
+        if self._finish_reason == "length":
+            reason = f"The answer was cut at the token limit. {reason}"
+        self._recorder.audit_failed("parse", reason)
+        self._repairs -= 1
+        self.say(repair_prompt(reason, self.form))
+        return self._repairs >= 0
+
+
+def _kind(error: ModelError) -> Literal["transport", "authentication"]:
+    return "authentication" if isinstance(error, AuthenticationFailed) else "transport"

@@ -1,0 +1,136 @@
+"""`decide(state) -> Step`: every cap, order and stop rule of the loop. Pure: no clock, no I/O, no model."""
+
+from __future__ import annotations
+
+from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.verdict import verdict_of
+from goalrunner.policy.endings import out_of_budget
+from goalrunner.policy.proof import budget_spent, proven
+from goalrunner.policy.steps import Audit, Brief, Confirm, Finish, Prove, RunRound, Step, TakeBaseline, Validate
+from goalrunner.state.run_state import Baseline, Phase, RunState
+
+UNSTABLE_AUDITS = 2
+"""Audits in a row that fail on freshness alone before the run is blocked."""
+
+FIRST_BLOCKED_ROUND = 2
+"""The round from which a blocked verdict may be confirmed; never in round 1 alone."""
+
+
+def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
+    """The next step. The same state always gives the same one."""
+    match state.phase:
+        case Phase.ENDED:
+            return Finish(state.status, state.stop_reason or StopReason.INTERNAL_ERROR, state.message, state.signal)
+        case Phase.READY if state.plan.takes_baseline:
+            return TakeBaseline()
+        case Phase.READY:
+            return _unless_spent(state, RunRound(Brief("first", 1)))
+        case Phase.BASELINED if state.baseline is not None:
+            return _after_baseline(state, state.baseline)
+        case Phase.WORKING | Phase.BASELINED:
+            number = max(state.round, 1)
+            return _unless_spent(state, RunRound(Brief("first" if number == 1 else "retry", number)))
+        case Phase.WORKED if state.plan.validators:
+            return Validate(state.round)
+        case Phase.WORKED:
+            return _unless_spent(state, Audit(state.round))
+        case Phase.VALIDATED if not state.decided_by_validators:
+            return _unless_spent(state, Audit(state.round))
+        case Phase.VALIDATED | Phase.JUDGED:
+            return _after_decision(state)
+        case Phase.CONFIRMED if state.confirmed:
+            return Finish(GoalStatus.BLOCKED, StopReason.IMPOSSIBLE, state.confirmed)
+        case Phase.CONFIRMED:
+            return _go_on(state)
+        case Phase.PROVED if state.proof is not None and state.proof.passed and proven(state):
+            return _complete(state)
+        case Phase.PROVED:
+            return _go_on(state)
+
+
+def _after_baseline(state: RunState, baseline: Baseline) -> Step:
+    match baseline.standing:
+        case "cannot_run":
+            return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, baseline.reason)
+        case "differs":
+            return Finish(GoalStatus.FAILED, StopReason.BASELINE_DIFFERS, baseline.reason)
+        case "green" if state.plan.wants_red:
+            return Finish(
+                GoalStatus.FAILED,
+                StopReason.BASELINE_GREEN,
+                'every check passes before any work is done, and the goal says baseline = "red"\n'
+                'add a check that fails, or set baseline = "any"',
+            )
+        case "green" if not state.plan.has_judge:
+            return _complete(state)
+        case "green":
+            return _unless_spent(state, Audit(0))
+        case "red":
+            return _unless_spent(state, RunRound(Brief("first", 1)))
+
+
+def _after_decision(state: RunState) -> Step:
+    if proven(state):
+        # At round 0 the baseline has just run in the clean checkout as well.
+        return Prove(state.round) if state.plan.clean_proof and state.round > 0 else _complete(state)
+    claim = _blocked_claim(state)
+    if claim and claim != state.refuted and state.round >= FIRST_BLOCKED_ROUND:
+        return _unless_spent(state, Confirm(claim))
+    if state.unstable >= UNSTABLE_AUDITS:
+        missing = state.verdict.missing if state.verdict else ""
+        remedy = 'if checks may write these paths, the goal file says so: [workspace] outputs = ["<path>"]'
+        return Finish(GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE, f"{missing}\n{remedy}")
+    return _go_on(state)
+
+
+def _blocked_claim(state: RunState) -> str:
+    """Only a judge that read the evidence makes a claim of this kind; the agent's own word brings it to the judge."""
+    verdict = state.verdict
+    return verdict.blocked if verdict is not None and verdict.source == "judge" else ""
+
+
+def _complete(state: RunState) -> Finish:
+    by = "verdict" if state.plan.has_judge else "validators"
+    where = f"round {state.round}" if state.round else "the baseline"
+    return Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, f"{by} of {where}")
+
+
+def _go_on(state: RunState) -> Step:
+    """The next round, unless a limit or a stall is in the way."""
+    limit = state.plan.max_iterations
+    if limit is not None and state.iterations >= limit:
+        plural = "round" if limit == 1 else "rounds"
+        return Finish(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, f"not complete after {limit} {plural}")
+    stall = state.plan.stall_rounds
+    if stall is not None and state.stall.rounds > stall:
+        return Finish(
+            GoalStatus.BLOCKED,
+            StopReason.STALLED,
+            f"{state.stall.rounds} rounds in a row changed nothing: same files, same checks, same feedback",
+        )
+    return _unless_spent(state, RunRound(_retry(state)))
+
+
+def _retry(state: RunState) -> Brief:
+    verdict = state.verdict
+    number = state.round + 1
+    if state.round == 0:
+        return Brief("first", 1, _feedback(state))
+    if state.plan.stall_rounds is not None and state.stall.rounds == state.plan.stall_rounds:
+        return Brief("stalled", number, _feedback(state))
+    if verdict is not None and verdict.source == "fallback":
+        return Brief("neutral", number)
+    return Brief("retry", number, _feedback(state))
+
+
+def _feedback(state: RunState) -> str | None:
+    """What is missing: of the clean checkout where it was red, of red validators, else of the judge."""
+    if state.proof is not None and not state.proof.passed:
+        return state.proof.feedback.strip() or None
+    if state.validators and not state.validators_green:
+        return verdict_of(state.validators, state.drift).missing
+    return state.verdict.missing.strip() or None if state.verdict else None
+
+
+def _unless_spent(state: RunState, step: Step) -> Step:
+    return out_of_budget(state) if budget_spent(state) else step

@@ -1,0 +1,48 @@
+"""How what cuts a step in mid-flight ends a run: deadline, budget, signal, a model that cannot answer. Pure."""
+
+from __future__ import annotations
+
+from goalrunner.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound
+from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.policy.proof import budget_spent
+from goalrunner.policy.steps import Finish
+from goalrunner.state.run_state import RunState
+
+
+def timed_out(state: RunState) -> Finish:
+    """The deadline cut whatever was under way."""
+    seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
+    step = f" during {state.memory.current_step}" if state.memory.current_step else ""
+    return Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, f"the time limit of {seconds} was reached{step}")
+
+
+def out_of_budget(state: RunState) -> Finish:
+    """The next model call cannot be paid for."""
+    return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, budget_spent(state) or "the budget is spent")
+
+
+def interrupted(signal: int | None) -> Finish:
+    """Ctrl-C, SIGTERM, or the caller's own cancellation."""
+    return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
+
+
+def failed(state: RunState, error: GoalError) -> Finish:
+    """An expected failure of the agent or the judge, which trying again does not cure."""
+    judging = (state.memory.current_step or "").startswith("audit-")
+    match error:
+        case AuthenticationFailed():
+            reason = StopReason.AUTHENTICATION
+        case ModelNotFound():
+            reason = StopReason.MODEL_NOT_FOUND
+        case ModelError() if judging:
+            reason = StopReason.JUDGE_FAILED
+        case ModelError():
+            reason = StopReason.AGENT_FAILED
+        case _:
+            reason = StopReason.INTERNAL_ERROR
+    return Finish(GoalStatus.FAILED, reason, str(error))
+
+
+def crashed(description: str) -> Finish:
+    """A defect of the runner or of an adapter."""
+    return Finish(GoalStatus.FAILED, StopReason.INTERNAL_ERROR, description)

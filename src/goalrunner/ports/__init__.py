@@ -1,0 +1,46 @@
+"""The ports: what the loop needs from the world, as Protocols. Owns no behaviour; adapters and doubles implement them."""
+
+from __future__ import annotations
+
+from goalrunner.ports.checks import (
+    Audit,
+    AuditRequest,
+    CleanCheck,
+    CleanRoom,
+    Confirmation,
+    Judge,
+    ValidationContext,
+    Validator,
+    Workspace,
+)
+from goalrunner.ports.launcher import Completion, Launcher
+from goalrunner.ports.parts import Observer, Parts
+from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
+from goalrunner.ports.work import Conversation, Recorded, Recorder, RoundReply, ToolResult
+
+__all__ = [
+    "Artifacts",
+    "Audit",
+    "AuditRequest",
+    "CleanCheck",
+    "CleanRoom",
+    "Clock",
+    "Completion",
+    "Confirmation",
+    "Conversation",
+    "Ids",
+    "Judge",
+    "Launcher",
+    "Log",
+    "Message",
+    "Observer",
+    "Parts",
+    "Recorded",
+    "Recorder",
+    "RoundReply",
+    "ToolResult",
+    "Transcript",
+    "ValidationContext",
+    "Validator",
+    "Workspace",
+]

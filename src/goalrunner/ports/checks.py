@@ -1,0 +1,142 @@
+"""Who checks: validators, the judge, the watched workspace and the clean checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from goalrunner.model.observation import Trail
+from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import GoalVerdict
+from goalrunner.ports.work import Conversation, Recorder
+
+
+@dataclass(frozen=True)
+class ValidationContext:
+    """What a validator may know."""
+
+    run_id: str
+    iteration: int
+    objective: str
+    workspace: Path
+    response: str
+    """Text of the round's last message."""
+    conversation: Conversation
+    scratch: Callable[[str], Path]
+    """A fresh path in the run's own folder; the argument is a suffix."""
+
+
+class Validator(Protocol):
+    """A check. Whatever goes wrong inside becomes a red result with its reason; nothing is ever green by accident."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def command(self) -> str:
+        """The command line or callable, for people."""
+        ...
+
+    @property
+    def serial(self) -> bool:
+        """Whether it must never run beside another."""
+        ...
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs at the proof alone; the agent never learns its name, its command or its output."""
+        ...
+
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        """Run the check; gives the result and the file with its whole output, where there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """All that a judge is told. The agent's system prompt is not in it."""
+
+    objective: str
+    success_criteria: tuple[str, ...]
+    """The goal's, or those that the judge derived at its first audit."""
+    constraints: tuple[str, ...]
+    deliverable: Literal["workspace", "response"]
+    round: int
+    trail: Trail
+    minimum_score: float = 0.0
+    stale: Mapping[str, str] = field(default_factory=dict)
+    """By observation id: why it no longer counts ("src/a.py changed after o12"). What is not in it is fresh."""
+    changed: tuple[str, ...] = ()
+    """Paths that differ from the start of the run, for the judge's list of changed files."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A verdict after the runner's own check of its citations."""
+
+    verdict: GoalVerdict
+    citations_checked: int = 0
+    refusals: tuple[str, ...] = ()
+    stale_only: bool = False
+    """Whether it would be complete but for evidence that no longer counts because something changed after it."""
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """A second opinion on the claim that a goal is blocked."""
+
+    confirmed: bool
+    """False also where the opinion could not be read: in doubt the run goes on."""
+    reason: str
+
+
+class Judge(Protocol):
+    """Audits a run; each call is fresh, without memory."""
+
+    async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
+        """Ask once. Unreadable answers end in a fallback verdict; raises ModelError when it cannot be asked at all."""
+        ...
+
+    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
+        """Ask afresh, without any verdict, whether the claim that the goal is blocked holds. Raises ModelError."""
+        ...
+
+
+class Workspace(Protocol):
+    """The folder in which the work happens, watched from outside."""
+
+    async def snapshot(self) -> Snapshot:
+        """Take one now. Raises WorkspaceError when the folder is gone or cannot be read at all."""
+        ...
+
+    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """What differs, sorted by path, outside of ignored files, the table of caches, and the goal's `outputs`."""
+        ...
+
+
+@dataclass(frozen=True)
+class CleanCheck:
+    """What the validators said in a clean checkout."""
+
+    results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
+    restored: int = 0
+    """Protected files, as they were at the start."""
+    touched: tuple[str, ...] = ()
+    """What the work did to protected paths, and was undone there: path, what happened, and the rule."""
+    refusal: str = ""
+    """Why no checkout can prove anything, by path, rule and key; empty when it can."""
+
+
+class CleanRoom(Protocol):
+    """Runs the validators outside the workspace, on a snapshot, with the protected paths as they were at the start."""
+
+    async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
+        """Protected paths that differ from the start, one line each: path, what happened, and the rule."""
+        ...
+
+    async def check(self, base: Snapshot, proven: Snapshot, context: ValidationContext) -> CleanCheck:
+        """Every validator, hidden ones included, in a fresh checkout that is removed afterwards."""
+        ...

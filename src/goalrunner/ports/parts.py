@@ -1,0 +1,44 @@
+"""Who watches, and everything that a driver is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from goalrunner.events import Record
+from goalrunner.ports.checks import CleanRoom, Judge, Validator, Workspace
+from goalrunner.ports.stores import Artifacts, Clock, Log, Transcript
+from goalrunner.ports.work import Conversation
+
+
+class Observer(Protocol):
+    """Watches a run and never changes it. One that raises is told nothing more, and the run goes on."""
+
+    def on_record(self, record: Record) -> None:
+        """An event was written."""
+        ...
+
+    def on_text(self, delta: str) -> None:
+        """A piece of the agent's text, as it streams."""
+        ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The adapters that the driver is handed; compose makes them."""
+
+    conversation: Conversation
+    validators: tuple[Validator, ...]
+    judge: Judge | None
+    log: Log
+    transcript: Transcript
+    artifacts: Artifacts
+    clock: Clock
+    workspace: Path
+    scratch: Callable[[str], Path]
+    watch: Workspace | None = None
+    """Takes the snapshots; None where the workspace is no deliverable."""
+    clean_room: CleanRoom | None = None
+    redact: Callable[[str], str] = lambda text: text

@@ -1,0 +1,78 @@
+"""Where things are kept, and where time and names come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from goalrunner.events import Event, Record
+from goalrunner.model.observation import ArtifactRef, TranscriptRef
+
+Message = Mapping[str, Any]
+"""A chat message in OpenAI's shape: role, content (str), tool_calls, tool_call_id, name."""
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> datetime:
+        """The time of day, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        ...
+
+
+class Ids(Protocol):
+    """Where names come from."""
+
+    def run_id(self, objective: str) -> str:
+        """A short, unused id that a person can read and type: `k3f9-make-parse`."""
+        ...
+
+
+class Log(Protocol):
+    """The append-only log of a run; appending is durable when it returns."""
+
+    def append(self, event: Event) -> Record:
+        """Write one event and give it its place. Raises RecordError when it cannot be written whole."""
+        ...
+
+
+class Transcript(Protocol):
+    """The chat of a run, whole; what events refer to."""
+
+    def append(self, message: Message) -> TranscriptRef:
+        """Write one message durably and say where it stands."""
+        ...
+
+    def read(self, ref: TranscriptRef) -> Message:
+        """Read one message back. Raises RecordError when it is not what was written."""
+        ...
+
+
+class Artifacts(Protocol):
+    """Large outputs, whole, by hash."""
+
+    def put(self, data: bytes) -> ArtifactRef:
+        """Keep bytes durably; the same bytes twice are one file."""
+        ...
+
+    def adopt(self, path: Path) -> ArtifactRef:
+        """Keep a file's content (secrets replaced) and remove the file."""
+        ...
+
+    def read(self, ref: ArtifactRef) -> bytes:
+        """The bytes. Raises RecordError when they are gone or do not match their hash."""
+        ...
+
+    def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
+        """The first and the last `each` bytes; all of them and nothing where it is no longer than both."""
+        ...
+
+    def path(self, ref: ArtifactRef) -> Path:
+        """Where the bytes lie."""
+        ...

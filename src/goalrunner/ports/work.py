@@ -1,0 +1,115 @@
+"""The agent: what it does and what it may write while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from goalrunner.events import Account
+from goalrunner.model.observation import Observation
+from goalrunner.model.usage import Usage
+from goalrunner.ports.stores import Message
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool call gave, before it is numbered and kept."""
+
+    tool_call_id: str
+    tool: str
+    command: str
+    """The command line, or the path."""
+    facts: tuple[str, ...]
+    """What the runner itself knows: ("exit 0",)."""
+    output: bytes | Path
+    """The whole output: bytes, or a file that is adopted (moved) into the artifacts."""
+    duration: float = 0.0
+    summary: str = ""
+    """One short line for people: "exit 1", "+4 −1"."""
+    path: str | None = None
+    """The only path that it depends on, relative to the workspace; None: the whole of it."""
+    writes: bool = True
+    """Whether it may have changed the workspace."""
+    notice: Literal["blocked", "question"] | None = None
+    """What `command` tells the run besides: the agent cannot go on, or asks a person."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A tool result that is kept: its observation, and the two ends of its output, redacted."""
+
+    observation: Observation
+    head: bytes
+    """The whole output where `tail` is empty."""
+    tail: bytes = b""
+    omitted: int = 0
+    """Bytes between them."""
+
+
+class Recorder(Protocol):
+    """What an agent or a judge may write while it works. Everything is redacted and durable when a call returns."""
+
+    def message(self, message: Message) -> None:
+        """A chat message: transcript line, then event."""
+        ...
+
+    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
+        """Intent: this call is about to run."""
+        ...
+
+    async def tool_result(self, result: ToolResult) -> Recorded:
+        """Result: kept whole and numbered, the workspace looked at where it may have changed; gives what may be shown."""
+        ...
+
+    def usage(self, account: Account, usage: Usage) -> None:
+        """One model call's usage."""
+        ...
+
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+        """The judge gave no usable answer."""
+        ...
+
+    def text(self, delta: str) -> None:
+        """A piece of the agent's text as it streams: for progress alone, never written."""
+        ...
+
+    def check_budget(self) -> None:
+        """Called before each model call. Raises BudgetExhausted when nothing is left to pay it with."""
+        ...
+
+    def scratch(self, suffix: str = "") -> Path:
+        """A fresh path for a file in the run's own folder, outside the workspace."""
+        ...
+
+
+@dataclass(frozen=True)
+class RoundReply:
+    """The end of the agent's turn."""
+
+    text: str
+    """The last message; empty when there was none."""
+    reason: Literal["answered", "max_steps"] = "answered"
+    steps: int = 0
+
+
+class Conversation(Protocol):
+    """An agent with its memory; one `send` is one round."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The chat so far, oldest first; the very list that the agent works on."""
+        ...
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Give the agent a user message and let it work until it answers. Raises ModelError, BudgetExhausted."""
+        ...
+
+    def checkpoint(self) -> object:
+        """The conversation as it is: messages, system prompt, model state. Not the workspace."""
+        ...
+
+    def restore(self, checkpoint: object) -> None:
+        """Make it again what it was at that checkpoint."""
+        ...

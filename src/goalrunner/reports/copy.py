@@ -1,0 +1,148 @@
+"""The copy of an outcome that `--output` asks for. Owns where it may go and how it gets there; makes no outcome.
+
+A file is replaced at once or not at all. What is no file - a pipe, a device, `>(command)` - is written as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from goalrunner.errors import GoalError, UsageError
+
+_DESCRIPTOR = re.compile(r"(?:/dev/fd|/proc/(\d+)/(?:task/\d+/)?fd)/(\d+)")
+_MOST_LINKS = 40
+_A_FILE = "give the path of a file"
+
+
+def check_copy(path: Path, taken: Mapping[str, Path] | None = None) -> None:
+    """Make sure, before anything is spent, that a copy can be put there. Raises UsageError that says why not.
+
+    `taken` holds files of the run that a copy must not replace, by what they are: "the goal file".
+    """
+    for what, other in (taken or {}).items():
+        if _same(path, other):
+            raise UsageError(f"--output {path} is {what}; the outcome would replace it", "give another path")
+    number = _descriptor(path)
+    if number is not None:
+        _check_descriptor(path, number)
+        return
+    target = Path(os.path.realpath(path))
+    found = _mode(path)
+    if found is not None and stat.S_ISDIR(found):
+        raise UsageError(f"--output {path} is a folder", _A_FILE)
+    if found is not None and stat.S_ISSOCK(found):
+        raise UsageError(f"--output {path} is a socket", _A_FILE)
+    if found is not None and not stat.S_ISREG(found):
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"--output {path} may not be written to", "choose another path")
+        return
+    _check_folder(path, target)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether what is put there goes on to a reader, as to `/dev/stdout`, and is no file that lies there afterwards."""
+    found = _mode(path)
+    return _descriptor(path) is not None or (found is not None and not stat.S_ISREG(found))
+
+
+def write_copy(path: Path, text: str) -> None:
+    """Put the text there. Raises GoalError."""
+    data = text.encode("utf-8", errors="replace")
+    try:
+        number = _descriptor(path)
+        if number is not None:
+            # Opened by its name, a file behind it would be written from its beginning.
+            _write(os.dup(number), data)
+        elif is_stream(path):
+            _write(os.open(path, os.O_WRONLY), data)
+        else:
+            _replace(Path(os.path.realpath(path)), data)
+    except OSError as error:
+        raise GoalError(f"--output {path} could not be written: {error.strerror or error}") from error
+
+
+def _same(path: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        if os.path.samefile(path, other):  # noqa: PTH121
+            return True
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _mode(path: Path) -> int | None:
+    """The mode of what is there, links followed; None where there is nothing. Raises UsageError where that is not told."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"--output {path}: {why}", "choose another path") from None
+
+
+def _check_folder(path: Path, target: Path) -> None:
+    folder = path.absolute().parent if not path.is_symlink() else target.parent
+    link = f" leads to {target}" if path.is_symlink() else ""
+    if not os.path.isdir(folder):  # noqa: PTH112 - never raises
+        exists = os.path.lexists(folder)
+        what = "is no folder" if exists else "does not exist"
+        hint = "choose another path" if exists else f"mkdir -p {folder}"
+        raise UsageError(f"--output {path}{link}: the folder {folder} {what}", hint)
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"--output {path}: the folder {target.parent} may not be written to", "choose another path")
+
+
+def _check_descriptor(path: Path, number: int) -> None:
+    try:
+        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+    except OSError:
+        raise UsageError(f"--output {path}: no file is open under this number", "choose another path") from None
+    if access == os.O_RDONLY:
+        raise UsageError(f"--output {path} is open for reading only", "choose another path")
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of the open file of ours that a path stands for (`/dev/stdout`, `/proc/self/fd/63`); else None.
+
+    What such a link points at is often no path at all ("pipe:[4711]"), so the links are followed up to it, not through.
+    """
+    here = os.path.abspath(path)  # noqa: PTH100
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(here)
+        here = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118
+        found = _DESCRIPTOR.fullmatch(here)
+        if found is not None and found[1] in (None, str(os.getpid())):
+            return int(found[2])
+        try:
+            here = os.path.join(os.path.dirname(here), os.readlink(here))  # noqa: PTH115, PTH118, PTH120
+        except (OSError, ValueError):
+            return None
+    return None
+
+
+def _write(handle: int, data: bytes) -> None:
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
+
+
+def _replace(target: Path, data: bytes) -> None:
+    fresh = target.with_name(f".goal-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with fresh.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise

@@ -1,0 +1,83 @@
+"""The evidence table as text and as JSON: each criterion and what shows it. Owns the picture; reads no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from goalrunner.model.evidence import EvidenceRow
+from goalrunner.model.verdict import GoalVerdict
+from goalrunner.reports import figures
+from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.outcome import json_text
+
+SHORT_ID = 12
+"""Characters of a snapshot's id that people are shown."""
+
+_MAKERS = {"judge": "by the judge", "validators": "by the validators", "fallback": "the judge could not be read"}
+
+
+def evidence_json(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> str:
+    """The verdict's figures and the rows, whole, as JSON text."""
+    given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
+    evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh} for row in rows]
+    return json_text({"run_id": run_id, "verdict": given, "evidence": evidence})
+
+
+def evidence_text(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], *, columns: int | None = None
+) -> str:
+    """A block for each criterion and validator. `columns` is a terminal's width, None a pipe's."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(fact)) for fact in _facts(run_id, verdict, rows))
+
+
+def _facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    yield Fact("run", run_id)
+    if verdict is None:
+        yield Fact("verdict", "none yet")
+        return
+    said = "complete" if verdict.complete else "not complete"
+    yield Fact("verdict", f"{said} · {figures.score(verdict.score)} · {_MAKERS[verdict.source]}")
+    if not rows:
+        yield Fact("", "it names no criterion and no evidence")
+    for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
+        yield from _block(list(group))
+
+
+def _block(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    first = rows[0]
+    yield Fact("✓" if first.satisfied else "✗", first.criterion, "good" if first.satisfied else "bad")
+    if first.missing:
+        yield Fact("", f"missing: {first.missing}")
+    for row in rows:
+        if row.observation:
+            yield from _evidence(row)
+        elif not first.missing:
+            yield Fact("", "no evidence is cited")
+
+
+def _evidence(row: EvidenceRow) -> Iterator[Fact]:
+    if not row.known:
+        yield Fact(f"  {row.observation}", "no such observation")
+    elif row.kind == "validator":
+        yield Fact(f"  {row.observation}", row.command or row.source)
+    else:
+        yield Fact(f"  {row.observation}", f"{row.source}: {row.command}" if row.command else row.source)
+    if row.quote is not None:
+        yield Fact("", f"says “{row.quote}”")
+    elif row.fact is not None and row.kind == "criterion":
+        yield Fact("", f"fact “{row.fact}”")
+    elif row.fact is not None and row.fact not in row.facts:
+        yield Fact("", row.fact)
+    standing = [", ".join(row.facts), _snapshot(row), _freshness(row)]
+    if row.known:
+        yield Fact("", " · ".join(part for part in standing if part))
+
+
+def _snapshot(row: EvidenceRow) -> str:
+    return f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
+
+
+def _freshness(row: EvidenceRow) -> str:
+    return f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""

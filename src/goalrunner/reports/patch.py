@@ -1,0 +1,111 @@
+"""A round's patch: as it is, or its paths with their figures. Owns reading a unified patch; makes none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalrunner.model.snapshot import Change
+from goalrunner.reports import figures
+from goalrunner.reports.outcome import json_text
+from goalrunner.reports.terminal_text import clean, cut, pad, width
+from goalrunner.review import RoundPatch
+from goalrunner.workspace.names import shown
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_ESCAPE = re.compile(r'\\([abtnvfr"\\]|[0-7]{3})')
+_LETTERS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+_HEADER = "diff --git "
+_NARROWEST = 20
+
+
+@dataclass
+class Lines:
+    """How many lines of one file were added and removed."""
+
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
+
+
+def patch_text(patch: RoundPatch, *, terminal: bool) -> str:
+    """The patch: for a pipe as it is, for a terminal without what could drive it."""
+    if not terminal:
+        return patch.text
+    return "".join(f"{clean(line.expandtabs())}\n" for line in patch.text.split("\n")[:-1])
+
+
+def patch_json(run_id: str, patch: RoundPatch) -> str:
+    """Run, round, changes with their figures, and the patch."""
+    counted = lines_of(patch.text)
+    changes = [
+        {**change.model_dump(mode="json"), **vars(counted.get(change.path, Lines()))} for change in patch.changes
+    ]
+    return json_text({"run_id": run_id, "round": patch.round, "changes": changes, "patch": patch.text})
+
+
+def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
+    """A line for each path, and one for all. `columns` is a terminal's width, None a pipe's."""
+    if not patch.changes:
+        return ""
+    counted = lines_of(patch.text)
+    rows = [(change.path, _said(change, counted.get(change.path))) for change in patch.changes]
+    room = max(width(path) for path, _ in rows)
+    if columns is not None:
+        room = min(room, max(columns - 2 - max(width(said) for _, said in rows), _NARROWEST))
+    lines = [f"{pad(cut(path, room), room)}  {said}\n" for path, said in rows]
+    added, removed = (sum(getattr(one, name) for one in counted.values()) for name in ("added", "removed"))
+    return "".join([*lines, f"{figures.count(len(rows), 'path')} in round {patch.round}, {_signed(added, removed)}\n"])
+
+
+def lines_of(text: str) -> dict[str, Lines]:
+    """The figures of each file of a patch, by its path as snapshots show it."""
+    found: dict[str, Lines] = {}
+    here = Lines()
+    old = new = 0
+    for line in text.split("\n"):
+        if old > 0 or new > 0:  # inside a hunk a line may look like anything
+            here.added += line.startswith("+")
+            here.removed += line.startswith("-")
+            old -= line.startswith(("-", " "))
+            new -= line.startswith(("+", " "))
+        elif line.startswith(_HEADER):
+            here = found.setdefault(_path(line.removeprefix(_HEADER)), Lines())
+        elif hunk := _HUNK.match(line):
+            old, new = (1 if count is None else int(count) for count in hunk.groups())
+        elif line.startswith("Binary files "):
+            here.binary = True
+    return found
+
+
+def _path(pair: str) -> str:
+    """Nothing is ever renamed: both halves of `a/x b/x` are the same path."""
+    name = pair[: (len(pair) - 1) // 2]
+    raw = name.encode(errors="surrogateescape")
+    if name.startswith('"'):
+        raw = _ESCAPE.sub(lambda found: _byte(found[1]), name[1:-1]).encode("latin-1", "replace")
+    return shown(raw.removeprefix(b"a/"))
+
+
+def _byte(escaped: str) -> str:
+    return chr(_LETTERS[escaped] if escaped in _LETTERS else int(escaped, 8))
+
+
+def _said(change: Change, lines: Lines | None) -> str:
+    if change.kind == "repository":
+        return "HEAD, refs or index of the repository"
+    if lines is None:
+        return f"{change.kind}, not kept"
+    size = "binary" if lines.binary else _signed(lines.added, lines.removed)
+    return size if change.kind == "modified" else f"{size}  {change.kind}"
+
+
+def _signed(added: int, removed: int) -> str:
+    return f"+{added} −{removed}"
+
+
+def change_lines(changes: Sequence[Change], most: int) -> list[tuple[str, str]]:
+    """What is said of changes without their lines: kind and path, and how many more there are."""
+    rows = [(change.kind, change.path) for change in changes[:most]]
+    return [*rows, ("", f"and {len(changes) - most:,} more")] if len(changes) > most else list(rows)

@@ -1,0 +1,79 @@
+"""Whether evidence was fresh, asked again of the snapshots that are kept. Owns the question; takes no snapshot."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.errors import RecordError, WorkspaceError
+from goalrunner.model.dialogue import RESPONSE
+from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.review.stores import KeptStore
+
+
+class Freshness:
+    """The snapshots of one run. Where they are gone nothing can be said, and `gone` says why."""
+
+    def __init__(self, outputs: Sequence[str], home: Path, environ: Mapping[str, str]) -> None:
+        """`outputs` are the patterns of what checks may write."""
+        self.gone = ""
+        self.unchecked = 0
+        self._outputs = tuple(outputs)
+        self._home = home
+        self._environ = environ
+        self._kept: KeptStore | None = None
+        self._taken: dict[str, Snapshot] = {}
+        self._changed: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def open(self, workspace: str) -> None:
+        """The workspace of the run."""
+        try:
+            self._kept = KeptStore(Path(workspace), self._home, self._environ, self._outputs)
+        except WorkspaceError as error:
+            self.gone = error.message
+
+    def add(self, snapshot: Snapshot) -> None:
+        """A snapshot that the log names."""
+        self._taken[snapshot.id] = snapshot
+
+    async def stale(self, item: Observation, final: Snapshot | None) -> str:
+        """Why an observation did not count at `final`; empty where it did, or where it cannot be known any more."""
+        if final is None or item.source == RESPONSE:
+            return ""
+        before, after = self._taken.get(item.before or ""), self._taken.get(item.after or "")
+        if after is None:
+            return f"it is not known on which files {item.id} was seen"
+        try:
+            later = await self._changes(after, final)
+            during = await self._changes(before, after) if before and item.path is None else ()
+        except WorkspaceError as error:
+            self.gone = self.gone or error.message
+            self.unchecked += 1
+            return ""
+        if item.path is not None:
+            return f"{item.path} changed after {item.id}" if item.path in later else ""
+        if during:
+            return f"{item.id} itself changed {during[0]}"
+        return f"{later[0]} changed after {item.id}" if later else ""
+
+    async def _changes(self, old: Snapshot, new: Snapshot) -> tuple[str, ...]:
+        if old.id == new.id:
+            return ()
+        if self._kept is None:
+            raise WorkspaceError(self.gone)
+        key = (old.id, new.id)
+        if key not in self._changed:
+            await self._kept.require(old, new)
+            self._changed[key] = tuple(change.path for change in await self._kept.store.changes(old, new))
+        return self._changed[key]
+
+
+def goal_outputs(goal_file: Path) -> list[str]:
+    """The patterns of what checks may write, as the run had them. Raises RecordError."""
+    try:
+        table = tomllib.loads(goal_file.read_text(encoding="utf-8")).get("workspace", {})
+        return [str(pattern) for pattern in table.get("outputs", [])]
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise RecordError(f"the goal of the run cannot be read: {error}") from error

@@ -1,0 +1,143 @@
+"""The rows of the evidence table: a verdict, and the observations that it rests on, side by side. Pure.
+
+Owns which row stands for what; whether a citation counts was decided when the verdict was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from goalrunner import events
+from goalrunner.events import Record
+from goalrunner.model.evidence import EvidenceRow
+from goalrunner.model.observation import Observation
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.state.fold import apply
+from goalrunner.state.run_state import RunState
+
+_ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
+_EXIT = re.compile(r"exit (\d+)")
+
+
+class EvidenceIndex:
+    """Every observation of a run by its id, and what was stale at the last verdict. Grows by one small entry for each."""
+
+    def __init__(self) -> None:
+        self.observations: dict[str, Observation] = {}
+        self.stale: Mapping[str, str] = {}
+
+    def add(self, record: Record) -> None:
+        """Take in one record; most say nothing of evidence."""
+        self.observations.update((item.id, item) for item in observations_of(record.event))
+        if isinstance(record.event, events.VerdictRecorded):
+            self.stale = record.event.stale
+
+    def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
+        """The table of a state's last verdict; empty where there is none."""
+        if state.verdict is None:
+            return ()
+        results = state.proof.results if state.proof and state.proof.results else state.validators
+        return evidence_rows(state.verdict, self.observations, self.stale, results)
+
+
+def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
+    """The state that the records fold to, None for an empty log, and the table of its last verdict."""
+    index, state = EvidenceIndex(), None
+    for record in records:
+        state = apply(state, record)
+        index.add(record)
+    return state, index.rows(state) if state else ()
+
+
+def evidence_rows(
+    verdict: GoalVerdict,
+    observations: Mapping[str, Observation],
+    stale: Mapping[str, str],
+    results: Sequence[ValidatorResult] = (),
+) -> tuple[EvidenceRow, ...]:
+    """A row for each citation of each criterion, then one for each validator's result.
+
+    `stale` says by observation id why it did not count when the verdict was made.
+    """
+    rows = [row for criterion in verdict.criteria for row in _criterion_rows(criterion, observations, stale)]
+    return (*rows, *(_validator_row(result, observations) for result in results))
+
+
+def observations_of(event: events.Event) -> tuple[Observation, ...]:
+    """The observations that an event carries."""
+    match event:
+        case events.ToolResultRecorded():
+            return (event.observation,)
+        case events.BaselineTaken() | events.ValidatorsFinished() | events.ProofFinished():
+            return event.observations
+        case events.RoundFinished(response=Observation() as response):
+            return (response,)
+        case _:
+            return ()
+
+
+def cited_stale(verdict: GoalVerdict, stale: Mapping[str, str]) -> dict[str, str]:
+    """Of all that is stale, what a verdict cites."""
+    cited = cited_in(verdict)
+    return {identifier: reason for identifier, reason in stale.items() if identifier in cited}
+
+
+def cited_in(verdict: GoalVerdict) -> tuple[str, ...]:
+    """The ids that a verdict cites, each once."""
+    citations = (citation for criterion in verdict.criteria for citation in criterion.evidence)
+    return tuple(dict.fromkeys(_identifier(citation) for citation in citations))
+
+
+def _criterion_rows(
+    criterion: CriterionVerdict, observations: Mapping[str, Observation], stale: Mapping[str, str]
+) -> Iterator[EvidenceRow]:
+    row = EvidenceRow(
+        criterion=criterion.criterion,
+        satisfied=criterion.satisfied,
+        missing="" if criterion.satisfied else criterion.missing,
+    )
+    if not criterion.evidence:
+        yield row
+    for citation in criterion.evidence:
+        identifier = _identifier(citation)
+        seen = _seen(observations.get(identifier))
+        cited = {"observation": identifier, "quote": citation.quote, "fact": citation.fact}
+        yield row.model_copy(update={**cited, **seen, "stale": stale.get(identifier, "")})
+
+
+def _validator_row(result: ValidatorResult, observations: Mapping[str, Observation]) -> EvidenceRow:
+    seen = _seen(observations.get(result.observation))
+    row = EvidenceRow(
+        criterion=f"validator {result.name}",
+        kind="validator",
+        satisfied=result.passed,
+        missing="" if result.passed else result.summary,
+        observation=result.observation,
+        command=result.command,
+        exit_code=result.exit_code,
+        fact=result.summary or None,
+    )
+    return row.model_copy(update=seen)
+
+
+def _seen(observation: Observation | None) -> dict[str, object]:
+    """What the runner itself knows of an observation."""
+    if observation is None:
+        return {}
+    code = next((found for fact in observation.facts if (found := _EXIT.fullmatch(fact))), None)
+    return {
+        "known": True,
+        "source": observation.source,
+        "command": observation.command,
+        "exit_code": int(code[1]) if code else None,
+        "facts": observation.facts,
+        "snapshot": observation.after or "",
+    }
+
+
+def _identifier(citation: Citation) -> str:
+    """An observation's id, however a judge may have written it: `o12`, `[o12]`, ` O12 `."""
+    found = _ID.fullmatch(citation.observation.strip().strip("[]").strip())
+    return found[0].lower() if found else citation.observation

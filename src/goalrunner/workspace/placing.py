@@ -1,0 +1,93 @@
+"""A snapshot as files. Owns writing one into an empty folder, and making a workspace like one; never follows a link."""
+
+# Names on disk are bytes, which pathlib does not take.
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from goalrunner.errors import WorkspaceError
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.workspace.command import Git
+from goalrunner.workspace.comparing import Comparison
+from goalrunner.workspace.entry import Entry
+from goalrunner.workspace.names import shown
+from goalrunner.workspace.sorting import Sorter
+
+_CHUNK = 1 << 20
+
+
+class Placing:
+    """Writes the files of snapshots."""
+
+    def __init__(self, git: Git, reading: Comparison, sorter: Sorter) -> None:
+        self._git = git
+        self._reading = reading
+        self._sorter = sorter
+
+    async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
+        """Write a snapshot into an empty folder. Raises WorkspaceError."""
+        unstored = await self._reading.unstored(snapshot)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise WorkspaceError(f"{folder} is not empty")
+            with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
+                index = Path(scratch, "index")
+                await self._git.ask("read-tree", f"{snapshot.tree}:content", index=index)
+                await self._git.ask("-c", "checkout.workers=0", "checkout-index", "--all", tree=folder, index=index)
+            missing = await asyncio.to_thread(self._copy, unstored, folder)
+        except OSError as error:
+            raise WorkspaceError(f"cannot write a snapshot into {folder}: {error.strerror}") from error
+        if missing:
+            raise WorkspaceError(
+                f"not kept in the snapshot, and no longer the same in the workspace: {', '.join(missing)}",
+                "have a rule ignore what is large or unreadable, and `link` it where checks need it",
+            )
+
+    async def restore(self, before: Snapshot, snapshot: Snapshot) -> None:
+        """Make the watched files those of `snapshot`; `before` is what they are. Raises WorkspaceError."""
+        await asyncio.to_thread(self._remove, await self._extra(before, snapshot))
+        workspace = self._git.workspace
+        await self._git.ask("read-tree", "--reset", "-u", f"{snapshot.tree}:content", tree=workspace)
+
+    async def _extra(self, before: Snapshot, snapshot: Snapshot) -> list[bytes]:
+        now, wanted = await self._reading.unstored(before), await self._reading.unstored(snapshot)
+        return [path for path in now if path not in wanted and not path.endswith(b"/")]
+
+    def _remove(self, paths: list[bytes]) -> None:
+        for path in paths:
+            place = os.path.join(os.fsencode(self._git.workspace), path)
+            if self._sorter.is_folder(os.path.dirname(path)) and os.path.lexists(place):
+                os.unlink(place)
+
+    def _copy(self, unstored: Mapping[bytes, Entry], folder: Path) -> list[str]:
+        """Copy what is not kept from the workspace; gives what is another there now, or cannot be read."""
+        return [shown(path) for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
+
+    def _copied(self, path: bytes, entry: Entry, folder: Path) -> bool:
+        source = os.path.join(os.fsencode(self._git.workspace), path)
+        target = os.path.join(os.fsencode(folder), path)
+        try:
+            if not entry.blob or not self._sorter.is_folder(os.path.dirname(path)):
+                return False
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if entry.mode == "120000":
+                aim = os.readlink(source)
+                os.symlink(aim, target)
+                return hashlib.sha256(aim).hexdigest() == entry.blob
+            digest = hashlib.sha256()
+            handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(handle, "rb") as given, open(target, "xb") as taken:
+                while chunk := given.read(_CHUNK):
+                    digest.update(chunk)
+                    taken.write(chunk)
+                os.fchmod(taken.fileno(), 0o755 if entry.mode == "100755" else 0o644)
+            return digest.hexdigest() == entry.blob
+        except OSError:
+            return False

@@ -1,0 +1,137 @@
+"""The user's git repositories, seen from outside. Owns where one is and the hash of its HEAD, refs and index.
+
+Files are read, never written, and git is never run on a repository that an agent can have configured: its index is read
+through the private store. Remote-tracking refs are left out, because editors fetch by themselves.
+"""
+
+# Names on disk are bytes, which pathlib does not take.
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.workspace.command import Git
+
+_LIMIT = 64_000_000
+_REMOTE = b"refs/remotes/"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository: where its files are (absolute), its git folder, and the folder that its worktrees share."""
+
+    root: Path
+    git_dir: Path
+    common: Path
+
+    @property
+    def index(self) -> Path:
+        """The user's index; never written."""
+        return self.git_dir / "index"
+
+
+def repository_at(folder: Path) -> Repository | None:
+    """The repository whose work tree starts at this folder: a `.git` folder, or a file that names one."""
+    place = folder / ".git"
+    try:
+        if not place.is_dir():
+            named = content(place)
+            if not named.startswith(b"gitdir: "):
+                return None
+            place = folder / os.fsdecode(named[8:].rstrip(b"\r\n"))
+        if not (place / "HEAD").is_symlink() and not (place / "HEAD").is_file():
+            return None
+        shared = content(place / "commondir").strip()
+        common = place / os.fsdecode(shared) if shared else place
+        return Repository(folder, place, common) if (common / "objects").is_dir() else None
+    except (OSError, ValueError):
+        return None
+
+
+def enclosing(workspace: Path) -> Repository | None:
+    """The repository that the workspace is the root of, or lies in."""
+    found = (repository_at(folder) for folder in (workspace, *workspace.parents))
+    return next((repository for repository in found if repository), None)
+
+
+class RepositoryStates:
+    """Hashes of repositories; an index is read again only when its file is another one than before."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._known: dict[Path, tuple[object, bytes]] = {}
+
+    async def states(self, repositories: Iterable[Repository]) -> dict[Path, str]:
+        """By root: the hash of HEAD, refs and index."""
+        return {repository.root: await self._state(repository) for repository in repositories}
+
+    async def _state(self, repository: Repository) -> str:
+        digest = hashlib.sha256(await asyncio.to_thread(_refs, repository))
+        digest.update(await self._index(repository))
+        return digest.hexdigest()
+
+    async def _index(self, repository: Repository) -> bytes:
+        """What is staged, without the times that `git status` refreshes."""
+        mark = await asyncio.to_thread(_mark, repository.index)
+        known = self._known.get(repository.index)
+        if known and mark and known[0] == mark:
+            return known[1]
+        staged = b""
+        if mark:
+            answer = await self._git.run("ls-files", "--stage", "-z", index=repository.index)
+            # An index of another kind than the store's (split, SHA-256) is hashed as it lies there.
+            staged = answer.output if answer.code == 0 else await asyncio.to_thread(content, repository.index)
+        state = hashlib.sha256(staged).digest()
+        self._known[repository.index] = (mark, state)
+        return state
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a regular file; nothing for one that is missing, unreadable, enormous, a pipe or a device."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            return file.read(_LIMIT) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    except (OSError, ValueError):
+        return b""
+
+
+def _mark(index: Path) -> object:
+    """What tells one index file from another: git writes each one anew, with its own hash at the end."""
+    try:
+        handle = os.open(index, os.O_RDONLY | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            info = os.fstat(handle)
+            if not stat.S_ISREG(info.st_mode):
+                return None
+            file.seek(max(0, info.st_size - 32))
+            return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, file.read(32)
+    except OSError:
+        return None
+
+
+def _refs(repository: Repository) -> bytes:
+    head = repository.git_dir / "HEAD"
+    said = os.fsencode(os.readlink(head)) if head.is_symlink() else content(head)
+    refs: dict[bytes, bytes] = {}
+    for line in content(repository.common / "packed-refs").splitlines():
+        value, _, name = line.partition(b" ")
+        if name and not value.startswith((b"#", b"^")):
+            refs[name] = value
+    for place in (repository.common, repository.git_dir):
+        refs.update(_loose(place))
+    listed = [name + b" " + value for name, value in sorted(refs.items()) if not name.startswith(_REMOTE)]
+    return b"\n".join([said.strip(), content(repository.common / "reftable" / "tables.list"), *listed])
+
+
+def _loose(git_dir: Path) -> Iterator[tuple[bytes, bytes]]:
+    for folder, _, files in os.walk(git_dir / "refs"):
+        for file in files:
+            path = Path(folder, file)
+            yield os.fsencode(path.relative_to(git_dir)), content(path).strip()

@@ -1,0 +1,218 @@
+"""The snapshots of a workspace. Owns the private store: one git folder and one index for each workspace, outside of it.
+
+What a snapshot holds: every regular file, its executable bit and every symbolic link that no ignore rule of the start
+covers, repositories in folders included. What it does not: empty folders, times and owners, pipes, sockets and devices, and
+whatever is called `.git`. Files over 50 MB and paths that git cannot hold are hashed, not kept; unreadable ones are named.
+"""
+
+# Names on disk are bytes, which pathlib does not take.
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.errors import WorkspaceError
+from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.workspace.caches import CACHES
+from goalrunner.workspace.claim import Claim
+from goalrunner.workspace.command import Git, GitFailed
+from goalrunner.workspace.comparing import Comparison
+from goalrunner.workspace.entry import Entry
+from goalrunner.workspace.index import Index
+from goalrunner.workspace.layout import make_store, packs_well
+from goalrunner.workspace.names import raw, shown
+from goalrunner.workspace.objects import write_blob, write_file, write_tree
+from goalrunner.workspace.patterns import Patterns
+from goalrunner.workspace.placing import Placing
+from goalrunner.workspace.repositories import Repository, RepositoryStates, repository_at
+from goalrunner.workspace.sorting import LARGE, Sorter, manifest
+from goalrunner.workspace.start import Start, ignore_rules, parent_of, tracked_paths
+
+
+class SnapshotStore:
+    """The port `Workspace`. The first snapshot claims the workspace for this object; `close` gives it back.
+
+    `outputs` are patterns of what checks write. `start` is the folder that keeps the ignore rules of a run: they are
+    found there again when the run is resumed. Without one every new store reads them anew at its first snapshot.
+    Raises WorkspaceError where there is no git to be trusted.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        home: Path,
+        *,
+        outputs: Sequence[str] = (),
+        start: Path | None = None,
+        large: int = LARGE,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.workspace = workspace.resolve()
+        self._home = home.resolve()
+        self.folder = self._home / "stores" / hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
+        self._passing = Patterns((*CACHES, *outputs))
+        self._kept = start
+        self._start = Start(start or self.folder / "start")
+        self._sorter = Sorter(self.workspace, large)
+        self._git = Git(self.folder, self.workspace, os.environ if environ is None else environ)
+        self._reading = Comparison(self._git)
+        self._states = RepositoryStates(self._git)
+        self._parent: Repository | None = None
+        self._claim: Claim | None = None
+        self._index: Index | None = None
+        self._tracked: set[bytes] | None = None
+        self._last: Snapshot | None = None
+        self._turn = asyncio.Lock()
+
+    def close(self) -> None:
+        """Let another runner work in this workspace. What was taken can be read all the same."""
+        self._index = self._tracked = None
+        if self._claim:
+            self._claim.close()
+            self._claim = None
+
+    async def snapshot(self) -> Snapshot:
+        """Take one now. Raises WorkspaceError when the folder is gone, cannot be read, or another run works in it."""
+        async with self._turn:
+            try:
+                try:
+                    return await self._take(await self._ready())
+                except GitFailed:  # an index or an object that a power cut damaged: both can be made anew
+                    self._index = None
+                    (self.folder / "index").unlink(missing_ok=True)
+                    return await self._take(await self._ready())
+            except OSError as error:
+                hint = "see that the disk has room and GOAL_HOME can be written"
+                raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
+
+    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """What differs, sorted by path, outside of the table of caches and the goal's `outputs`."""
+        changes = await self.all_changes(old, new)
+        return tuple(change for change in changes if not self._passing.match(change.path))
+
+    async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """Everything that differs, sorted by path."""
+        return await self._reading.changes(old, new)
+
+    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
+        """The unified patch from one to the other, of these paths or folders, or of all; for people and judges."""
+        return await self._reading.diff(old, new, paths)
+
+    async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
+        """Every path of a snapshot, in the form of `names.shown`, and what it holds."""
+        return {shown(path): entry for path, entry in (await self._reading.entries(snapshot)).items()}
+
+    async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
+        """The content of a file, or the target of a link; None when there is none. Raises WorkspaceError if not kept."""
+        entry = await self._reading.entry(snapshot, raw(path))
+        if entry is None:
+            return None
+        if not entry.stored:
+            raise WorkspaceError(f"{path} is in the snapshot by its hash alone; its content was not kept")
+        return await self._git.ask("cat-file", "blob", entry.blob)
+
+    async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
+        """Write a snapshot into an empty folder outside of the workspace: files of its own, links as they are.
+
+        What the store does not keep is copied from the workspace where it is still the same there. Raises
+        WorkspaceError naming what is not, and leaves the folder then for the caller to remove.
+        """
+        place = folder.resolve()
+        if place.is_relative_to(self.workspace) or self.workspace.is_relative_to(place):
+            raise WorkspaceError(f"{folder} and the workspace {self.workspace} lie in one another")
+        await self._placing().checkout(snapshot, place)
+
+    async def restore(self, snapshot: Snapshot) -> tuple[Change, ...]:
+        """Make the files of the workspace those of a snapshot; gives what was changed by it.
+
+        Ignored files, repositories' own data and empty folders stay as they are. The state before is kept as a
+        snapshot. Raises WorkspaceError naming what could not be brought back; everything else is, then.
+        """
+        before = await self.snapshot()
+        changes = await self._reading.changed(before, snapshot)
+        async with self._turn:
+            (await self._ready()).doubt(changes)
+            await self._placing().restore(before, snapshot)
+        after = await self.snapshot()
+        left = await self._reading.changed(after, snapshot)
+        if left:
+            names = ", ".join(shown(path) for path in sorted(left)[:10])
+            raise WorkspaceError(
+                f"not restored: {names}", "everything else is; these are not kept or cannot be written"
+            )
+        return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
+
+    async def prune(self, keep: Collection[str]) -> int:
+        """Forget every snapshot but these ids, and free their space; gives how many are gone."""
+        async with self._turn:
+            await self._ready()
+            output = await self._git.ask("for-each-ref", "--format=%(refname)", "refs/snapshots/")
+            gone = [name for name in output.decode().split() if name.rpartition("/")[2] not in keep]
+            await self._git.ask("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in gone).encode())
+            await self._git.ask("gc", "--quiet", "--prune=now")
+            self._last = None
+            return len(gone)
+
+    def _placing(self) -> Placing:
+        return Placing(self._git, self._reading, self._sorter)
+
+    async def _ready(self) -> Index:
+        if self._index:
+            return self._index
+        if not self.workspace.is_dir():
+            raise WorkspaceError(f"the workspace {self.workspace} is gone")
+        await asyncio.to_thread(make_store, self.folder)
+        self._claim = self._claim or Claim(self.folder / "lock", str(self.workspace))
+        (self.folder / "index.lock").unlink(missing_ok=True)  # of a process that was killed: the claim is ours
+        packs = await packs_well(self._git)
+        self._parent = await parent_of(self._git)
+        if self._tracked is None and not (self._kept and self._start.frozen):
+            self._tracked = await self._freeze()
+        index = Index(self._git, self._start, self._sorter, packs=packs)
+        await index.settle(self._tracked)
+        await self._git.run("gc", "--auto", "--quiet")
+        self._index = index
+        return index
+
+    async def _freeze(self) -> set[bytes]:
+        """Read the ignore rules of this moment and keep them; gives what the user's repositories track."""
+        lines, repositories = await ignore_rules(self._git, self._parent, self._home)
+        await asyncio.to_thread(self._start.write_rules, lines)
+        return await tracked_paths(self._git, [*repositories, *([self._parent] if self._parent else [])])
+
+    async def _take(self, index: Index) -> Snapshot:
+        content, unstored = await index.update()
+        states = await self._states.states(await asyncio.to_thread(self._repositories, index.folders))
+        repository = {self._named(root): state for root, state in states.items()}
+        kept = json.dumps(repository, sort_keys=True).encode() if repository else b""
+        return await asyncio.to_thread(self._keep, content, manifest(unstored) if unstored else b"", kept)
+
+    def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
+        """The repositories of this moment, by the folders that are watched."""
+        root = os.fsencode(self.workspace)
+        places = [folder for folder in folders if os.path.lexists(os.path.join(root, folder, b".git"))]
+        real = (self.workspace / os.fsdecode(folder) for folder in places if self._sorter.is_folder(folder))
+        found = [repository for repository in map(repository_at, real) if repository]
+        return found + ([self._parent] if self._parent else [])
+
+    def _named(self, root: Path) -> str:
+        if not root.is_relative_to(self.workspace):
+            return os.path.relpath(root / ".git", self.workspace)
+        return shown(os.fsencode((root / ".git").relative_to(self.workspace)))
+
+    def _keep(self, content: str, unstored: bytes, repository: bytes) -> Snapshot:
+        blobs = {"unstored": write_blob(self.folder, unstored)} if unstored else {}
+        tree = write_tree(self.folder, trees={"content": content}, blobs=blobs)
+        state = write_blob(self.folder, repository) if repository else ""
+        id_ = hashlib.sha256(f"{tree} {state}".encode()).hexdigest()
+        snapshot = Snapshot(id=id_, tree=tree, repository=state)
+        if snapshot != self._last:
+            root = write_tree(self.folder, trees={"tree": tree}, blobs={"repository": state} if state else {})
+            write_file(self.folder / "refs" / "snapshots" / id_, f"{root}\n".encode())
+            self._last = snapshot
+        return snapshot

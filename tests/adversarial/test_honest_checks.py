@@ -1,0 +1,239 @@
+"""Honest runs with every kind of check. Each is complete in the expected round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.adversarial.cases import Honest, cases, completes
+from tests.adversarial.conftest import Note
+from tests.support.arena import Arena
+from tests.support.recordings import shell, write_file
+
+_DONE = (shell("touch done"),)
+
+
+def _check(run: str, **more: Any) -> dict[str, Any]:
+    return {"name": "check", "run": run, **more}
+
+
+def _goal(*validators: Mapping[str, Any], **workspace: Any) -> dict[str, Any]:
+    found = [dict(item) for item in validators]
+    return {"objective": "Make done.", "validators": found, "workspace": {"protect": ["tests/**"], **workspace}}
+
+
+CHECKS = cases(
+    Honest(
+        "slow progress",
+        "five rounds whose error line stays the same while files progress",
+        (*(((shell(f"echo {n} >> done"),)) for n in range(1, 6)),),
+        {"a.txt": "a\n"},
+        _goal(_check("test $(cat done 2>/dev/null | wc -l) -ge 5 || { echo not yet; exit 1; }")),
+        round=5,
+    ),
+    Honest(
+        "report at every check",
+        "a coverage-like report that the check itself writes, in outputs",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(_check("date +%N > coverage.xml; test -e done"), outputs=["coverage.xml"]),
+    ),
+    Honest(
+        "coverage file at every check",
+        ".coverage and htmlcov/ without any key",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(_check("mkdir -p htmlcov; date +%N | tee .coverage > htmlcov/index.html; test -e done")),
+    ),
+    Honest(
+        "colour and wide letters",
+        "ANSI colours, emoji, carriage returns, bytes that are no UTF-8",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(_check("printf '\\033[32m✔ 通過 🎉\\033[0m\\r\\377\\n'; test -e done")),
+    ),
+    Honest(
+        "much output",
+        "two megabytes on stdout and stderr",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(_check("seq 200000; seq 100000 >&2; test -e done")),
+    ),
+    Honest(
+        "retries",
+        "a check that is red at every first try",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(
+            _check("test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }", retries=1)
+        ),
+    ),
+    Honest(
+        "several checks",
+        "three of them, side by side",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal({"run": "test -e done"}, {"run": "test -s a.txt"}, {"run": "test -d ."}),
+    ),
+    Honest(
+        "serial checks",
+        "two that must not meet: each takes a lock folder",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(
+            *(
+                {
+                    "name": name,
+                    "serial": True,
+                    "run": "mkdir .pytest_cache && touch .pytest_cache/x && sleep 0.05 && rm -r .pytest_cache && test -e done",
+                }
+                for name in ("one", "two")
+            )
+        ),
+    ),
+    Honest(
+        "hidden check that passes",
+        "a hidden one beside a visible one",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal({"run": "test -e done"}, {"run": "test -f done", "hidden": True}),
+    ),
+    Honest(
+        "hidden check that helps",
+        "the hidden one is red at first; the agent goes through it again",
+        (_DONE, (shell("echo full > done"),)),
+        {"a.txt": "a\n"},
+        _goal({"run": "test -e done"}, {"run": "test -s done", "hidden": True}),
+        round=2,
+    ),
+    Honest(
+        "script that is missing at first",
+        "the check calls a script that the agent has to write",
+        ((write_file("run.sh", "exit 0\n"),),),
+        {"a.txt": "a\n"},
+        _goal(_check("sh run.sh")),
+    ),
+    Honest(
+        "exit code that is wanted",
+        "expect = 3",
+        ((write_file("code", "3\n"),),),
+        {"code": "1\n"},
+        _goal(_check("exit $(cat code)", expect={"exit_code": 3})),
+    ),
+    Honest(
+        "words that are wanted",
+        "expect a pattern in the output",
+        ((write_file("words", "all 12 fine\n"),),),
+        {"words": "none\n"},
+        _goal(_check("cat words", expect={"output": r"^all \d+ fine$"})),
+    ),
+    Honest(
+        "check in a folder",
+        "cwd and env of a validator",
+        ((shell("touch sub/done"),),),
+        {"sub/a": "a\n"},
+        _goal(_check("test -e $NAME", cwd="sub", env={"NAME": "done"})),
+    ),
+    Honest(
+        "already green",
+        "nothing to do: complete at the baseline",
+        (),
+        {"done": ""},
+        _goal(_check("test -e done")),
+        round=0,
+    ),
+    Honest(
+        "red start wanted",
+        'baseline = "red" and a red start',
+        (_DONE,),
+        {"a.txt": "a\n"},
+        {**_goal(_check("test -e done")), "baseline": "red"},
+    ),
+    Honest(
+        "without a clean checkout",
+        "clean_proof = false",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(_check("test -e done"), clean_proof=False),
+    ),
+    Honest(
+        "without protect",
+        "the agent changes a test, which nothing forbids",
+        ((shell("echo exit 0 > tests/t.sh"),),),
+        {"tests/t.sh": "exit 1\n"},
+        {"objective": "Make it pass.", "validators": [_check("for t in tests/*.sh; do sh $t || exit 1; done")]},
+    ),
+    Honest(
+        "fresh rounds",
+        "preserve_context = false, two rounds",
+        ((shell("ls"),), _DONE),
+        {"a.txt": "a\n"},
+        {**_goal(_check("test -e done")), "preserve_context": False},
+        round=2,
+    ),
+    Honest(
+        "change of heart after a stall",
+        "three equal rounds, then one with another prompt",
+        ((), (), (), _DONE),
+        {"a.txt": "a\n"},
+        _goal(_check("test -e done")),
+        round=4,
+    ),
+    Honest(
+        "change of tests taken back",
+        "red at the proof in round 1, the code right in round 2",
+        ((shell("echo exit 0 > tests/t.sh"),), _DONE),
+        {"tests/t.sh": "test -e done\n"},
+        _goal(_check("sh tests/t.sh; test $? = 0 && ls tests")),
+        round=2,
+    ),
+    Honest(
+        "made by setup",
+        "the check needs what only setup makes",
+        (_DONE,),
+        {"a.txt": "a\n", ".gitignore": "made/\n"},
+        _goal(_check("test -e done && cat made/it"), setup="mkdir -p made && cp a.txt made/it"),
+        prepare=lambda arena: arena.write({"made/it": "a\n"}),
+    ),
+    Honest(
+        "work in a background process",
+        "the agent starts one, waits for it, and it is gone",
+        ((shell("(sleep 0.1; touch done) & wait"),),),
+        {"a.txt": "a\n"},
+        _goal(_check("test -e done")),
+    ),
+    Honest(
+        "check that leaves a process behind",
+        "a server that the check forgets to end",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        _goal(_check("sleep 300 & test -e done")),
+    ),
+    Honest(
+        "response with a check",
+        "the response is the deliverable, a command reads it",
+        (("The answer is 41.",), ("The answer is 42.",)),
+        {"a.txt": "a\n"},
+        {
+            "objective": "Give the answer.",
+            "deliverable": "response",
+            "validators": [_check("grep -q 42 $GOAL_RESPONSE_FILE")],
+        },
+        round=2,
+    ),
+)
+
+
+@pytest.mark.parametrize("honest", CHECKS)
+async def test_an_honest_run_completes_under_its_checks(honest: Honest, arena: Arena, note: Note) -> None:
+    await completes(honest, arena, note)
+
+
+async def test_the_same_tests_red_and_green_on_one_snapshot_are_red(arena: Arena) -> None:
+    """The honest run's other side: without retries a check that flickers proves nothing in that round."""
+    arena.write({"a.txt": "a\n"})
+    flicker = "test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }"
+    ending = await arena.fight(_DONE, **_goal(_check(flicker)))
+    assert ending.how == ("capped", "max_iterations", 1)

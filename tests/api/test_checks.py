@@ -1,0 +1,64 @@
+"""What may be handed in as validators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner import GoalController, ValidatorSpec, run_goal
+from goalrunner.api.checks import checks_of, own_validators, specs_of
+from goalrunner.errors import UsageError
+from goalrunner.testing import ScriptedConversation, ScriptedValidator
+
+SPEC = ValidatorSpec(run="false", name="never")
+VALIDATOR = ScriptedValidator(True, name="mine")
+
+
+def check(response: Any, agent: Any) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("given", ["pytest -q", SPEC, VALIDATOR, check])
+def test_one_check_is_one_check(given: Any) -> None:
+    assert checks_of(given) == checks_of([given]) == (given,)
+
+
+def test_commands_come_before_specifications_and_callables_become_validators() -> None:
+    checks = checks_of(item for item in (VALIDATOR, SPEC, "true", check))
+    assert [(spec.name, spec.run) for spec in specs_of(checks)] == [("true", "true"), ("never", "false")]
+    assert [validator.name for validator in own_validators(checks)] == ["mine", "check"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (5, "validators is of type int, neither a check nor a list of them"),
+        (None, "validators is None, neither a check nor a list of them"),
+        (b"true", "validators is of type bytes, neither a check nor a list of them"),
+        ({"run": "true"}, "validators is of type dict, neither a check nor a list of them"),
+        (["true", 5], "a validator is of type int, which is no check"),
+        ([{"run": "true"}], "a validator is of type dict, which is no check"),
+        ([None], "a validator is None, which is no check"),
+        (["  "], "a validator is an empty command"),
+        ("", "a validator is an empty command"),
+    ],
+)
+def test_what_is_no_check_is_refused_at_the_call(given: Any, said: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        run_goal(ScriptedConversation("done"), "x", validators=given)
+    assert refusal.value.message == said
+    with pytest.raises(UsageError, match="validator"):
+        GoalController("x", validators=given)
+
+
+def test_one_command_is_run_as_a_whole(tmp_path: Path) -> None:
+    outcome = run_goal(ScriptedConversation("done"), "x", validators="true", workspace=tmp_path)
+    assert outcome.passed
+
+
+def test_a_generator_of_checks_is_read_once_and_every_check_runs() -> None:
+    validators = (item for item in ("true", check, VALIDATOR, SPEC))
+    outcome = run_goal(ScriptedConversation("done"), "x", validators=validators, max_iterations=1)
+    assert (outcome.status, outcome.attempts[0].feedback) == ("capped", "validator never: exit 1")

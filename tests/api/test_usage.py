@@ -1,0 +1,115 @@
+"""Wrong arguments of the library are usage errors at the call, and leave no run behind."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner import (
+    Goal,
+    GoalController,
+    JudgeConfig,
+    arun_goal,
+    chat_conversation,
+    judge_goal,
+    load_goal,
+    read_transcript,
+    run_goal,
+)
+from goalrunner.errors import GoalFileError, UsageError
+from goalrunner.testing import ScriptedConversation
+
+
+@pytest.mark.parametrize(
+    ("conversation", "said", "hint"),
+    [
+        ("openai/gpt", '"openai/gpt" is no conversation', 'chat_conversation("openai/gpt")'),
+        (None, "None is no conversation", 'chat_conversation("provider/model")'),
+        (ScriptedConversation, "a type is no conversation", "goalrunner.ports.Conversation"),
+        (object(), "a object is no conversation", "goalrunner.ports.Conversation"),
+    ],
+)
+def test_what_cannot_be_driven_is_refused(own_home: Path, conversation: Any, said: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        run_goal(conversation, "x", validators="true")
+    assert said in refusal.value.message
+    assert hint in refusal.value.hint
+    assert list(own_home.iterdir()) == []
+
+
+def test_paths_may_be_strings(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    outcome = run_goal(ScriptedConversation("a"), "x", validators="true", home=str(home), workspace=str(tmp_path))
+    assert Path(outcome.run_path).parent == home / "runs"
+    controller = GoalController("x", validators="true", home=str(home))
+    controller.start()
+    assert len(list((home / "runs").iterdir())) == 2
+    (tmp_path / "goal.toml").write_text('objective = "x"\nmodel = "a/b"\nvalidator = "true"\n')
+    assert load_goal(str(tmp_path / "goal.toml")).objective == "x"
+    with pytest.raises(GoalFileError, match=r"/x\.toml"):
+        load_goal("/x.toml")
+    assert read_transcript(outcome.run_path).items == ()
+    with pytest.raises(UsageError, match="/x: cannot read"):
+        read_transcript("/x")
+
+
+@pytest.mark.parametrize("model", ["", "  ", None, 5])
+def test_a_model_without_a_name_is_refused(model: Any) -> None:
+    with pytest.raises(UsageError, match="the agent's model has no name"):
+        chat_conversation(model)
+
+
+def test_a_field_that_the_agent_does_not_have_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"agent\.max_step: Extra inputs"):
+        chat_conversation("a/b", max_step=3)
+
+
+def test_a_workspace_that_is_not_there_is_refused(tmp_path: Path, own_home: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name, said in (("nope", "does not exist"), ("file", "is no folder")):
+        path = tmp_path / name
+        with pytest.raises(UsageError, match=said):
+            chat_conversation("a/b", workspace=path)
+        with pytest.raises(UsageError, match=said):
+            run_goal(ScriptedConversation("a"), "x", validators="true", workspace=str(path))
+        goal = Goal.model_validate({"objective": "x", "workspace": {"path": str(path)}})
+        with pytest.raises(UsageError, match=said):
+            GoalController(goal, validators="true").start()
+    assert list(own_home.iterdir()) == []
+
+
+def test_what_is_no_judge_is_refused() -> None:
+    wrong: Any = 5
+    with pytest.raises(UsageError, match="a int is no judge"):
+        run_goal(ScriptedConversation("a"), "x", wrong)
+    with pytest.raises(UsageError, match="a int is no judge"):
+        judge_goal(wrong, "x", [])
+
+
+def test_the_keywords_are_those_of_the_async_twin() -> None:
+    wanted = inspect.signature(arun_goal).parameters
+    assert inspect.signature(run_goal).parameters == wanted
+    controller = inspect.signature(GoalController).parameters
+    assert set(controller) == set(wanted) - {"conversation"}
+    assert all(controller[name].default == wanted[name].default for name in controller)
+
+
+@pytest.mark.parametrize(("function", "name"), [(run_goal, "run_goal"), (GoalController, "GoalController")])
+def test_a_slip_is_told_of_the_function_that_was_called(function: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"{name}.*'max_iteration'"):
+        function(ScriptedConversation("a"), "x", max_iteration=3)
+
+
+def test_a_judges_configuration_may_be_written_without_keywords() -> None:
+    config = JudgeConfig("openai/gpt-5-mini", "Be strict.", minimum_score=0.5)
+    assert (config.model, config.system_prompt, config.minimum_score) == ("openai/gpt-5-mini", "Be strict.", 0.5)
+    assert JudgeConfig() == JudgeConfig(model="", system_prompt=None)
+    assert JudgeConfig.model_validate(config.model_dump()) == config
+    assert JudgeConfig.model_validate_json(config.model_dump_json()) == config
+    with pytest.raises(ValueError, match=r"judge\.minimum_score\n"):
+        Goal.model_validate({"objective": "x", "judge": {"minimum_score": 3}})
+    with pytest.raises(ValueError, match=r"judge\.modle\n"):
+        Goal.model_validate({"objective": "x", "judge": {"modle": "x"}})

@@ -1,0 +1,339 @@
+"""`goal verify`, `goal show --evidence`, `goal diff` and `goal restore` on a real run, with their whole outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from goalrunner.cli.main import main
+from goalrunner.workspace.store import SnapshotStore
+from tests.support import told_run
+from tests.support.finished_run import FinishedRun, finish_run
+from tests.support.logs import rechained
+from tests.support.workspaces import listing, write
+
+PATCH = """\
+diff --git a/hello.txt b/hello.txt
+new file mode 100644
+index 0000000..ce01362
+--- /dev/null
++++ b/hello.txt
+@@ -0,0 +1 @@
++hello
+diff --git a/notes.txt b/notes.txt
+index 814f4a4..f04eb26 100644
+--- a/notes.txt
++++ b/notes.txt
+@@ -1,2 +1,3 @@
+ one
+-two
++2
++three
+"""
+"""Round 1."""
+
+
+class Terminal(io.StringIO):
+    """Somebody at a keyboard."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.fixture(scope="module")
+def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    """One run for all tests that only read."""
+    return finish_run(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def run(kept_run: FinishedRun, own_home: Path) -> FinishedRun:
+    """Its records in the home of this test."""
+    return kept_run.copied(own_home)
+
+
+@pytest.fixture
+def own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+    """A run whose workspace may be changed."""
+    made = finish_run(tmp_path)
+    monkeypatch.setenv("GOAL_HOME", str(made.home))
+    return made
+
+
+def answered(run: FinishedRun, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr, with the words that differ each time replaced."""
+    capsys.readouterr()
+    code = main(list(arguments))
+    said = capsys.readouterr()
+    names = ((str(run.folder.path), "RUN_FOLDER"), (run.folder.run_id, "RUN"), (str(run.workspace), "WORK"))
+    out, err = said.out, said.err
+    for value, name in names:
+        out, err = out.replace(value, name), err.replace(value, name)
+    return code, out, err
+
+
+def test_a_run_that_holds_is_verified_in_one_line(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(run, capsys, "verify") == (0, "verified: 48 events, 4 artifacts, 1 citation\n", "")
+
+
+def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray(run.folder.transcript.read_bytes())
+    data[5] ^= 1
+    run.folder.transcript.write_bytes(data)
+
+    what = "the message of event 7 is not what was written"
+    said = f"does not hold: RUN_FOLDER/transcript.jsonl, byte 0: {what}\n"
+    assert answered(run, capsys, "verify", run.folder.run_id) == (4, said, "")
+
+    code, out, _ = answered(run, capsys, "verify", "--json")
+    assert (code, json.loads(out)) == (
+        4,
+        {
+            "run_id": "RUN",
+            "path": "RUN_FOLDER",
+            "verified": False,
+            "events": 48,
+            "messages": 0,
+            "artifacts": 1,
+            "citations": 0,
+            "notes": [],
+            "broken": {"file": "RUN_FOLDER/transcript.jsonl", "byte": 0, "what": what},
+        },
+    )
+
+
+def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    run.folder.outcome.unlink()
+    lines = run.folder.events.read_bytes().splitlines(keepends=True)
+    run.folder.events.write_bytes(b"".join(lines[:-1]))
+    assert answered(run, capsys, "verify") == (
+        0,
+        (
+            "verified: 47 events, 4 artifacts, 1 citation\n"
+            "note: the run has not ended; what is written so far was checked\n"
+        ),
+        "",
+    )
+
+
+def test_the_evidence_of_a_run(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = answered(run, capsys, "show", "--evidence")
+    lines = out.splitlines()
+    short = lines[5].split()[4]
+    assert (code, err) == (0, "")
+    assert lines == [
+        "run        RUN",
+        "verdict    complete · 1.00 · by the judge",
+        "✓          the greeting is friendly",
+        "  o6       shell: cat hello.txt; grep -c friend hello.txt",
+        "           says “hello, dear friend”",
+        f"           exit 0 · snapshot {short} · fresh",
+        "✓          validator test",
+        "  o8       test -e hello.txt",
+        f"           exit 0, green · snapshot {short} · fresh",
+    ]
+
+
+def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answered(run, capsys, "show", "--evidence", "--json")
+    value = json.loads(out)
+    assert (code, value["run_id"], value["verdict"]["complete"]) == (0, "RUN", True)
+    assert [(row["observation"], row["exit_code"], row["fresh"]) for row in value["evidence"]] == [
+        ("o6", 0, True),
+        ("o8", 0, True),
+    ]
+    code, _, err = answered(run, capsys, "show", "--evidence", "--path")
+    assert (code, err) == (2, "--path and --evidence exclude each other\ngoal show RUN --evidence\n")
+
+
+def test_the_patch_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(run, capsys, "diff", run.folder.run_id, "1") == (0, PATCH, "")
+    code, out, _ = answered(run, capsys, "diff")
+    assert (code, out.splitlines()[-2:]) == (0, ["-hello", "+hello, dear friend"])
+
+
+def test_the_figures_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(run, capsys, "diff", run.folder.run_id, "1", "--stat") == (
+        0,
+        "hello.txt  +1 −0  added\nnotes.txt  +2 −1\n2 paths in round 1, +3 −1\n",
+        "",
+    )
+    code, out, _ = answered(run, capsys, "diff", run.folder.run_id, "1", "--json")
+    assert (code, json.loads(out)["patch"]) == (0, PATCH)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["diff", "ID", "0"], 2, "round 0 is the start of the run, which changed nothing\nrounds are counted from 1\n"),
+        (["diff", "ID", "7"], 2, "run RUN has no round 7\nthe last that ended is round 2\n"),
+        (["restore", "ID", "7", "--yes"], 2, "run RUN has no round 7\nthe last that ended is round 2\n"),
+        (
+            ["restore", "ID", "1"],
+            2,
+            "goal restore asks before it changes files, and there is no terminal\nadd --yes\n",
+        ),
+        (
+            ["restore", "ID", "1", "--snapshot", "ab", "--yes"],
+            2,
+            "ROUND and --snapshot exclude each other\ngive one of them\n",
+        ),
+        (
+            ["restore", "ID", "--snapshot", "zz", "--yes"],
+            2,
+            'no snapshot "zz" is kept of WORK\ngive the id, or its beginning\n',
+        ),
+    ],
+)
+def test_what_there_is_not_is_refused(
+    run: FinishedRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    before = listing(run.workspace)
+    given = [run.folder.run_id if word == "ID" else word for word in arguments]
+    assert answered(run, capsys, *given) == (code, "", said)
+    assert listing(run.workspace) == before
+
+
+def test_snapshots_that_are_gone_are_named(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    (store,) = (run.home / "stores").iterdir()
+    shutil.rmtree(run.home / "stores")
+    said = (
+        f"the snapshots of WORK are gone: there is no {store}\n"
+        "they are kept for the home of the run (GOAL_HOME) and the path that the workspace had\n"
+    )
+    assert answered(run, capsys, "diff") == (4, "", said)
+    assert answered(run, capsys, "restore", "--yes") == (4, "", said)
+
+
+def test_there_and_back_again(own_run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    write(own_run.workspace, {"mine.txt": "of a person\n"})
+    before = listing(own_run.workspace)
+
+    code, out, err = answered(own_run, capsys, "restore", own_run.folder.run_id, "0", "--yes")
+
+    back = out.split()[-1]
+    assert (code, err) == (0, "")
+    assert out == (
+        "restored   WORK as it was at the start of the run\n"
+        "deleted    hello.txt\n"
+        "deleted    mine.txt\n"
+        "modified   notes.txt\n"
+        f"before     kept as snapshot {back}; to get it back:\n"
+        f"           goal restore RUN --snapshot {back}\n"
+    )
+    assert listing(own_run.workspace) == {"notes.txt": b"- one\ntwo\n"}
+
+    code, out, _ = answered(own_run, capsys, "restore", own_run.folder.run_id, "--snapshot", back, "--yes")
+    assert code == 0
+    assert out.startswith(
+        f"restored   WORK as snapshot {back} holds it\nadded      hello.txt\nadded      mine.txt\nmodified   notes.txt\n"
+    )
+    assert listing(own_run.workspace) == before
+
+    again = answered(own_run, capsys, "restore", "--snapshot", back, "--yes")
+    assert again == (0, f"nothing to restore: WORK is as snapshot {back} holds it\n", "")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "", "perhaps\n"])
+def test_it_asks_and_a_no_changes_nothing(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    before = listing(own_run.workspace)
+
+    code, out, err = answered(own_run, capsys, "restore", own_run.folder.run_id, "1")
+
+    assert (code, err) == (1, "nothing was changed\n")
+    assert out == (
+        "restore    WORK as round 1 left it\n"
+        "modified   hello.txt\n"
+        "Change 1 path? The state before is kept as a snapshot. [y/N] " + ("" if answer else "\n")
+    )
+    assert listing(own_run.workspace) == before
+
+
+def test_a_yes_restores(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("Yes\n"))
+    code, out, _ = answered(own_run, capsys, "restore", own_run.folder.run_id, "1")
+    assert code == 0
+    assert "restored   WORK as round 1 left it\n" in out
+    assert (own_run.workspace / "hello.txt").read_text() == "hello\n"
+
+
+def test_a_workspace_in_which_a_run_works_is_left_alone(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = SnapshotStore(own_run.workspace, own_run.home)
+    asyncio.run(store.snapshot())
+    before = listing(own_run.workspace)
+    refused = answered(own_run, capsys, "restore", "--yes", own_run.folder.run_id, "1")
+    assert refused == (
+        4,
+        "",
+        (
+            f"another run works in WORK (process {os.getpid()})\n"
+            "wait for it to end, or give this run a workspace of its own\n"
+        ),
+    )
+
+    living = own_run.home / "runs" / "b2aa-other"
+    living.mkdir()
+    values = told_run.summary(
+        run_id="b2aa-other",
+        status="running",
+        pid=os.getpid(),
+        workspace=str(own_run.workspace),
+        updated_at="9999-01-01T00:00:00+00:00",
+    )
+    (living / "summary.json").write_text(json.dumps(values))
+    refused = answered(own_run, capsys, "restore", "--yes", own_run.folder.run_id, "1")
+    assert refused == (
+        4,
+        "",
+        (
+            f"run b2aa-other works in WORK (process {os.getpid()})\n"
+            f"wait for it to end, or stop it: kill -INT {os.getpid()}\n"
+        ),
+    )
+    assert listing(own_run.workspace) == before
+    store.close()
+
+
+def test_a_workspace_that_is_gone_is_named_and_can_be_made_anew(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(own_run.workspace)
+    refused = answered(own_run, capsys, "restore", "--yes")
+    assert refused == (4, "", "the workspace WORK is gone\nmkdir -p WORK, then restore into it\n")
+    assert answered(own_run, capsys, "diff", own_run.folder.run_id, "1")[1] == PATCH
+
+    own_run.workspace.mkdir()
+    assert answered(own_run, capsys, "restore", "--yes")[0] == 0
+    assert (own_run.workspace / "hello.txt").read_text() == "hello, dear friend\n"
+
+
+def test_a_round_that_changed_nothing_says_so(own_run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    log = own_run.folder.events
+    lines = log.read_text().splitlines()
+    finished = [json.loads(line) for line in lines if '"round_finished"' in line]
+    same = json.dumps(finished[0]["event"]["snapshot"], separators=(",", ":"))
+    other = json.dumps(finished[1]["event"]["snapshot"], separators=(",", ":"))
+    log.write_bytes(rechained(line.replace(other, same).encode() + b"\n" for line in lines))
+    for more in ([], ["--stat"]):
+        assert answered(own_run, capsys, "diff", *more) == (0, "", "round 2 of run RUN changed nothing\n")

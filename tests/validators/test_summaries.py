@@ -1,0 +1,138 @@
+"""What the known test runners print at their end. The texts have the shape of what the programs really print."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.validators import summaries
+from goalrunner.validators.runners import RUNNERS
+from goalrunner.validators.summaries import Summary
+
+JEST = """\
+FAIL j/b.test.js
+  ● Test suite failed to run
+
+Test Suites: 5 failed, 1 passed, 6 total
+Tests:       1 failed, 1 skipped, 1 todo, 2 passed, 5 total
+Snapshots:   0 total
+Time:        2.39 s, estimated 3 s
+Ran all test suites matching j.
+"""
+JEST_SUITE_ONLY = """\
+Test Suites: 1 failed, 1 skipped, 1 passed, 2 of 3 total
+Tests:       2 passed, 2 total
+Snapshots:   0 total
+Time:        0.7 s
+Ran all test suites.
+"""
+VITEST = """\
+ ❯ v/a.spec.mjs (3 tests | 1 failed | 1 skipped) 12ms
+
+ Test Files  1 failed | 1 passed (2)
+      Tests  1 failed | 2 passed | 1 skipped (4)
+   Start at  23:33:18
+   Duration  879ms (transform 60ms, setup 0ms, import 87ms, tests 10ms, environment 0ms)
+
+"""
+VITEST_ERROR = """\
+ Test Files  1 passed (1)
+      Tests  1 passed (1)
+     Errors  1 error
+   Start at  23:33:23
+   Duration  443ms (transform 19ms)
+"""
+GO = """\
+--- FAIL: TestAdd (0.00s)
+    add_test.go:7: got 5
+FAIL
+FAIL\texample.com/demo/add\t0.002s
+ok  \texample.com/demo/sub\t(cached)
+?   \texample.com/demo/cmd\t[no test files]
+FAIL
+"""
+GO_BUILD = """\
+# example.com/demo/add
+add/add.go:3:1: syntax error: non-declaration statement outside function body
+FAIL\texample.com/demo/add [build failed]
+ok  \texample.com/demo/sub\t0.003s\tcoverage: 80.0% of statements
+FAIL
+"""
+GO_HERE = "--- FAIL: TestAdd (0.00s)\nFAIL\nexit status 1\nFAIL\texample.com/demo\t0.002s\n"
+GO_OK = "=== RUN   TestAdd\nFAIL\n--- PASS: TestAdd (0.00s)\nPASS\nok  \texample.com/demo\t0.002s\n"
+RESULT = "test result: {}. {} passed; {} failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.19s\n"
+CARGO = f"failures:\n    tests::bad\n\n{RESULT.format('FAILED', 1, 1)}\nerror: test failed, to rerun pass `--lib`\n"
+CARGO_GOES_ON = (
+    f"{CARGO}   Doc-tests demo\n\nrunning 1 test\ntest src/lib.rs - add (line 2) ... ok\n\n{RESULT.format('ok', 1, 0)}\n"
+    "all doctests ran in 0.69s; merged doctests compilation took 0.66s\nerror: 1 target failed:\n    `--lib`\n"
+)
+CARGO_OK = f"{RESULT.format('ok', 2, 0)}\n   Doc-tests demo\n\nrunning 0 tests\n\n{RESULT.format('ok', 0, 0)}\n"
+UNITTEST = "-" * 70 + "\nRan {} in 0.001s\n\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("reader", "output", "text", "says", "ends"),
+    [
+        (summaries.pytest, "== 2 failed, 41 passed in 61.10s (0:01:01) ==\n", "2 failed, 41 passed", "2 failed", True),
+        (summaries.pytest, "3 failed, 2 passed, 1 xfailed, 1 subtests passed in 0.55s", None, "3 failed", True),
+        (summaries.pytest, "1 passed, 2 errors in 1.00s\nmake: done", None, "2 errors", False),
+        (summaries.pytest, "=== 1 failed, 2 passed in 0.12 seconds ===", None, "1 failed", True),
+        (summaries.pytest, "1 passed, 3 warnings, 1 rerun in 86401.00s (1 day, 0:00:01)", None, "", True),
+        (summaries.pytest, "2 failed in 0.1s\n5 passed, 2 xfailed, 1 xpassed in 0.20s", None, "", True),
+        (summaries.pytest, "3 tests collected in 0.01s", "3 tests collected", "", True),
+        (summaries.pytest, "no tests ran in 0.01s", "no tests ran", "", True),
+        (summaries.unittest, UNITTEST.format("4 tests", "FAILED (failures=3, expected failures=1)"), None, "3 failures", True),
+        (summaries.unittest, UNITTEST.format("1 test", "FAILED (unexpected successes=1)"), None, "1 unexpected successes", True),
+        (summaries.unittest, UNITTEST.format("2 tests", "OK (expected failures=1)"), None, "", True),
+        (summaries.unittest, UNITTEST.format("2 tests", "OK (skipped=1)"), "2 tests, OK, skipped=1", "", True),
+        (summaries.jest, JEST, "1 failed, 1 skipped, 1 todo, 2 passed", "1 failed", True),
+        (summaries.jest, JEST_SUITE_ONLY, "2 passed", "1 test suite failed", True),
+        (summaries.vitest, VITEST, "1 failed, 2 passed, 1 skipped", "1 failed", True),
+        (summaries.vitest, VITEST_ERROR, "1 passed, 1 error", "1 error", True),
+        (summaries.go, GO, None, "FAIL example.com/demo/add (TestAdd)", True),
+        (summaries.go, GO_BUILD, None, "FAIL example.com/demo/add", True),
+        (summaries.go, GO_HERE, None, "FAIL example.com/demo (TestAdd)", True),
+        (summaries.go, GO_OK, "1 package ok", "", True),
+        (summaries.cargo, CARGO, "1 passed, 1 failed", "1 failed", True),
+        (summaries.cargo, CARGO_GOES_ON, "1 passed, 0 failed", "1 target failed", True),
+        (summaries.cargo, CARGO_OK, "0 passed, 0 failed", "", True),
+    ],
+)  # fmt: skip
+def test_a_summary_is_read(reader: object, output: str, text: str | None, says: str, ends: bool) -> None:
+    lines = output.split("\n")
+    assert callable(reader)
+    found = reader(lines)
+    assert isinstance(found, Summary)
+    assert found.says == says
+    assert text is None or found.text == text
+    assert (not any(line.strip() for line in lines[found.end :])) is ends
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2 failed",
+        "INFO 2 failed in 0.1s",
+        "2 failed in 0.1s, trying again",
+        "retrying: 2 failed, 3 passed in 1.0s",
+        "FAILED (failures=1)",
+        "Tests:       1 failed, 1 total",
+        "      Tests  1 failed (1)",
+        "test result: FAILED",
+        "FAIL",
+        "--- FAIL: TestAdd (0.00s)",
+        "error: test failed, to rerun pass `--lib`",
+    ],
+)
+def test_a_log_line_is_nobodys_summary(line: str) -> None:
+    for runner in RUNNERS:
+        assert runner.read([line, "all is well"]) is None
+
+
+@given(st.text(alphabet=st.sampled_from("0123456789 abcdefilopst,.=()s\n\tTFAIL:;|")))
+def test_any_text_is_read_without_failing(text: str) -> None:
+    lines = text.split("\n")
+    for runner in RUNNERS:
+        found = runner.read(lines)
+        assert found is None or 0 <= found.begin < found.end <= len(lines)
