@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from goalrunner.cli import output
 from goalrunner.errors import ExitCode, GoalError
@@ -19,6 +21,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _code(list(sys.argv[1:] if arguments is None else arguments))
     finally:
         output.settle()
+
+
+def program() -> NoReturn:
+    """The process `goal`: run the command line, then end.
+
+    Where LiteLLM was imported, or half of it, the interpreter is not taken down: its finalizers import modules, and wait
+    for ever on the lock of an import that the end has cut. Everything of ours is written and flushed by then.
+    """
+    code = main()
+    if "litellm" in sys.modules:
+        os._exit(code)
+    sys.exit(code)
 
 
 def _code(arguments: list[str]) -> int:
