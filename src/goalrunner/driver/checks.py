@@ -106,7 +106,8 @@ class Checks:
         self._journal.append(
             events.ProofFinished(
                 round=number,
-                passed=not red and not clean.refusal,
+                # Fails closed: a clean checkout in which nothing ran has proven nothing.
+                passed=bool(results) and not red and not clean.refusal,
                 results=tuple(results),
                 observations=tuple(observations),
                 restored=clean.restored,
