@@ -42,7 +42,7 @@ def endless_server() -> ModelServer:
 
 
 def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: str = "", lines: int = 1) -> Path:
-    """A workspace with notes of that many lines, and a goal file for it that is capped after that many rounds."""
+    """A workspace with notes of that many lines, and a goal file for it: capped, and not stalled, after that many rounds."""
     folder.mkdir(parents=True, exist_ok=True)
     notes = "".join(f"the {'first' if number == 0 else 'next'} note is number {number}\n" for number in range(lines))
     (folder / "notes.txt").write_text(notes)
@@ -50,7 +50,7 @@ def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: s
     path = folder / "goal.toml"
     path.write_text(
         'objective = "Write notes."\nsuccess_criteria = ["there are notes", "the notes are long"]\n'
-        f'validator = "{VALIDATOR}"\nmax_iterations = {rounds}\n'
+        f'validator = "{VALIDATOR}"\nmax_iterations = {rounds}\nstall_rounds = {rounds + 1}\n'
         f'[agent]\nmodel = "{agent}"\n{base}[judge]\nmodel = "{judge}"\n{base}'
         '[workspace]\npath = "."\n'
     )

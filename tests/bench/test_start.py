@@ -60,8 +60,8 @@ def test_a_run_asks_its_model_before_a_bare_import_of_litellm_has_ended(tmp_path
 
 
 def test_a_run_without_litellm_has_its_first_reply_within_half_a_second(tmp_path: Path) -> None:
-    write_replies(tmp_path / "replies.jsonl", 1)
-    goal = write_goal(tmp_path, 1, agent="scripted/replies.jsonl", judge="scripted/replies.jsonl")
+    goal = write_goal(tmp_path / "workspace", 2, agent="scripted/replies.jsonl", judge="scripted/replies.jsonl")
+    write_replies(goal.with_name("replies.jsonl"), 2)
     times = [_recorded_after(goal, tmp_path / f"home-{number}") for number in range(16)][1:]
     remark("its first round began after", [began for began, _ in times])
     hold("goal run to its first scripted reply / 0.5 s", Pairs([replied for _, replied in times], [0.5] * len(times)))
