@@ -8,6 +8,8 @@ GoalError
 ├── RecordError                  log, transcript or artifact damaged   exit 4
 ├── WorkspaceError               the workspace cannot be kept or set   exit 4
 ├── BudgetExhausted              the next model call is not paid for   exit 1
+├── ApprovalPending              a person must decide, nobody is there exit 3
+├── ApprovalDenied               a person said no                      exit 3
 └── ModelError                   a model could not answer              exit 4
     ├── AuthenticationFailed     missing or wrong key
     ├── ModelNotFound            no such model or provider
@@ -106,6 +108,22 @@ class BudgetExhausted(GoalError):
     """The budget of tokens or dollars is spent; raised before a model call, never during one."""
 
     exit_code = ExitCode.CAPPED
+
+
+class ApprovalPending(GoalError):
+    """Something waits for a person, and nobody is there to decide. Nothing of it has been done."""
+
+    exit_code = ExitCode.BLOCKED
+
+
+class ApprovalDenied(GoalError):
+    """A person said no, or nobody decided in time. `approval_id` is which approval."""
+
+    exit_code = ExitCode.BLOCKED
+
+    def __init__(self, message: str, approval_id: str) -> None:
+        super().__init__(message)
+        self.approval_id = approval_id
 
 
 class ModelError(GoalError):

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from goalrunner.model.goal import Goal
 from goalrunner.policy import Brief
+from goalrunner.state.run_state import Interruption
 
 ResumePrompt = str | Callable[[str | None], str]
 """A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (None: none) to message."""
@@ -40,6 +41,10 @@ The objective is unchanged:
 
 {objective}"""
 
+RESUMED = "Go on with the objective (round {iteration}). It is unchanged."
+
+_MOST_PATHS = 30
+
 CHECK_LAST = "Clean up first, then run your checks last: a result counts only if nothing changed after it."
 
 
@@ -54,8 +59,15 @@ class Prompts:
     """Replaces the first message: the caller's original input, where the objective is only its quality bar."""
 
     def render(self, brief: Brief) -> str:
-        """The user message of a round."""
+        """The user message of a round; empty where the agent goes on in the middle of one and there is nothing to tell."""
+        said = self._said(brief)
+        told = _interruption(brief.interruption)
+        return "\n\n".join(part for part in (told, said) if part)
+
+    def _said(self, brief: Brief) -> str:
         match brief.kind:
+            case "resumed":
+                return _fill(RESUMED, self._values(brief)) if brief.interruption else ""
             case "first":
                 return self._first(brief.feedback)
             case "retry":
@@ -107,6 +119,24 @@ class Prompts:
             "iteration": str(brief.round),
             "objective": self.goal.objective.strip(),
         }
+
+
+def _interruption(told: Interruption | None) -> str:
+    """What happened while nobody worked on the run, for the agent."""
+    if told is None:
+        return ""
+    parts = []
+    if told.changed:
+        shown = _items(told.changed[:_MOST_PATHS])
+        more = f"\n- and {len(told.changed) - _MOST_PATHS} more" if len(told.changed) > _MOST_PATHS else ""
+        parts.append(
+            f"The run was interrupted. Meanwhile somebody changed these files; look at them again:\n{shown}{more}"
+        )
+    parts += [
+        f"Your question was answered.\nQuestion: {question}\nAnswer: {answer}" for question, answer in told.answers
+    ]
+    parts += [f"The owner says:\n{told.note}"] if told.note else []
+    return "\n\n".join(parts)
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:

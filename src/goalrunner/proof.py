@@ -15,6 +15,7 @@ from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import CleanCheck, Launcher, ValidationContext
 from goalrunner.validators import build_validators, missing_tests, without_missing
+from goalrunner.validators.base_results import BaseResults
 from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.cleanroom import Checkout, clean_checkout
 from goalrunner.workspace.dependencies import Dependencies
@@ -40,7 +41,9 @@ class ProofRoom:
         dependencies: Dependencies,
         launcher: Launcher,
         env: Mapping[str, str],
+        record: Path | None = None,
     ) -> None:
+        """`record` is a folder of the run: what the start was like is kept there, for a run that is resumed."""
         self._store = store
         self._workspace = workspace
         self._root = root
@@ -49,8 +52,9 @@ class ProofRoom:
         self._dependencies = dependencies
         self._launcher = launcher
         self._env = dict(env)
+        self._record = record
         self._remembered = False
-        self._base: dict[str, ValidatorResult] = {}
+        self._base = BaseResults(record / "base.json" if record else None)
 
     async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Protected paths that differ from the start, one line each."""
@@ -70,7 +74,7 @@ class ProofRoom:
         """Every validator in a fresh checkout. What it refuses, it refuses by path, rule and remedy."""
         refusals: tuple[object, ...] = ()
         if not self._remembered:
-            refusals = await self._dependencies.remember()
+            refusals = await self._dependencies.remember(self._record / "links" if self._record else None)
             self._remembered = True
         room = await clean_checkout(
             self._store,
@@ -102,7 +106,7 @@ class ProofRoom:
         if refusal:
             return CleanCheck(tuple(answers), restored=room.protected, refusal=refusal)
         if is_base:
-            self._base = {result.name: result for result, _ in answers}
+            self._base.keep(result for result, _ in answers)
         checked = tuple((self._complete(result), output) for result, output in answers)
         return CleanCheck(results=checked, restored=room.protected, touched=tuple(map(str, room.touched)))
 
@@ -117,7 +121,7 @@ class ProofRoom:
 
     def _complete(self, result: ValidatorResult) -> ValidatorResult:
         """Red where a protected test of the base did not run."""
-        base = self._base.get(result.name)
+        base = self._base.of(result.name)
         if base is None or not result.passed:
             return result
         gone = missing_tests(base, result, lambda path: self._protection.why(path) is not None)

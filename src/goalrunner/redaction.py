@@ -122,6 +122,11 @@ class Redactor:
         return _replacement(self._forms[needle])
 
 
+def is_redacted(text: str) -> bool:
+    """Whether something was replaced in a text."""
+    return _MARKER in text
+
+
 def _replacement(name: str) -> bytes:
     return f"{_MARKER}{name}]".encode("utf-8", "replace")
 

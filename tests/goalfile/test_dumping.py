@@ -67,6 +67,13 @@ cost_usd = 0.5
 path = "/"
 clean_proof = true
 
+[approvals]
+expires = 86400.0
+on_deny = "stop"
+
+[memory]
+recall = false
+
 [[validators]]
 name = "pytest"
 run = "pytest -q"

@@ -43,9 +43,6 @@ def test_options_are_named_for_keys_that_exist() -> None:
     [
         ("critic.model = 'x/y'", "critic", "3:1"),
         ("[critic]", "critic", "3:2"),
-        ("[approvals]", "approvals", "3:2"),
-        ("[redact]\nextra = []", "redact", "3:2"),
-        ("[memory]", "memory", "3:2"),
         ("[agent]\ncommand = 'x'", "agent.command", "4:1"),
         ("[judge]\nmodel='x'\nrequire = 5", "judge.require", "5:1"),
         *((f"[workspace]\n{key} = true", f"workspace.{key}", "4:1") for key in ("sandbox", "network")),

@@ -89,6 +89,10 @@ class MemoryRecorder:
         self.messages.append(dict(message))
         self.trail.append(f"message {message['role']}")
 
+    async def permit(self, tool_call_id: str, kind: str, text: str, preview: str = "") -> str | None:
+        """Everything is allowed."""
+        return None
+
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Keep the intent."""
         self.trail.append(f"called {tool_call_id} {tool} {summary}")

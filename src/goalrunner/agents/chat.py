@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
-from goalrunner.agents.pairing import answers_due, never_empty, sendable, tool_message
+from goalrunner.agents.chat_model import ChatModel
+from goalrunner.agents.pairing import answers_due, calls_due, never_empty, sendable, tool_message
 from goalrunner.agents.prompts import system_prompt as built_in_prompt
 from goalrunner.agents.shown import shown
 from goalrunner.agents.tools.toolbox import UNKNOWN_TOOL, Toolbox, refused
 from goalrunner.agents.window import shorten, total
-from goalrunner.errors import ContextWindowExceeded, ConversationBusy, ModelError, RecordError
+from goalrunner.errors import ApprovalPending, ContextWindowExceeded, ConversationBusy, ModelError, RecordError
 from goalrunner.llm import Reply, ToolCall, ToolSpec
+from goalrunner.model.dialogue import text_of
 from goalrunner.model.goal import DEFAULT_MAX_STEPS
-from goalrunner.model.usage import Usage
-from goalrunner.ports import Message, Recorder, RoundReply
+from goalrunner.ports import Message, Recorder, RoundReply, ToolResult, Unfinished
 
 _FULL, _AFTERWARDS = 0.9, 0.6
 """Parts of the window: shortened at the one, down to the other, so that it happens seldom."""
@@ -30,27 +31,8 @@ _RECORDED_AS = {"developer": "system", "function": "tool"}
 """Older and newer names that a chat given beforehand may use, and the role under which they are recorded."""
 
 
-class ChatModel(Protocol):
-    """What the agent needs of a model; `goalrunner.llm.LLM` has it."""
-
-    @property
-    def usage(self) -> Usage:
-        """The running account."""
-        ...
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
-        """Answer the chat. Raises ModelError."""
-        ...
-
-    def context_window(self) -> int | None:
-        """Tokens of input that it takes; None when unknown."""
-        ...
+CUT = "The run was interrupted while this was running. It is not known what it did: look before you do it again.\n"
+"""What the model is told of a call that an earlier process had begun."""
 
 
 @dataclass(frozen=True)
@@ -100,21 +82,73 @@ class ChatConversation:
         Raises ModelError, BudgetExhausted, and ConversationBusy when a turn is already under way. However it ends,
         cancellation included, every tool call in `messages` has its answer.
         """
-        if self._busy:
-            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
-        self._busy = True
-        try:
+        async with self._turn(recorder):
             self._settle()
             if recorder is not self._recorder:
                 self._begin_run(recorder)
             self._open(prompt, recorder)
             return await self._work(recorder)
-        finally:
+
+    def load(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Take up the chat of an earlier process as it was recorded; the system prompt at its head is its own."""
+        chat = [dict(message) for message in messages]
+        self.messages[:] = chat[1:] if chat and chat[0].get("role") == "system" else chat
+        users = [at for at, message in enumerate(self.messages) if message.get("role") == "user"]
+        self._recorder = recorder
+        self._recorded = len(self.messages)
+        self._told = self.system_prompt if chat else None
+        self._objective, self._prompt = (users[0], users[-1]) if users else (None, None)
+
+    async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Go on in the middle of a turn. Calls that never began are run, those that were cut are told, none runs twice."""
+        async with self._turn(recorder):
+            for call in calls_due(self.messages):
+                await self._catch_up(call, left, recorder)
+            last = self.messages[-1] if self.messages else {}
+            if notice:
+                self._prompt = len(self.messages)
+                self._add({"role": "user", "content": notice}, recorder)
+            elif last.get("role") == "assistant" and not last.get("tool_calls"):
+                return RoundReply(text_of(last.get("content")), "answered", 0)
+            return await self._work(recorder)
+
+    @asynccontextmanager
+    async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
+        if self._busy:
+            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
+        self._busy = True
+        try:
+            yield
+        except ApprovalPending:
+            raise  # the call that waits is to have its answer when somebody has decided
+        except BaseException:
             self._settle()
+            raise
+        finally:
             # What a full disk kept from being written must not hide the error that is on its way.
             with suppress(RecordError):
                 self._record(recorder)
             self._busy = False
+
+    async def _catch_up(self, call: dict[str, Any], left: Unfinished, recorder: Recorder) -> None:
+        """Give a call of an earlier process its answer: its result where it has one, else the truth about it."""
+        asked = ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+        known = left.results.get(asked.id)
+        if known is None and asked.id not in left.cut:
+            await self._run(asked, recorder)
+            return
+        recorded = known or await recorder.tool_result(self._cut(asked))
+        self._add(tool_message(asked.id, shown(recorded)), recorder)
+
+    def _cut(self, call: ToolCall) -> ToolResult:
+        return ToolResult(
+            tool_call_id=call.id,
+            tool=self.toolbox.name(call) if self.toolbox else UNKNOWN_TOOL,
+            command=self.toolbox.summary(call) if self.toolbox else "",
+            facts=("interrupted",),
+            output=CUT.encode(),
+            summary="interrupted",
+        )
 
     def checkpoint(self) -> ChatCheckpoint:
         """The conversation as it is now."""
@@ -164,8 +198,12 @@ class ChatConversation:
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
         tool = self.toolbox.name(call) if self.toolbox else UNKNOWN_TOOL
         summary = self.toolbox.summary(call) if self.toolbox else ""
+        effect = self.toolbox.effect(call) if self.toolbox else None
+        denial = await recorder.permit(call.id, effect.kind, effect.text, effect.preview) if effect else None
         recorder.tool_called(call.id, tool, summary)
-        if self.toolbox:
+        if denial is not None:
+            result = replace(refused(call, tool, summary, denial, "denied"), facts=("denied",))
+        elif self.toolbox:
             result = await self.toolbox.run(call, recorder.scratch)
         else:
             result = refused(call, tool, summary, "this conversation has no tools")

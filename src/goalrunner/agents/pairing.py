@@ -22,6 +22,12 @@ def answers_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
     Calls run one after another, so the first without an answer may have begun, and the others have not.
     """
+    due = calls_due(messages)
+    return [tool_message(call["id"], INTERRUPTED if at == 0 else NOT_RUN) for at, call in enumerate(due)]
+
+
+def calls_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The tool calls at the end of the chat that have no answer yet, in order."""
     answered = 0
     for message in reversed(messages):
         if message.get("role") != "tool":
@@ -29,8 +35,7 @@ def answers_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
         answered += 1
     asked = messages[-1 - answered] if answered < len(messages) else {}
     calls = (asked.get("tool_calls") or []) if asked.get("role") == "assistant" else []
-    due = calls[answered:]
-    return [tool_message(call["id"], INTERRUPTED if at == 0 else NOT_RUN) for at, call in enumerate(due)]
+    return list(calls[answered:])
 
 
 def tool_message(call_id: str, text: str) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from goalrunner.api.controller import GoalContinue, GoalController, GoalDone
 from goalrunner.api.judging import ajudge_goal, judge_goal
 from goalrunner.api.loop import arun_goal, chat_conversation, run_goal
-from goalrunner.api.session import arun, check
+from goalrunner.api.session import aresume, arun, check
 
 __all__ = [
     "GoalContinue",
     "GoalController",
     "GoalDone",
     "ajudge_goal",
+    "aresume",
     "arun",
     "arun_goal",
     "chat_conversation",

@@ -6,16 +6,27 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalrunner.compose import Assembly, assemble, goal_models, goal_validators, model_names, refuse_unknown_prices
+from goalrunner.compose import (
+    Assembly,
+    NewLimits,
+    assemble,
+    goal_models,
+    goal_validators,
+    model_names,
+    reassemble,
+    refuse_unknown_prices,
+)
 from goalrunner.errors import GoalError, RecordError, UsageError
+from goalrunner.eventlog import TornTail
 from goalrunner.llm import warm_up
 from goalrunner.model.goal import Goal
 from goalrunner.model.outcome import GoalOutcome
-from goalrunner.ports import Observer
+from goalrunner.ports import Approver, Observer
 from goalrunner.process import ProcessLauncher
+from goalrunner.runs import RunFolder
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """Each ends a run; SIGHUP comes when the terminal is closed."""
@@ -74,19 +85,64 @@ async def arun(
     observers: Sequence[Observer] = (),
     record: Path | None = None,
     goal_file: Path | None = None,
+    approver: Approver | None = None,
+    continues: RunFolder | None = None,
 ) -> GoalOutcome:
     """Run a goal in a fresh run folder under `home`. SIGINT, SIGTERM and SIGHUP end it as cancelled.
 
     `record` keeps the models' replies in a file that `scripted/<file>` plays; `goal_file` is where the goal was read
-    from, and is protected. Raises GoalError before the run begins, and
+    from, and is protected; `approver` is asked where something waits for a person; `continues` is a run whose
+    conversation goes on in this one. Raises GoalError before the run begins, and
     RecordError with the `outcome` when the run's own records fail.
     """
     warm_up(model_names(goal))
     interruption = Interruption()
     with interruption.listening():
         with _nothing_run():
-            assembly = assemble(goal, home=home, observers=observers, tape=record, goal_file=goal_file)
+            assembly = assemble(
+                goal,
+                home=home,
+                observers=observers,
+                tape=record,
+                goal_file=goal_file,
+                approver=approver,
+                continues=continues,
+            )
         return await finish(assembly, interruption)
+
+
+async def aresume(
+    folder: RunFolder,
+    *,
+    home: Path,
+    limits: Mapping[str, float | None],
+    note: str = "",
+    observers: Sequence[Observer] = (),
+    approver: Approver | None = None,
+    on_torn: Callable[[TornTail], None] | None = None,
+) -> GoalOutcome:
+    """Take a run up where it was and drive it to its end. `limits` are new ones, by the names of the outcome's.
+
+    Raises GoalError where it cannot go on: it is over for good, another process has it, its log is damaged, its limits
+    are used up.
+    """
+    interruption = Interruption()
+    with interruption.listening():
+        resumed = reassemble(
+            folder,
+            home=home,
+            limits=NewLimits(limits),
+            note=note,
+            observers=observers,
+            approver=approver,
+            on_torn=on_torn,
+        )
+        try:
+            await resumed.begin()
+        except BaseException:
+            resumed.assembly.close()
+            raise
+        return await finish(resumed.assembly, interruption)
 
 
 async def finish(assembly: Assembly, interruption: Interruption | None = None) -> GoalOutcome:

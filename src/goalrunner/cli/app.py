@@ -86,6 +86,36 @@ def run(
 
 
 @app.command()
+def resume(
+    run: options.Run = None,
+    max_iterations: options.MaxIterations = None,
+    timeout: options.Timeout = None,
+    tokens: options.Tokens = None,
+    cost: options.Cost = None,
+    note: options.Note = "",
+    output_file: options.Output = None,
+    json: options.OutcomeJson = False,
+    quiet: options.Quiet = False,
+) -> NoReturn:
+    """Go on with a run where it was: after a crash, Ctrl-C, a limit, an approval or an answer.
+
+    Conversation, counters, spend and evidence are those of the run; nothing that was done is done again. A limit that is
+    used up must be raised. A run that is complete, or was ended by `goal cancel`, is over for good.
+    """
+    from goalrunner.cli import resume as command
+    from goalrunner.cli.run import Manner
+
+    keys = {
+        "max_iterations": max_iterations,
+        "timeout": timeout,
+        "budget.tokens": tokens,
+        "budget.cost_usd": cost,
+    }
+    limits = {key: value for key, value in keys.items() if value is not None}
+    raise typer.Exit(command.resume_run(run, limits, Manner(copy=output_file, json=json, quiet=quiet), note=note))
+
+
+@app.command()
 def status(
     target: options.Target = None,
     objective: options.JudgedBy = None,

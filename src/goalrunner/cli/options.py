@@ -34,6 +34,8 @@ Record = Annotated[
     Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them.")
 ]
 
+Note = Annotated[str, Option(metavar="TEXT", help="What the agent is told when it goes on.")]
+
 Target = Annotated[str | None, Argument(metavar="RUN|TRANSCRIPT", help="Id of a run (default: the newest), or a file.")]
 JudgedBy = Annotated[str | None, Option(metavar="TEXT", help="Judge the transcript by this objective.")]
 JudgedByGoal = Annotated[Path | None, Option(metavar="FILE", readable=False, help=_BY_GOAL)]

@@ -14,9 +14,14 @@ from goalrunner.cli import output
 from goalrunner.errors import ExitCode, RecordError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from goalrunner.model.goal import Goal
     from goalrunner.model.outcome import GoalOutcome
+    from goalrunner.ports import Observer
     from goalrunner.reports.progress import Progress
+
+    Work = Callable[[tuple[Observer, ...]], Coroutine[Any, Any, GoalOutcome]]
 
 
 @dataclass(frozen=True)
@@ -91,18 +96,27 @@ def _check_files(goal_file: Path | None, goal: Goal, manner: Manner) -> None:
 
 def _drive(goal: Goal, manner: Manner, goal_file: Path | None) -> int:
     """Run, and let everybody who waits for the outcome have it; gives the exit code."""
-    import asyncio
-
     from goalrunner import api
-    from goalrunner.reports.progress import open_progress
     from goalrunner.runs import goal_home
 
-    stream = sys.stderr if manner.json else sys.stdout
     home = goal_home(os.environ)
+
+    def work(observers: tuple[Observer, ...]) -> Coroutine[Any, Any, GoalOutcome]:
+        return api.arun(goal, home=home, observers=observers, record=manner.record, goal_file=goal_file)
+
+    return drive(work, manner)
+
+
+def drive(work: Work, manner: Manner) -> int:
+    """Do the work with progress shown, and let everybody who waits for the outcome have it; gives the exit code."""
+    import asyncio
+
+    from goalrunner.reports.progress import open_progress
+
+    stream = sys.stderr if manner.json else sys.stdout
     with open_progress(stream, quiet=manner.quiet, place=_place) as progress:
         try:
-            work = api.arun(goal, home=home, observers=(progress,), record=manner.record, goal_file=goal_file)
-            outcome: GoalOutcome = asyncio.run(work)
+            outcome = asyncio.run(work((progress,)))
         except RecordError as error:
             if error.outcome is None:  # the run never began
                 raise

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from goalrunner.compose.assembly import Assembly, assemble
+from goalrunner.compose.earlier import glance
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names, refuse_unknown_prices
 from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
+from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
 
 __all__ = [
     "Assembly",
     "Extras",
     "Models",
+    "NewLimits",
+    "Resumed",
     "assemble",
+    "glance",
     "goal_conversation",
     "goal_models",
     "goal_validators",
     "judge_llm",
     "model_names",
+    "reassemble",
     "refuse_unknown_prices",
 ]

@@ -5,43 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from goalrunner import __version__
-from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose.earlier import chat_of
+from goalrunner.compose.equipment import Setting, equip
 from goalrunner.compose.models import Models, goal_models, refuse_unknown_prices
 from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import (
     Extras,
-    goal_clean_room,
-    goal_conversation,
-    goal_judge,
     goal_secrets,
-    goal_validators,
     withheld,
 )
 from goalrunner.compose.records import goal_created
-from goalrunner.compose.system import SystemClock
 from goalrunner.driver import Run
-from goalrunner.driver.journal import Journal
 from goalrunner.driver.validation import is_hidden
 from goalrunner.errors import UsageError
-from goalrunner.eventlog import EventLog, TranscriptFile
 from goalrunner.events import RunStarted
 from goalrunner.goalfile import dump_goal
 from goalrunner.judge import check_room
-from goalrunner.llm import LLM, Tape
+from goalrunner.llm import Tape
 from goalrunner.model.goal import Goal
-from goalrunner.ports import Observer, Parts
-from goalrunner.process import ProcessLauncher
-from goalrunner.prompts import Prompts
+from goalrunner.ports import Approver, Observer, Parts
 from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder, RunIds
-from goalrunner.state import RunState
-from goalrunner.state.outcome import summary_of
-from goalrunner.workspace.store import SnapshotStore
 
 
 @dataclass(frozen=True)
@@ -68,63 +57,45 @@ def assemble(
     extras: Extras = Extras(),  # noqa: B008  frozen and empty
     tape: Path | None = None,
     goal_file: Path | None = None,
+    approver: Approver | None = None,
+    continues: RunFolder | None = None,
 ) -> Assembly:
     """Make the run folder and everything that writes into it, and write the first events. Raises GoalError.
 
-    `goal_file` is where the goal was read from: it is always protected.
+    `goal_file` is where the goal was read from: it is always protected. `approver` is who is asked where something waits
+    for a person. `continues` is a run whose conversation goes on in this one.
     """
+    setting = Setting(home, environ, observers, extras, goal_file, approver)
     redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal, extras))
-    models = _models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
-    clock = SystemClock()
+    models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
+    earlier = chat_of(continues) if continues is not None else ()
     frozen = redactor.text(dump_goal(goal))
     folder = RunFolder.create(home, RunIds(home).run_id(goal.objective))
-    workspace = Path(goal.workspace.path or Path.cwd()).resolve()
     folder.write_text(folder.goal_file, frozen)
-    launcher = ProcessLauncher()
-    log = EventLog(folder.events, clock, redactor)
-    transcript = TranscriptFile(folder.transcript, redactor)
-    artifacts = ArtifactStore(folder.artifacts, redactor)
-    for kept in ("stores", "checkouts"):
-        (home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
-    watched = goal.deliverable == "workspace"
-    store = (
-        SnapshotStore(workspace, home, outputs=goal.workspace.outputs, start=folder.path / "start") if watched else None
+    equipment = equip(goal, models, folder, setting, redactor)
+    if earlier:
+        equipment.parts.conversation.messages[:] = earlier  # type: ignore[index]  # the built-in agent's list
+    run = Run(
+        equipment.parts,
+        equipment.journal,
+        equipment.prompts.render,
+        fresh_rounds=not goal.preserve_context,
+        check_models=models.check,
     )
-    parts = Parts(
-        conversation=extras.conversation or _conversation(goal, models, workspace, launcher, environ),
-        validators=goal_validators(goal, launcher, environ, extras.validators),
-        judge=goal_judge(goal, models.judge),
-        log=log,
-        transcript=transcript,
-        artifacts=artifacts,
-        clock=clock,
-        workspace=workspace,
-        scratch=folder.scratch_file,
-        watch=store,
-        clean_room=goal_clean_room(goal, store, workspace, home, folder.path, launcher, environ, goal_file),
-        redact=redactor.text,
-    )
-    journal = Journal(log, transcript, artifacts, observers, _saver(folder))
-    prompts = Prompts(goal, extras.resume_prompt, extras.first_prompt)
-    run = Run(parts, journal, prompts.render, fresh_rounds=not goal.preserve_context, check_models=models.check)
-    _begin(run, goal, parts, models, folder, baseline=extras.baseline)
-
-    def close() -> None:
-        log.close()
-        transcript.close()
-        if store is not None:
-            store.close()
-        folder.clear_scratch()
-
-    return Assembly(run=run, folder=folder, close=close)
+    _begin(run, goal, equipment.parts, models, folder, setting, continues.run_id if continues else "")
+    return Assembly(run=run, folder=folder, close=equipment.close)
 
 
-def _begin(run: Run, goal: Goal, parts: Parts, models: Models, folder: RunFolder, *, baseline: bool) -> None:
+def _begin(
+    run: Run, goal: Goal, parts: Parts, models: Models, folder: RunFolder, setting: Setting, continues: str
+) -> None:
     """Write the first two events."""
     now = parts.clock.now()
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
     judged = parts.judge is not None
-    created = goal_created(goal, folder.run_id, now.isoformat(), names, has_judge=judged, baseline=baseline)
+    created = goal_created(
+        goal, folder.run_id, now.isoformat(), names, has_judge=judged, baseline=setting.extras.baseline
+    )
     named = _names(models, parts)
     labels = labels_of(goal, named)
     started = RunStarted(
@@ -133,12 +104,31 @@ def _begin(run: Run, goal: Goal, parts: Parts, models: Models, folder: RunFolder
         version=__version__,
         labels=labels,
         notes=notes_of(goal, labels),
-        deadline_at=None if goal.timeout is None else (now + timedelta(seconds=goal.timeout)).isoformat(),
+        deadline_at=deadline_at(now, goal.timeout),
+        handed=handed(setting.extras),
+        goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
+        continues=continues,
     )
     run.start(created, started)
 
 
-def _models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
+def deadline_at(now: datetime, seconds: float | None) -> str | None:
+    """When a limit that has `seconds` left ends, if nobody waits; ISO 8601."""
+    return None if seconds is None else (now + timedelta(seconds=seconds)).isoformat()
+
+
+def handed(extras: Extras) -> tuple[str, ...]:
+    """What a calling program handed in, by name: nothing outside of it can make these parts again."""
+    given = {
+        "conversation": extras.conversation,
+        "judge": extras.judge_llm,
+        "validators": extras.validators,
+        "resume_prompt": callable(extras.resume_prompt),
+    }
+    return tuple(name for name, value in given.items() if value)
+
+
+def chosen_models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
     """The goal's models; those that the caller handed in take their place."""
     if extras.conversation is None:
         models = goal_models(goal, tape)
@@ -167,21 +157,7 @@ def _refuse_unseen_checks(goal: Goal) -> None:
         )
 
 
-def _conversation(
-    goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, environ: Mapping[str, str]
-) -> Any:
-    llm: LLM | None = models.agent
-    if llm is None:
-        raise UsageError("the goal names no agent model", 'add model = "provider/model"')
-    return goal_conversation(goal, llm, workspace, launcher, environ)
-
-
 def _names(models: Models, parts: Parts) -> dict[str, str]:
     names = models.names()
     names.setdefault("agent", type(parts.conversation).__name__)
     return names
-
-
-def _saver(folder: RunFolder) -> Callable[[RunState], None]:
-    owner = {"pid": os.getpid(), "path": str(folder.path)}
-    return lambda state: folder.write_json(folder.summary, {**summary_of(state), **owner})

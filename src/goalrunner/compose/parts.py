@@ -108,6 +108,7 @@ def goal_clean_room(
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
         launcher=launcher,
         env=child_environment(environ, withhold=withheld(goal)),
+        record=run / "start",
     )
 
 

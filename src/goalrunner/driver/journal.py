@@ -54,6 +54,12 @@ class Journal:
         self._tell(lambda observer: observer.on_record(record))
         return record
 
+    def replay(self, record: Record) -> None:
+        """Fold an event that an earlier process wrote; nobody is told of it again."""
+        self._state = apply(self._state, record)
+        self._index.add(record)
+        self._evidence.add(record)
+
     def fold_unwritten(self, event: Event) -> None:
         """Fold an ending that cannot be written any more, so that the outcome at least says how the run ended."""
         last = self.state

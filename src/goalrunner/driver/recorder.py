@@ -8,6 +8,8 @@ from typing import Literal
 
 from goalrunner import policy
 from goalrunner.driver.journal import Journal
+from goalrunner.driver.people import People
+from goalrunner.driver.resumption import recorded
 from goalrunner.driver.watch import Watch
 from goalrunner.errors import BudgetExhausted
 from goalrunner.events import (
@@ -25,18 +27,21 @@ from goalrunner.model.observation import Observation
 from goalrunner.model.usage import Usage
 from goalrunner.ports import Message, Recorded, ToolResult
 
-SHOWN_BYTES = 100_000
-"""Of each end of an output: more than any model is shown, little beside what a command may print."""
-
 
 class RunRecorder:
     """The port `Recorder` over a journal."""
 
     def __init__(
-        self, journal: Journal, watch: Watch, scratch: Callable[[str], Path], redact: Callable[[str], str]
+        self,
+        journal: Journal,
+        watch: Watch,
+        people: People,
+        scratch: Callable[[str], Path],
+        redact: Callable[[str], str],
     ) -> None:
         self._journal = journal
         self._watch = watch
+        self._people = people
         self._scratch = scratch
         self._redact = redact
 
@@ -45,6 +50,12 @@ class RunRecorder:
         ref = self._journal.transcript.append(message)
         has_text = bool(text_of(message.get("content")).strip())
         self._journal.append(MessageRecorded(role=message["role"], text=ref, has_text=has_text))
+
+    async def permit(
+        self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
+    ) -> str | None:
+        """None: go ahead; a text: it is denied, and the agent is told. Raises ApprovalPending and ApprovalDenied."""
+        return await self._people.permit(tool_call_id, kind, text, preview)
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Intent before effect."""
@@ -81,8 +92,7 @@ class RunRecorder:
             self._journal.append(BlockReported(reason=self._redact(result.command)))
         elif result.notice == "question":
             self._journal.append(QuestionOpened(question=self._redact(result.command)))
-        head, tail = artifacts.ends(ref, SHOWN_BYTES)
-        return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
+        return recorded(observation, artifacts)
 
     def usage(self, account: Account, usage: Usage) -> None:
         """One model call's usage."""

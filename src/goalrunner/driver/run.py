@@ -13,14 +13,16 @@ from typing import TypeVar, assert_never
 from goalrunner import events, policy
 from goalrunner.driver.checks import Checks
 from goalrunner.driver.journal import Journal
+from goalrunner.driver.people import People
 from goalrunner.driver.recorder import RunRecorder
+from goalrunner.driver.resumption import Resumption, cut_calls
 from goalrunner.driver.validation import InterruptedByValidatorError
 from goalrunner.driver.watch import Watch
-from goalrunner.errors import BudgetExhausted, ConversationBusy, GoalError, RecordError
+from goalrunner.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, ConversationBusy, GoalError, RecordError
 from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalOutcome, GoalStatus
 from goalrunner.policy import Brief, Finish
-from goalrunner.ports import Conversation, Parts, RoundReply
+from goalrunner.ports import Conversation, Parts, Resumable, RoundReply
 from goalrunner.state import RunState
 from goalrunner.state.run_state import Phase
 
@@ -61,10 +63,12 @@ class Run:
         *,
         fresh_rounds: bool,
         check_models: Callable[[], None] = lambda: None,
+        resumption: Resumption | None = None,
     ) -> None:
         """`render` makes the words of a prompt; `fresh_rounds` restores the conversation before each retry.
 
-        `check_models` is called once, before the agent is; a GoalError that it raises ends the run.
+        `check_models` is called once, before the agent is; a GoalError that it raises ends the run. `resumption` is what
+        an earlier process left.
         """
         self._parts = parts
         self._journal = journal
@@ -72,11 +76,18 @@ class Run:
         self._fresh_rounds = fresh_rounds
         self._check_models = check_models
         self._checkpoint: object = None
-        self._reply = RoundReply(text="")
+        self._resumption = resumption or Resumption()
+        self._reply = RoundReply(text=self._resumption.response)
         self._signal: int | None = None
         self.watch = Watch(parts.watch, journal)
-        self.recorder = RunRecorder(journal, self.watch, parts.scratch, parts.redact)
+        self._people = People(parts, journal)
+        self.recorder = RunRecorder(journal, self.watch, self._people, parts.scratch, parts.redact)
         self._checks = Checks(parts, journal, self.watch, self.recorder)
+
+    @property
+    def conversation(self) -> Conversation:
+        """The agent with its memory."""
+        return self._parts.conversation
 
     @property
     def state(self) -> RunState:
@@ -87,6 +98,25 @@ class Run:
         """Write the first two events."""
         self._journal.append(created)
         self._journal.append(started)
+        self._journal.save()
+
+    async def resume(self, plan: events.Plan, version: str, note: str, deadline_at: str | None) -> None:
+        """Take up the run that the journal has replayed: see what changed meanwhile, and write that it goes on."""
+        seen = self.watch.last
+        now = await self.watch.take("resumed") if seen is not None else None
+        state, left = self.state, self._resumption
+        self._journal.append(
+            events.RunResumed(
+                plan=plan,
+                version=version,
+                note=self._parts.redact(note),
+                snapshot=now,
+                changed=await self.watch.changed(seen, now),
+                cut=left.unfinished.cut,
+                in_flight=cut_calls(state, left.chat),
+                deadline_at=deadline_at,
+            )
+        )
         self._journal.save()
 
     def interrupt(self, number: int) -> None:
@@ -119,6 +149,10 @@ class Run:
             return policy.interrupted(signal.SIGINT)
         except BudgetExhausted:
             return policy.out_of_budget(self.state)
+        except ApprovalPending:
+            return policy.awaiting_approval(self.state)
+        except ApprovalDenied as error:
+            return policy.denied(next(item for item in self.state.approvals if item.id == error.approval_id))
         except RecordError:
             raise
         except GoalError as error:
@@ -174,6 +208,8 @@ class Run:
                     await self._checks.confirm(step.claim)
                 case policy.Prove():
                     await self._checks.prove(step.round, self._reply.text)
+                case policy.AskApproval():
+                    await self._people.completion(step.action, step.rule)
                 case _:
                     assert_never(step)
             self._journal.save()
@@ -185,12 +221,24 @@ class Run:
 
     async def _round(self, brief: Brief) -> None:
         conversation = self._parts.conversation
-        if self._fresh_rounds and brief.round == 1:
+        if self._fresh_rounds and self._checkpoint is None:
             self._checkpoint = conversation.checkpoint()
-        elif self._fresh_rounds:
+        elif self._fresh_rounds and self.state.phase is not Phase.WORKING:
             conversation.restore(self._checkpoint)
-        prompt = self.begin_round(brief)
-        await self.finish_round(brief.round, await conversation.send(prompt, self.recorder))
+        if self.state.phase is Phase.WORKING:
+            reply = await self._proceed(brief)
+        else:
+            reply = await conversation.send(self.begin_round(brief), self.recorder)
+        await self.finish_round(brief.round, reply)
+
+    async def _proceed(self, brief: Brief) -> RoundReply:
+        """A round that an earlier process began; its prompt may have been given or not."""
+        conversation, prompt = self._parts.conversation, self._render(brief)
+        if not self.state.prompted:
+            return await conversation.send(prompt, self.recorder)
+        if isinstance(conversation, Resumable):
+            return await conversation.proceed(prompt, self._resumption.unfinished, self.recorder)
+        return await conversation.send(prompt or self._render(Brief("neutral", brief.round)), self.recorder)
 
     def begin_round(self, brief: Brief) -> str:
         """Intent of a round; gives the user message for it."""

@@ -11,7 +11,7 @@ from goalrunner.model.observation import Claim, Observation
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.ports import Workspace
 
-Moment = Literal["start", "tool", "round", "validators"]
+Moment = Literal["start", "tool", "round", "validators", "resumed"]
 
 
 class Watch:
@@ -23,6 +23,11 @@ class Watch:
         self._taken: dict[str, Snapshot] = {}
         self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
         self.last: Snapshot | None = None
+
+    def recall(self, snapshots: Sequence[Snapshot]) -> None:
+        """Know the snapshots that an earlier process took, oldest first."""
+        self._taken.update((snapshot.id, snapshot) for snapshot in snapshots)
+        self.last = snapshots[-1] if snapshots else None
 
     async def take(self, moment: Moment) -> Snapshot | None:
         """A snapshot now; an event where it differs from the last one."""

@@ -21,16 +21,19 @@ from goalrunner.events.checks import (
     ValidatorsFinished,
     VerdictRecorded,
 )
-from goalrunner.events.endings import Blocked, Cancelled, Capped, Completed, Failed
-from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunStarted
-from goalrunner.events.people import ApprovalRecorded, QuestionAnswered, QuestionOpened
+from goalrunner.events.endings import Blocked, Cancelled, Capped, Completed, Ending, Failed
+from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunResumed, RunStarted
+from goalrunner.events.memory import MemoryPromoted
+from goalrunner.events.people import ApprovalRecorded, ApprovalRequested, QuestionAnswered, QuestionOpened
 from goalrunner.events.work import (
     Account,
     BlockReported,
     MessageRecorded,
+    PlanProposed,
     PromptKind,
     RoundFinished,
     RoundStarted,
+    SecretsReplaced,
     SnapshotTaken,
     StepStarted,
     ToolCalled,
@@ -39,17 +42,20 @@ from goalrunner.events.work import (
 )
 from goalrunner.model.base import Frozen
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 """Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
 
 Event = Annotated[
     GoalCreated
     | RunStarted
+    | RunResumed
     | SnapshotTaken
     | BaselineTaken
     | BlockReported
     | StepStarted
     | RoundStarted
+    | PlanProposed
+    | SecretsReplaced
     | MessageRecorded
     | ToolCalled
     | ToolResultRecorded
@@ -63,7 +69,9 @@ Event = Annotated[
     | VerdictRecorded
     | QuestionOpened
     | QuestionAnswered
+    | ApprovalRequested
     | ApprovalRecorded
+    | MemoryPromoted
     | Blocked
     | Completed
     | Capped
@@ -97,6 +105,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Account",
     "ApprovalRecorded",
+    "ApprovalRequested",
     "AuditFailed",
     "AuditStarted",
     "BaselineTaken",
@@ -106,12 +115,15 @@ __all__ = [
     "Capped",
     "Completed",
     "ConfirmationRecorded",
+    "Ending",
     "Event",
     "Failed",
     "GoalCreated",
     "GoalRecord",
+    "MemoryPromoted",
     "MessageRecorded",
     "Plan",
+    "PlanProposed",
     "PromptKind",
     "ProofFinished",
     "QuestionAnswered",
@@ -120,7 +132,9 @@ __all__ = [
     "RiskClass",
     "RoundFinished",
     "RoundStarted",
+    "RunResumed",
     "RunStarted",
+    "SecretsReplaced",
     "SnapshotTaken",
     "Standing",
     "StepStarted",

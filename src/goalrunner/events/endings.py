@@ -48,3 +48,7 @@ class Failed(Frozen):
     type: Literal["failed"] = "failed"
     stop_reason: StopReason
     reason: str
+
+
+Ending = Completed | Blocked | Capped | Cancelled | Failed
+"""How a run can end."""

@@ -6,7 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from goalrunner.model.approvals import Approvals
 from goalrunner.model.base import Frozen
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.model.usage import Usage
 
 RiskClass = Literal["low", "medium", "high", "critical"]
 
@@ -44,6 +47,7 @@ class Plan(Frozen):
     protects: tuple[str, ...] = Field(default=(), description="the goal's patterns of protected paths")
     stall_rounds: int | None = Field(default=None, description="equal rounds in a row that count as a stall")
     deliverable: Literal["workspace", "response"] = "workspace"
+    approvals: Approvals = Field(default_factory=Approvals, description="what waits for a person")
 
 
 class GoalCreated(Frozen):
@@ -66,3 +70,24 @@ class RunStarted(Frozen):
     labels: tuple[str, ...] = Field(default=(), description='what weakens the proof: "unprotected", "self-judged", ...')
     notes: tuple[str, ...] = Field(default=(), description="what must be said aloud before the first round")
     deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; when the time limit ends if nobody waits")
+    handed: tuple[str, ...] = Field(
+        default=(), description="parts that the calling program handed in: only it can resume the run"
+    )
+    goal_file: str = Field(default="", description="where the goal was read from; always protected")
+    continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
+
+
+class RunResumed(Frozen):
+    """Another process took the run up again, where it was."""
+
+    type: Literal["run_resumed"] = "run_resumed"
+    plan: Plan = Field(description="the limits as they are from now on")
+    version: str = Field(description="of goalrunner")
+    note: str = Field(default="", description="what the owner says to the agent")
+    snapshot: Snapshot | None = Field(default=None, description="the workspace now")
+    changed: tuple[str, ...] = Field(default=(), description="paths that changed while nobody watched")
+    cut: tuple[str, ...] = Field(default=(), description="tool calls that had begun and have no result")
+    in_flight: dict[str, Usage] = Field(
+        default_factory=dict, description="by account: what a model call that was cut may have cost, estimated"
+    )
+    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC")

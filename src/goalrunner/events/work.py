@@ -12,7 +12,7 @@ from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 
 Account = Literal["agent", "judge"]
-PromptKind = Literal["first", "retry", "neutral", "stalled"]
+PromptKind = Literal["first", "retry", "neutral", "stalled", "resumed"]
 
 
 class SnapshotTaken(Frozen):
@@ -20,7 +20,7 @@ class SnapshotTaken(Frozen):
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     snapshot: Snapshot
-    moment: Literal["start", "tool", "round", "validators"]
+    moment: Literal["start", "tool", "round", "validators", "resumed"]
 
 
 class BlockReported(Frozen):
@@ -44,6 +44,23 @@ class RoundStarted(Frozen):
     type: Literal["round_started"] = "round_started"
     round: int = Field(ge=1)
     prompt: PromptKind
+
+
+class PlanProposed(Frozen):
+    """The agent says which steps there are. A proposal: the runner keeps it, and believes no step done without evidence."""
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    current: str = ""
+    pending: tuple[str, ...] = ()
+    completed: dict[str, str] = Field(default_factory=dict, description="step -> id of the observation that shows it")
+    refused: tuple[str, ...] = Field(default=(), description="steps called done without evidence that exists")
+
+
+class SecretsReplaced(Frozen):
+    """How many secrets were replaced since the last such event, in everything that was written."""
+
+    type: Literal["secrets_replaced"] = "secrets_replaced"
+    counts: dict[str, int] = Field(description="by kind")
 
 
 class MessageRecorded(Frozen):

@@ -9,6 +9,15 @@ from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.durations import parse_duration
 from goalrunner.goalfile.loading import load_goal, load_goal_text
 from goalrunner.goalfile.options import OPTIONS, option_of
-from goalrunner.goalfile.resolving import resolve_goal
+from goalrunner.goalfile.resolving import resolve_goal, resolve_limits
 
-__all__ = ["OPTIONS", "dump_goal", "load_goal", "load_goal_text", "option_of", "parse_duration", "resolve_goal"]
+__all__ = [
+    "OPTIONS",
+    "dump_goal",
+    "load_goal",
+    "load_goal_text",
+    "option_of",
+    "parse_duration",
+    "resolve_goal",
+    "resolve_limits",
+]

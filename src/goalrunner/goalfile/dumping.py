@@ -38,7 +38,9 @@ def _table(goal: Goal) -> dict[str, Any]:
     table["judge"] = (
         _said({**table["judge"], "params": _without_none(table["judge"]["params"])}) if goal.has_judge else None
     )
-    table["workspace"] = _said(table["workspace"])
+    for name in ("workspace", "redact", "memory"):
+        table[name] = _said(table[name])
+    table["approvals"] = _said({**table["approvals"], "expires": _limit(table["approvals"]["expires"])})
     return _said(table)
 
 

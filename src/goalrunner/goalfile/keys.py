@@ -12,6 +12,7 @@ from goalrunner.goalfile.readers import (
     count_limit,
     dollars_limit,
     duration_limit,
+    each,
     needed,
     one_of,
     share,
@@ -56,11 +57,19 @@ SECTIONS: dict[str, dict[str, Reader]] = {
         "link": texts,
         "clean_proof": truth,
     },
+    "approvals": {
+        "require": each(one_of("complete", "shell", "write", "network")),
+        "commands": texts,
+        "expires": duration_limit,
+        "on_deny": one_of("stop", "continue"),
+    },
+    "redact": {"extra": texts, "allow": texts},
+    "memory": {"promote": each(one_of("event", "fact", "preference", "policy_reference")), "recall": truth},
 }
 """The tables of a goal file and their keys."""
 
 UNAVAILABLE: dict[str, frozenset[str]] = {
-    "": frozenset({"critic", "approvals", "redact", "memory"}),
+    "": frozenset({"critic"}),
     "agent": frozenset({"command"}),
     "judge": frozenset({"require"}),
     "workspace": frozenset({"sandbox", "network"}),
@@ -111,6 +120,9 @@ KEYS: dict[str, Reader] = {
     "agent": _section("agent"),
     "budget": _section("budget"),
     "workspace": _section("workspace"),
+    "approvals": _section("approvals"),
+    "redact": _section("redact"),
+    "memory": _section("memory"),
     "validators": validator_tables,
 }
 """The keys at the top of a goal file."""

@@ -70,6 +70,18 @@ def texts(value: object, spot: Spot) -> object:
     return [text(item, spot.item(index)) for index, item in enumerate(value)]
 
 
+def each(reader: Reader) -> Reader:
+    """A list, every item of which one reader reads."""
+
+    def read(value: object, spot: Spot) -> object:
+        if not isinstance(value, list | tuple):
+            spot.wrong(f"must be a list of strings, not {kind(value)}")
+            return WRONG
+        return [reader(item, spot.item(index)) for index, item in enumerate(value)]
+
+    return read
+
+
 def line(value: object, spot: Spot) -> object:
     """Text of one line, without control characters."""
     read = text(value, spot)

@@ -55,6 +55,19 @@ def resolve_goal(
     return _build(layer, problems, name)
 
 
+def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | None]:
+    """New limits of a run from options by the goal's dotted keys, by the limit's own name; None lifts one.
+
+    Raises GoalFileError with every problem at once.
+    """
+    problems = Problems()
+    given = {key: value for key, value in options.items() if value is not None}
+    layer = _options(given, _current_folder(), problems)
+    problems.raise_any("")
+    limits: dict[str, Any] = {str(key[-1]): value for key, value in layer.values.items()}
+    return limits
+
+
 def _options(given: Mapping[str, object], base: Path, problems: Problems) -> Layer:
     names: dict[Key, str] = {tuple(key.split(".")): option_of(key) for key in given}
     return named_layer(given, Source(base=base, names=names, textual=True), problems)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from goalrunner.model.approvals import Approvals
 from goalrunner.model.base import Frozen
 
 AGENT_MODEL = "agent"
@@ -123,6 +124,22 @@ class WorkspaceConfig(Frozen):
     clean_proof: bool = Field(default=True, description="False: no clean checkout before complete")
 
 
+class RedactConfig(Frozen):
+    """What is a secret beside what looks like one, and what is none although it looks like one."""
+
+    extra: tuple[Text, ...] = Field(default=(), description="values, or regular expressions between slashes: /.../")
+    allow: tuple[Text, ...] = Field(default=(), description="values that are no secrets")
+
+
+class MemoryConfig(Frozen):
+    """What may be kept beyond a run. Nothing, where the goal says nothing."""
+
+    promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
+        default=(), description="kinds that may be promoted"
+    )
+    recall: bool = Field(default=False, description="whether promoted facts of this owner are told to the agent")
+
+
 class Goal(Frozen):
     """What the goal file holds, with every default filled in."""
 
@@ -154,6 +171,9 @@ class Goal(Frozen):
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
     budget: Budget = Field(default_factory=Budget)
     workspace: WorkspaceConfig = Field(default_factory=WorkspaceConfig)
+    approvals: Approvals = Field(default_factory=Approvals)
+    redact: RedactConfig = Field(default_factory=RedactConfig)
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
     validators: tuple[ValidatorSpec, ...] = ()
 
     @property

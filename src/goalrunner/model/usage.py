@@ -15,6 +15,9 @@ class Usage(Frozen):
     cost_usd: float | None = Field(default=0.0, ge=0, description="US dollars; None: unknown")
     calls: int = Field(default=0, ge=0, description="answered model calls")
     retries: int = Field(default=0, ge=0, description="calls repeated after 429, 5xx, a timeout or a cut stream")
+    estimated_tokens: int = Field(
+        default=0, ge=0, description="of the tokens, those of calls that a crash cut: estimated, not counted"
+    )
 
     @property
     def tokens(self) -> int:
@@ -29,6 +32,7 @@ class Usage(Frozen):
             cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             calls=self.calls + other.calls,
             retries=self.retries + other.retries,
+            estimated_tokens=self.estimated_tokens + other.estimated_tokens,
         )
 
     def since(self, before: Usage) -> Usage:

@@ -44,6 +44,7 @@ class GoalVerdict(Frozen):
     blocked: str = Field(
         default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
     )
+    questions: tuple[str, ...] = Field(default=(), description="facts that only a person can give, as questions")
     source: Literal["judge", "validators", "fallback"] = Field(
         default="judge", description="who made it; fallback: the judge's answers could not be read"
     )

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from goalrunner.policy.approvals import Action, expires_at, rule_for
 from goalrunner.policy.decision import decide
-from goalrunner.policy.endings import crashed, failed, interrupted, out_of_budget, timed_out
+from goalrunner.policy.endings import awaiting_approval, crashed, denied, failed, interrupted, out_of_budget, timed_out
 from goalrunner.policy.proof import budget_spent, proven
-from goalrunner.policy.steps import Audit, Brief, Confirm, Finish, Prove, RunRound, Step, TakeBaseline, Validate
+from goalrunner.policy.steps import (
+    AskApproval,
+    Audit,
+    Brief,
+    Confirm,
+    Finish,
+    Prove,
+    RunRound,
+    Step,
+    TakeBaseline,
+    Validate,
+)
 
 __all__ = [
+    "Action",
+    "AskApproval",
     "Audit",
     "Brief",
     "Confirm",
@@ -17,12 +31,16 @@ __all__ = [
     "Step",
     "TakeBaseline",
     "Validate",
+    "awaiting_approval",
     "budget_spent",
     "crashed",
     "decide",
+    "denied",
+    "expires_at",
     "failed",
     "interrupted",
     "out_of_budget",
     "proven",
+    "rule_for",
     "timed_out",
 ]

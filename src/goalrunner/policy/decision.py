@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.verdict import verdict_of
-from goalrunner.policy.endings import out_of_budget
+from goalrunner.policy.approvals import completion_rule
+from goalrunner.policy.endings import denied, out_of_budget
 from goalrunner.policy.proof import budget_spent, proven
-from goalrunner.policy.steps import Audit, Brief, Confirm, Finish, Prove, RunRound, Step, TakeBaseline, Validate
+from goalrunner.policy.steps import (
+    AskApproval,
+    Audit,
+    Brief,
+    Confirm,
+    Finish,
+    Prove,
+    RunRound,
+    Step,
+    TakeBaseline,
+    Validate,
+)
 from goalrunner.state.run_state import Baseline, Phase, RunState
 
 UNSTABLE_AUDITS = 2
@@ -24,12 +37,11 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
-            return _unless_spent(state, RunRound(Brief("first", 1)))
+            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
         case Phase.BASELINED if state.baseline is not None:
             return _after_baseline(state, state.baseline)
         case Phase.WORKING | Phase.BASELINED:
-            number = max(state.round, 1)
-            return _unless_spent(state, RunRound(Brief("first" if number == 1 else "retry", number)))
+            return _unless_spent(state, RunRound(_again(state)))
         case Phase.WORKED if state.plan.validators:
             return Validate(state.round)
         case Phase.WORKED:
@@ -43,7 +55,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.CONFIRMED:
             return _go_on(state)
         case Phase.PROVED if state.proof is not None and state.proof.passed and proven(state):
-            return _complete(state)
+            return _with_leave(state)
         case Phase.PROVED:
             return _go_on(state)
 
@@ -62,17 +74,17 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
                 'add a check that fails, or set baseline = "any"',
             )
         case "green" if not state.plan.has_judge:
-            return _complete(state)
+            return _with_leave(state)
         case "green":
             return _unless_spent(state, Audit(0))
         case "red":
-            return _unless_spent(state, RunRound(Brief("first", 1)))
+            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
 
 
 def _after_decision(state: RunState) -> Step:
     if proven(state):
         # At round 0 the baseline has just run in the clean checkout as well.
-        return Prove(state.round) if state.plan.clean_proof and state.round > 0 else _complete(state)
+        return Prove(state.round) if state.plan.clean_proof and state.round > 0 else _with_leave(state)
     claim = _blocked_claim(state)
     if claim and claim != state.refuted and state.round >= FIRST_BLOCKED_ROUND:
         return _unless_spent(state, Confirm(claim))
@@ -89,6 +101,17 @@ def _blocked_claim(state: RunState) -> str:
     return verdict.blocked if verdict is not None and verdict.source == "judge" else ""
 
 
+def _with_leave(state: RunState) -> Step:
+    """Complete, where the goal wants no person to see it first, or one has agreed to this very snapshot."""
+    rule = completion_rule(state.plan.approvals, state.goal.risk_class)
+    approval = state.completion
+    if not rule or (approval is not None and approval.decision == "approved"):
+        return _complete(state)
+    if approval is not None and approval.refused:
+        return denied(approval) if state.plan.approvals.on_deny == "stop" else _go_on(state)
+    return AskApproval(f"complete: {state.goal.description}", rule)
+
+
 def _complete(state: RunState) -> Finish:
     by = "verdict" if state.plan.has_judge else "validators"
     where = f"round {state.round}" if state.round else "the baseline"
@@ -97,6 +120,9 @@ def _complete(state: RunState) -> Finish:
 
 def _go_on(state: RunState) -> Step:
     """The next round, unless a limit or a stall is in the way."""
+    refused = state.completion
+    if refused is not None and refused.refused and state.plan.approvals.on_deny == "stop":
+        return denied(refused)
     limit = state.plan.max_iterations
     if limit is not None and state.iterations >= limit:
         plural = "round" if limit == 1 else "rounds"
@@ -108,19 +134,42 @@ def _go_on(state: RunState) -> Step:
             StopReason.STALLED,
             f"{state.stall.rounds} rounds in a row changed nothing: same files, same checks, same feedback",
         )
+    if state.memory.open_questions:
+        return _open_questions(state)
     return _unless_spent(state, RunRound(_retry(state)))
+
+
+def _open_questions(state: RunState) -> Finish:
+    questions = "\n".join(state.memory.open_questions)
+    run = state.goal.run_id
+    hint = f'goal answer {run} "..." and then goal resume {run}'
+    return Finish(GoalStatus.BLOCKED, StopReason.QUESTION_OPEN, f"only a person can answer: {questions}\n{hint}")
+
+
+def _again(state: RunState) -> Brief:
+    """The prompt of a round that was begun: the agent has it already, or is still to get it."""
+    if state.prompted:
+        return _brief(state, "resumed", state.round)
+    if state.round <= 1:
+        return _brief(state, "first", 1, _feedback(state))
+    brief = _retry(state)
+    return _brief(state, brief.kind, state.round, brief.feedback)
 
 
 def _retry(state: RunState) -> Brief:
     verdict = state.verdict
     number = state.round + 1
     if state.round == 0:
-        return Brief("first", 1, _feedback(state))
+        return _brief(state, "first", 1, _feedback(state))
     if state.plan.stall_rounds is not None and state.stall.rounds == state.plan.stall_rounds:
-        return Brief("stalled", number, _feedback(state))
+        return _brief(state, "stalled", number, _feedback(state))
     if verdict is not None and verdict.source == "fallback":
-        return Brief("neutral", number)
-    return Brief("retry", number, _feedback(state))
+        return _brief(state, "neutral", number)
+    return _brief(state, "retry", number, _feedback(state))
+
+
+def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> Brief:
+    return Brief(kind, number, feedback, state.interruption)
 
 
 def _feedback(state: RunState) -> str | None:

@@ -6,7 +6,7 @@ from goalrunner.errors import AuthenticationFailed, GoalError, ModelError, Model
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.policy.proof import budget_spent
 from goalrunner.policy.steps import Finish
-from goalrunner.state.run_state import RunState
+from goalrunner.state.run_state import Approval, RunState
 
 
 def timed_out(state: RunState) -> Finish:
@@ -24,6 +24,24 @@ def out_of_budget(state: RunState) -> Finish:
 def interrupted(signal: int | None) -> Finish:
     """Ctrl-C, SIGTERM, or the caller's own cancellation."""
     return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
+
+
+def awaiting_approval(state: RunState) -> Finish:
+    """Nobody is there to decide; nothing of what waits has been done."""
+    waits = "; ".join(f"{item.id}: {item.action}" for item in state.waiting)
+    run = state.goal.run_id
+    return Finish(
+        GoalStatus.BLOCKED,
+        StopReason.APPROVAL_REQUIRED,
+        f"this waits for a person: {waits}\ngoal approve {run}, or goal deny {run} --reason TEXT; then goal resume {run}",
+    )
+
+
+def denied(approval: Approval) -> Finish:
+    """A person said no, or nobody decided in time: it is never done."""
+    what = "nobody decided in time on" if approval.decision == "expired" else "denied:"
+    reason = f" ({approval.reason})" if approval.reason else ""
+    return Finish(GoalStatus.BLOCKED, StopReason.DENIED, f"{what} {approval.action}{reason}")
 
 
 def failed(state: RunState, error: GoalError) -> Finish:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.state.run_state import Interruption
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Brief:
     round: int
     feedback: str | None = None
     """Red output or the judge's `missing`, verbatim; None when there is nothing to say."""
+    interruption: Interruption | None = None
+    """What happened while nobody worked on the run; None where there is nothing to tell."""
 
 
 @dataclass(frozen=True)
@@ -68,5 +71,13 @@ class Prove:
     round: int
 
 
-Step = TakeBaseline | RunRound | Validate | Audit | Confirm | Prove | Finish
+@dataclass(frozen=True)
+class AskApproval:
+    """Let a person decide whether what is proven may be called complete."""
+
+    action: str
+    rule: str
+
+
+Step = TakeBaseline | RunRound | Validate | Audit | Confirm | Prove | AskApproval | Finish
 """What is to be done next; closed."""

@@ -15,10 +15,14 @@ from goalrunner.ports.checks import (
 )
 from goalrunner.ports.launcher import Completion, Launcher
 from goalrunner.ports.parts import Observer, Parts
+from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
-from goalrunner.ports.work import Conversation, Recorded, Recorder, RoundReply, ToolResult
+from goalrunner.ports.work import Conversation, Recorded, Recorder, Resumable, RoundReply, ToolResult, Unfinished
 
 __all__ = [
+    "ApprovalAnswer",
+    "ApprovalRequest",
+    "Approver",
     "Artifacts",
     "Audit",
     "AuditRequest",
@@ -37,9 +41,11 @@ __all__ = [
     "Parts",
     "Recorded",
     "Recorder",
+    "Resumable",
     "RoundReply",
     "ToolResult",
     "Transcript",
+    "Unfinished",
     "ValidationContext",
     "Validator",
     "Workspace",

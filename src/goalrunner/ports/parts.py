@@ -9,6 +9,7 @@ from typing import Protocol
 
 from goalrunner.events import Record
 from goalrunner.ports.checks import CleanRoom, Judge, Validator, Workspace
+from goalrunner.ports.people import Approver
 from goalrunner.ports.stores import Artifacts, Clock, Log, Transcript
 from goalrunner.ports.work import Conversation
 
@@ -42,3 +43,5 @@ class Parts:
     """Takes the snapshots; None where the workspace is no deliverable."""
     clean_room: CleanRoom | None = None
     redact: Callable[[str], str] = lambda text: text
+    approver: Approver | None = None
+    """Who is asked where something waits for a person; None: nobody is there."""

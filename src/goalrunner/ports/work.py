@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from goalrunner.events import Account
 from goalrunner.model.observation import Observation
@@ -55,6 +55,15 @@ class Recorder(Protocol):
         """A chat message: transcript line, then event."""
         ...
 
+    async def permit(
+        self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
+    ) -> str | None:
+        """Called before `tool_called` of what has an effect. None: go ahead; a text: it is denied, and the agent is told.
+
+        Raises ApprovalPending where nobody is there to decide, and ApprovalDenied where a denial ends the run.
+        """
+        ...
+
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Intent: this call is about to run."""
         ...
@@ -94,6 +103,16 @@ class RoundReply:
     steps: int = 0
 
 
+@dataclass(frozen=True)
+class Unfinished:
+    """What an earlier process left of a turn: of the calls in the last message of the assistant, by id."""
+
+    results: Mapping[str, Recorded] = field(default_factory=dict)
+    """Results that were recorded, and whose message was not."""
+    cut: tuple[str, ...] = ()
+    """Calls that had begun and have no result: what they did is unknown, and they are never run again."""
+
+
 class Conversation(Protocol):
     """An agent with its memory; one `send` is one round."""
 
@@ -112,4 +131,20 @@ class Conversation(Protocol):
 
     def restore(self, checkpoint: object) -> None:
         """Make it again what it was at that checkpoint."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A conversation that can go on in another process. One that is not begins afresh there."""
+
+    def load(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Take up the chat of an earlier process, as it was recorded by `recorder`; nothing of it is recorded again."""
+        ...
+
+    async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Go on in the middle of a turn: calls that never began are run, those that were cut are told to the agent.
+
+        `notice` is a user message that is given first where it is not empty. Raises as `send` does.
+        """
         ...

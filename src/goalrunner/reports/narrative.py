@@ -13,6 +13,7 @@ from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import steps
 from goalrunner.reports.header import goal_lines, start_lines
 from goalrunner.reports.line import Line, Step
+from goalrunner.reports.people import people_lines
 from goalrunner.reports.proof import proof_lines, protection_lines
 
 Work = events.RoundStarted | events.ToolCalled | events.ToolResultRecorded | events.RoundFinished
@@ -45,7 +46,7 @@ class Narrative:
         """The lines of one record; most have none."""
         return list(self._tell(record.event))
 
-    def _tell(self, event: events.Event) -> Iterator[Line]:
+    def _tell(self, event: events.Event) -> Iterator[Line]:  # noqa: C901  one arm per kind of event
         match event:
             case events.GoalCreated():
                 self._meet(event)
@@ -65,16 +66,21 @@ class Narrative:
                 yield from map(self._step, lines)
             case events.BlockReported():
                 yield self._step(Step("agent", "!", remark=f"it says that it is blocked: {event.reason}", tone="warn"))
-            case events.UsageRecorded() | events.QuestionOpened():
+            case events.UsageRecorded():
                 yield from map(self._step, steps.notices(event))
             case events.Blocked() | events.Completed() | events.Capped() | events.Cancelled() | events.Failed():
                 self.running = None
             case (
-                events.MessageRecorded()
-                | events.QuestionAnswered()
+                events.RunResumed()
+                | events.ApprovalRequested()
                 | events.ApprovalRecorded()
-                | events.SnapshotTaken()
+                | events.QuestionOpened()
+                | events.QuestionAnswered()
+                | events.MemoryPromoted()
             ):
+                for line in people_lines(event):
+                    yield self._step(line) if isinstance(line, Step) else line
+            case events.MessageRecorded() | events.SnapshotTaken() | events.PlanProposed() | events.SecretsReplaced():
                 pass
             case _:
                 assert_never(event)

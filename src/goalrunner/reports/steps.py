@@ -20,8 +20,8 @@ def short(tool: str) -> str:
     return _SHORT_NAMES.get(tool, tool)
 
 
-def notices(event: events.RoundFinished | events.UsageRecorded | events.QuestionOpened) -> Iterator[Step]:
-    """What is said only where it is unusual: a turn cut short, calls that were repeated, a question."""
+def notices(event: events.RoundFinished | events.UsageRecorded) -> Iterator[Step]:
+    """What is said only where it is unusual: a turn cut short, calls that were repeated."""
     match event:
         case events.RoundFinished():
             if event.reason == "max_steps":
@@ -31,8 +31,6 @@ def notices(event: events.RoundFinished | events.UsageRecorded | events.Question
             if event.usage.retries:
                 said = f"the model was asked again {figures.count(event.usage.retries, 'time')}"
                 yield Step(event.account, "!", remark=said, tone="warn")
-        case events.QuestionOpened():
-            yield Step("open", "?", remark=event.question, tone="warn")
         case _:
             assert_never(event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
 from goalrunner import events
 from goalrunner.errors import RecordError
@@ -10,11 +10,15 @@ from goalrunner.events import Record
 from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict, verdict_of
+from goalrunner.state.changes import kept, with_budget, with_evidence, with_fields, with_memory
+from goalrunner.state.permission import approval_recorded, approval_requested
+from goalrunner.state.planning import planned
+from goalrunner.state.questions import answered, asked
+from goalrunner.state.resumption import resumed
 from goalrunner.state.run_state import (
     KEPT,
     AuditFailures,
     Baseline,
-    BudgetState,
     Phase,
     Proof,
     RunState,
@@ -35,7 +39,7 @@ def apply(state: RunState | None, record: Record) -> RunState:
         return state
     if record.seq != state.memory.version + 1:
         raise RecordError(f"event {record.seq} follows event {state.memory.version}: events between them are missing")
-    changed = _changed(state, event)
+    changed = _changed(state, record)
     memory = changed.memory.model_copy(update={"version": record.seq})
     goal = changed.goal.model_copy(update={"updated_at": record.at})
     return changed.model_copy(update={"memory": memory, "goal": goal, "elapsed": record.elapsed})
@@ -47,59 +51,72 @@ def _created(event: events.GoalCreated, record: Record) -> RunState:
     return RunState(goal=goal, memory=memory, plan=event.plan, criteria=goal.success_criteria, elapsed=record.elapsed)
 
 
-def _changed(state: RunState, event: events.Event) -> RunState:  # noqa: C901  one arm per event, closed by assert_never
+def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one arm per event, closed by assert_never
+    event = record.event
     match event:
         case events.GoalCreated():
             raise RecordError("a second goal_created in one log")
         case events.RunStarted():
-            started = _budget(state, deadline_at=event.deadline_at)
-            return _set(started, models=event.models, workspace=event.workspace, labels=event.labels)
+            started = with_budget(state, deadline_at=event.deadline_at)
+            return with_fields(started, models=event.models, workspace=event.workspace, labels=event.labels)
+        case events.RunResumed():
+            return resumed(state, event)
         case events.StepStarted():
             return _begin(state, event.step_id)
         case events.RoundStarted():
             return _round_started(state, event)
-        case events.MessageRecorded() | events.ToolCalled():
-            return state
+        case events.MessageRecorded():
+            return _heard(state, event)
+        case events.ToolCalled():
+            return with_fields(state, calling=event.tool_call_id, awaiting=None)
         case events.SnapshotTaken():
-            return _set(state, base=event.snapshot) if event.moment == "start" else state
+            return with_fields(state, base=event.snapshot) if event.moment == "start" else state
         case events.BaselineTaken():
             return _baselined(state, event)
         case events.BlockReported():
-            return _set(state, block_report=event.reason)
+            return with_fields(state, block_report=event.reason)
         case events.ToolResultRecorded():
             return _tool_result(state, event)
         case events.UsageRecorded():
             return _spent(state, event.account, event.usage)
         case events.RoundFinished():
             seen = [event.response.id] if event.response else []
-            return _evidence(_set(_end_step(state), phase=Phase.WORKED, snapshot=event.snapshot), seen)
+            return with_evidence(with_fields(_end_step(state), phase=Phase.WORKED, snapshot=event.snapshot), seen)
         case events.ValidatorsFinished():
             return _validated(state, event)
         case events.AuditStarted():
-            return _begin(state, f"audit-{event.round}")
+            return with_fields(_begin(state, f"audit-{event.round}"), awaiting="judge")
         case events.AuditFailed():
-            count = getattr(state.audit_failures, event.kind) + 1
-            failures: AuditFailures = state.audit_failures.model_copy(update={event.kind: count})
-            failed = _set(state, audit_failures=failures)
-            # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
-            return failed if event.kind == "parse" else _count(failed, passed=False)
+            return _audit_failed(state, event)
         case events.VerdictRecorded():
-            unstable = state.unstable + 1 if event.stale_only else 0
-            judged = _set(_end_step(state), phase=Phase.JUDGED, criteria=_bound(state, event), unstable=unstable)
-            return _decided(judged, event.verdict)
+            return _judged(state, event)
         case events.ProofFinished():
             return _proved(state, event)
         case events.ConfirmationRecorded():
             return _confirmed(state, event)
         case events.QuestionOpened():
-            return _memory(state, open_questions=(*state.memory.open_questions, event.question))
+            return asked(state, (event.question,))
         case events.QuestionAnswered():
-            left = tuple(question for question in state.memory.open_questions if question != event.question)
-            return _evidence(_memory(state, open_questions=left), [event.evidence_ref], counted=False)
+            return answered(state, event)
+        case events.ApprovalRequested():
+            return approval_requested(state, event, record.at)
         case events.ApprovalRecorded():
-            stop = None if event.decision == "approved" else "blocked"
-            refs = _kept(state.memory.approval_refs, event.approval_id)
-            return _memory(state, approval_refs=refs, stop_reason=stop)
+            return approval_recorded(state, event)
+        case events.PlanProposed():
+            return planned(state, event)
+        case events.SecretsReplaced():
+            return with_fields(state, redacted=_sums(state.redacted, event.counts))
+        case events.MemoryPromoted():
+            return state
+        case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
+            return _closed(state, event)
+        case _:
+            assert_never(event)
+
+
+def _closed(state: RunState, event: events.Ending) -> RunState:
+    """How a run ended. An ending that is final stays."""
+    match event:
         case events.Completed():
             return _ended(_end_step(state), GoalStatus.COMPLETE, StopReason.SATISFIED, event.result_ref)
         case events.Blocked():
@@ -108,37 +125,65 @@ def _changed(state: RunState, event: events.Event) -> RunState:  # noqa: C901  o
             return _ended(state, GoalStatus.CAPPED, event.stop_reason, event.reason)
         case events.Cancelled():
             ended = _ended(state, GoalStatus.CANCELLED, event.stop_reason, event.reason)
-            return _set(ended, signal=event.signal)
+            return with_fields(ended, signal=event.signal)
         case events.Failed():
             return _ended(state, GoalStatus.FAILED, event.stop_reason, event.reason)
         case _:
             assert_never(event)
 
 
+def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
+    count = getattr(state.audit_failures, event.kind) + 1
+    failures: AuditFailures = state.audit_failures.model_copy(update={event.kind: count})
+    failed = with_fields(state, audit_failures=failures)
+    # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
+    return failed if event.kind == "parse" else _count(failed, passed=False)
+
+
+def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
+    unstable = state.unstable + 1 if event.stale_only else 0
+    judged = with_fields(_end_step(state), phase=Phase.JUDGED, criteria=_bound(state, event), unstable=unstable)
+    return _decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
+
+
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     steps = [f"validate-{event.round}"] if state.plan.validators else []
     steps += [f"audit-{event.round}"] if state.plan.has_judge else []
-    begun = _memory(_begin(state, f"round-{event.round}"), pending_steps=tuple(steps))
-    return _set(begun, phase=Phase.WORKING, round=event.round, validators=(), drift=(), proof=None, block_report="")
+    begun = with_memory(_begin(state, f"round-{event.round}"), pending_steps=tuple(steps))
+    begun = with_fields(
+        begun, phase=Phase.WORKING, round=event.round, validators=(), drift=(), proof=None, block_report=""
+    )
+    return with_fields(begun, prompted=False, calling=None, awaiting=None)
+
+
+def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
+    """After a prompt or a tool's answer the agent's model is asked."""
+    match event.role:
+        case "user" if state.phase is Phase.WORKING:
+            return with_fields(state, prompted=True, awaiting="agent", interruption=None)
+        case "tool":
+            return with_fields(state, awaiting="agent")
+        case _:
+            return state
 
 
 def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
-    refs = _kept(state.memory.tool_result_refs, event.tool_call_id)
-    return _evidence(_memory(state, tool_result_refs=refs), [event.evidence_ref])
+    refs = kept(state.memory.tool_result_refs, event.tool_call_id)
+    return with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
 
 
 def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
-    seen = _evidence(_end_step(state), [observation.id for observation in event.observations])
+    seen = with_evidence(_end_step(state), [observation.id for observation in event.observations])
     baseline = Baseline(standing=event.standing, reason=event.reason, results=event.results)
     green = event.standing == "green"
-    taken = _set(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=state.base)
+    taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=state.base)
     # A baseline that decides is iteration 1.
     return _decided(taken, verdict_of(event.results)) if green and not state.plan.has_judge else taken
 
 
 def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
-    ran = _evidence(_end_step(state), [observation.id for observation in event.observations])
-    ran = _set(ran, phase=Phase.VALIDATED, validators=event.results, drift=event.drift, touched=event.touched)
+    ran = with_evidence(_end_step(state), [observation.id for observation in event.observations])
+    ran = with_fields(ran, phase=Phase.VALIDATED, validators=event.results, drift=event.drift, touched=event.touched)
     return _decided(ran, verdict_of(event.results, event.drift)) if ran.decided_by_validators else ran
 
 
@@ -151,18 +196,22 @@ def _proved(state: RunState, event: events.ProofFinished) -> RunState:
         restored=event.restored,
         results=event.results,
     )
-    seen = _evidence(_end_step(state), [observation.id for observation in event.observations])
-    proved = _set(seen, phase=Phase.PROVED, proof=proof)
+    seen = with_evidence(_end_step(state), [observation.id for observation in event.observations])
+    proved = with_fields(seen, phase=Phase.PROVED, proof=proof)
     if event.passed or not state.attempts or state.verdict is None:
         return proved
     attempt = state.attempts[-1].model_copy(update={"passed": False, "feedback": event.feedback or None})
     verdict = state.verdict.model_copy(update={"complete": False, "missing": event.feedback})
-    return _stalled(_set(proved, attempts=(*state.attempts[:-1], attempt), verdict=verdict))
+    return _stalled(with_fields(proved, attempts=(*state.attempts[:-1], attempt), verdict=verdict))
 
 
 def _confirmed(state: RunState, event: events.ConfirmationRecorded) -> RunState:
-    ended = _set(_end_step(state), phase=Phase.CONFIRMED)
-    return _set(ended, confirmed=event.reason or event.claim) if event.confirmed else _set(ended, refuted=event.claim)
+    ended = with_fields(_end_step(state), phase=Phase.CONFIRMED)
+    return (
+        with_fields(ended, confirmed=event.reason or event.claim)
+        if event.confirmed
+        else with_fields(ended, refuted=event.claim)
+    )
 
 
 def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:
@@ -175,75 +224,57 @@ def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:
 
 def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
     counted = _count(state, passed=verdict.complete, feedback=verdict.missing or None, score=verdict.score)
-    return _stalled(_set(counted, verdict=verdict))
+    return _stalled(with_fields(counted, verdict=verdict))
 
 
 def _count(state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0) -> RunState:
     """Count the round: an iteration is a round that was checked, judge reached or not."""
     number = state.iterations + 1
     attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)
-    counted = _set(state, iterations=number, attempts=(*state.attempts[-KEPT + 1 :], attempt))
-    return _budget(_memory(counted, pending_steps=()), iteration_count=number)
+    counted = with_fields(state, iterations=number, attempts=(*state.attempts[-KEPT + 1 :], attempt))
+    return with_budget(with_memory(counted, pending_steps=()), iteration_count=number)
 
 
 def _stalled(state: RunState) -> RunState:
     """Compare the round with the one before: same snapshot, same signature of the checks, same `missing`."""
     if state.verdict is None or state.verdict.complete or state.snapshot is None:
-        return _set(state, stall=Stall())
+        return with_fields(state, stall=Stall())
     checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
     key = repr((state.snapshot.id, checks, state.verdict.missing))
     rounds = state.stall.rounds + 1 if key == state.stall.key else 1
-    return _set(state, stall=Stall(key=key, rounds=rounds))
+    return with_fields(state, stall=Stall(key=key, rounds=rounds))
 
 
 def _spent(state: RunState, account: str, usage: Usage) -> RunState:
     accounts = {**state.usage, account: state.usage.get(account, Usage()) + usage}
-    spent = _set(state, usage=accounts)
+    spent = with_fields(state, usage=accounts, last_call={**state.last_call, account: usage}, awaiting=None)
     cost = spent.total.cost_usd
     cents = None if cost is None else round(cost * 100, 6)
-    return _budget(spent, token_estimate=spent.total.tokens, cost_cents=cents)
+    return with_budget(spent, token_estimate=spent.total.tokens, cost_cents=cents)
 
 
 def _ended(state: RunState, status: GoalStatus, reason: StopReason, message: str) -> RunState:
     goal = state.goal.model_copy(update={"status": record_status(status, reason)})
-    ended = _memory(state, stop_reason=memory_stop(status, reason))
-    return _set(ended, goal=goal, phase=Phase.ENDED, status=status, stop_reason=reason, message=message)
+    ended = with_memory(state, stop_reason=memory_stop(status, reason))
+    left = state.left if state.phase is Phase.ENDED else state.phase
+    return with_fields(
+        ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message
+    )
 
 
 def _begin(state: RunState, step: str) -> RunState:
     """A step begins; the one before it is over."""
     begun = _end_step(state)
     pending = tuple(name for name in begun.memory.pending_steps if name != step)
-    return _memory(begun, current_step=step, pending_steps=pending)
+    return with_memory(begun, current_step=step, pending_steps=pending)
 
 
 def _end_step(state: RunState) -> RunState:
     step = state.memory.current_step
     if step is None:
         return state
-    return _memory(state, current_step=None, completed_steps=_kept(state.memory.completed_steps, step))
+    return with_memory(state, current_step=None, completed_steps=kept(state.memory.completed_steps, step))
 
 
-def _evidence(state: RunState, ids: list[str], *, counted: bool = True) -> RunState:
-    refs = state.memory.evidence_refs
-    for identifier in ids:
-        refs = _kept(refs, identifier)
-    numbered = state.observations + (len(ids) if counted else 0)
-    return _set(_memory(state, evidence_refs=refs), observations=numbered)
-
-
-def _kept(refs: tuple[str, ...], new: str) -> tuple[str, ...]:
-    return (*refs[-KEPT + 1 :], new)
-
-
-def _budget(state: RunState, **changes: Any) -> RunState:
-    budget: BudgetState = state.memory.budget_state.model_copy(update=changes)
-    return _memory(state, budget_state=budget)
-
-
-def _memory(state: RunState, **changes: Any) -> RunState:
-    return _set(state, memory=state.memory.model_copy(update=changes))
-
-
-def _set(state: RunState, **changes: Any) -> RunState:
-    return state.model_copy(update=changes)
+def _sums(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    return {kind: counts.get(kind, 0) + more.get(kind, 0) for kind in {**counts, **more}}

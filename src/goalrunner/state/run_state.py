@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from goalrunner.events import GoalRecord, Plan, Standing
+from goalrunner.events import Account, GoalRecord, Plan, Standing
+from goalrunner.model.approvals import ApprovalKind
 from goalrunner.model.base import Frozen
 from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
 from goalrunner.model.snapshot import Snapshot
@@ -47,6 +48,9 @@ class WorkingMemory(Frozen):
     tool_result_refs: tuple[str, ...] = ()
     approval_refs: tuple[str, ...] = ()
     budget_state: BudgetState = Field(default_factory=BudgetState)
+    step_evidence: dict[str, str] = Field(
+        default_factory=dict, description="of completed steps: the id of the observation that shows it"
+    )
     stop_reason: MemoryStop | None = None
     version: int = Field(default=0, description="place in the log of the last event that was applied")
 
@@ -98,6 +102,41 @@ class Stall(Frozen):
     rounds: int = 0
 
 
+class Approval(Frozen):
+    """Something that waited, or waits, for a person."""
+
+    id: str
+    kind: ApprovalKind
+    action: str
+    rule: str
+    tool_call_id: str = ""
+    snapshot: str = ""
+    requested_at: str
+    expires_at: str | None = None
+    decision: Literal["approved", "denied", "expired"] | None = Field(default=None, description="None: it waits")
+    by: str = ""
+    reason: str = ""
+    guarded: bool = True
+
+    @property
+    def refused(self) -> bool:
+        """Whether it must never be done."""
+        return self.decision in ("denied", "expired")
+
+
+class Interruption(Frozen):
+    """What the agent has not been told yet of the time in which nobody worked on the run."""
+
+    note: str = ""
+    changed: tuple[str, ...] = ()
+    answers: tuple[tuple[str, str], ...] = Field(default=(), description="question and answer")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.note or self.changed or self.answers)
+
+
 class RunState(Frozen):
     """Everything that policy decides on, and what people are shown."""
 
@@ -105,6 +144,16 @@ class RunState(Frozen):
     memory: WorkingMemory
     plan: Plan
     phase: Phase = Phase.READY
+    left: Phase = Field(default=Phase.READY, description="where it stood when it ended")
+    prompted: bool = Field(default=False, description="whether the agent has the prompt of the round at hand")
+    calling: str | None = Field(default=None, description="id of the tool call that has begun and has no result")
+    awaiting: Account | None = Field(default=None, description="whose model is being asked")
+    last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
+    resumes: int = Field(default=0, description="how often another process took the run up")
+    interruption: Interruption | None = Field(default=None, description="what the agent is still to be told")
+    approvals: tuple[Approval, ...] = Field(default=(), description="the newest, decided or not")
+    requested: int = Field(default=0, description="approvals requested so far")
+    redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced, by kind")
     round: int = Field(default=0, description="rounds begun")
     iterations: int = Field(default=0, description="rounds decided")
     observations: int = Field(default=0, description="observations numbered so far")
@@ -140,6 +189,22 @@ class RunState(Frozen):
     def total(self) -> Usage:
         """What agent and judge spent together."""
         return sum(self.usage.values(), Usage())
+
+    @property
+    def waiting(self) -> tuple[Approval, ...]:
+        """What waits for a person now."""
+        return tuple(approval for approval in self.approvals if approval.decision is None)
+
+    def approval_of(self, tool_call_id: str) -> Approval | None:
+        """The newest approval that a tool call of the round at hand asked for."""
+        return next((item for item in reversed(self.approvals) if item.tool_call_id == tool_call_id), None)
+
+    @property
+    def completion(self) -> Approval | None:
+        """The newest approval of the completion that the snapshot at hand would be."""
+        seen = self.snapshot.id if self.snapshot else ""
+        of_it = (item for item in reversed(self.approvals) if item.kind == "complete" and item.snapshot == seen)
+        return next(of_it, None)
 
     @property
     def validators_green(self) -> bool:

@@ -10,7 +10,7 @@ from pydantic import Field
 from goalrunner.agents.tools.diff import unified
 from goalrunner.agents.tools.paths import file_mode, must_exist, read_regular, relative, replace
 from goalrunner.agents.tools.text import to_crlf
-from goalrunner.agents.tools.tool import Answer, Arguments, Scratch, Tool, ToolError
+from goalrunner.agents.tools.tool import Answer, Arguments, Effect, Scratch, Tool, ToolError
 
 _LARGEST_FILE = 10_000_000
 _MOST_LINES_COMPARED = 5_000
@@ -43,6 +43,10 @@ class EditFileTool(Tool[EditFileArguments]):
     def command(self, arguments: EditFileArguments) -> str:
         """The path as the model gave it."""
         return arguments.path
+
+    def effect(self, arguments: EditFileArguments) -> Effect:
+        """The file is written."""
+        return Effect("write", self.command(arguments))
 
     async def run(self, arguments: EditFileArguments, scratch: Scratch) -> Answer:
         """Replace it; the answer is the difference."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 
-from goalrunner.agents.tools.tool import Answer, Arguments, Scratch, Tool, ToolError
+from goalrunner.agents.tools.tool import Answer, Arguments, Effect, Scratch, Tool, ToolError
 from goalrunner.ports import Completion, Launcher
 
 LONGEST_TIMEOUT = 1_800.0
@@ -49,6 +49,10 @@ class ShellTool(Tool[ShellArguments]):
     def command(self, arguments: ShellArguments) -> str:
         """The command line as the model gave it."""
         return arguments.command
+
+    def effect(self, arguments: ShellArguments) -> Effect:
+        """The command is run."""
+        return Effect("shell", self.command(arguments))
 
     async def run(self, arguments: ShellArguments, scratch: Scratch) -> Answer:
         """Run it to its end or its deadline."""

@@ -36,6 +36,15 @@ class Arguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+@dataclass(frozen=True)
+class Effect:
+    """What a call would do, for whoever must allow it. `text` is the command line or the path, `preview` a diff."""
+
+    kind: Literal["shell", "write"]
+    text: str
+    preview: str = ""
+
+
 A = TypeVar("A", bound=Arguments)
 
 
@@ -62,6 +71,10 @@ class Tool(ABC, Generic[A]):
 
     def path(self, arguments: A) -> str | None:
         """The only path in the workspace that a call depends on, relative to it; None: it may depend on anything."""
+        return None
+
+    def effect(self, arguments: A) -> Effect | None:
+        """What a call would do; None where it has no effect."""
         return None
 
     @abstractmethod

@@ -12,7 +12,7 @@ from goalrunner.agents.tools.edit_file import EditFileTool
 from goalrunner.agents.tools.notices import AskTool, ReportBlockedTool
 from goalrunner.agents.tools.read_file import ReadFileTool
 from goalrunner.agents.tools.shell import ShellTool
-from goalrunner.agents.tools.tool import Scratch, Tool, ToolError
+from goalrunner.agents.tools.tool import Effect, Scratch, Tool, ToolError
 from goalrunner.agents.tools.write_file import WriteFileTool
 from goalrunner.llm import ToolCall, ToolSpec
 from goalrunner.ports import Launcher, ToolResult
@@ -67,6 +67,14 @@ class Toolbox:
         except ToolError:
             return _one_line(call.arguments if call.name in self._tools else f"{call.name} {call.arguments}")
         return _one_line(tool.command(arguments))
+
+    def effect(self, call: ToolCall) -> Effect | None:
+        """What a call would do; None where it has no effect, or cannot be read."""
+        try:
+            tool, arguments = self._read(call)
+            return tool.effect(arguments)
+        except (ToolError, OSError):
+            return None
 
     async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
         """Do what a model asks. What is wrong with the call becomes a result with the fact "error", never an exception."""

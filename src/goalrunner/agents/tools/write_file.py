@@ -9,7 +9,7 @@ from pydantic import Field
 from goalrunner.agents.tools.diff import unified
 from goalrunner.agents.tools.paths import file_mode, inside, read_regular, relative, replace
 from goalrunner.agents.tools.text import with_ends_of
-from goalrunner.agents.tools.tool import Answer, Arguments, Scratch, Tool, ToolError
+from goalrunner.agents.tools.tool import Answer, Arguments, Effect, Scratch, Tool, ToolError
 
 _LARGEST_COMPARED = 5_000_000
 
@@ -38,6 +38,10 @@ class WriteFileTool(Tool[WriteFileArguments]):
     def command(self, arguments: WriteFileArguments) -> str:
         """The path as the model gave it."""
         return arguments.path
+
+    def effect(self, arguments: WriteFileArguments) -> Effect:
+        """The file is written."""
+        return Effect("write", self.command(arguments))
 
     async def run(self, arguments: WriteFileArguments, scratch: Scratch) -> Answer:
         """Write it; the answer is the difference to what was there."""

@@ -1,0 +1,45 @@
+"""What is known of a run from its folder alone: its state, its goal, its chat. Owns reading them; opens nothing to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from goalrunner.errors import RecordError, UsageError
+from goalrunner.eventlog import read_messages, read_records
+from goalrunner.events import RunStarted
+from goalrunner.goalfile import load_goal
+from goalrunner.model.goal import Goal
+from goalrunner.ports import Message
+from goalrunner.redaction import is_redacted
+from goalrunner.runs import RunFolder
+from goalrunner.state import RunState, apply
+
+
+def glance(folder: RunFolder) -> tuple[RunState, RunStarted]:
+    """The state of a run, and how it was started. Raises RecordError for a log that is damaged or too short."""
+    state: RunState | None = None
+    started: RunStarted | None = None
+    for record in read_records(folder.events):
+        state = apply(state, record)
+        if isinstance(record.event, RunStarted):
+            started = record.event
+    if state is None or started is None:
+        raise RecordError(f"{folder.events} ends before the run began", "start a new run: goal run GOAL_FILE")
+    return state, started
+
+
+def frozen_goal(folder: RunFolder, environ: Mapping[str, str]) -> Goal:
+    """The goal as it was when the run began. Raises UsageError where a secret in it was not kept."""
+    text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
+    if is_redacted(text):
+        raise UsageError(
+            f"{folder.goal_file} holds a secret that was not kept, so the run cannot be resumed",
+            "put the secret into an environment variable (api_key_env, or env of your shell), and start a new run",
+        )
+    without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
+    return load_goal(folder.goal_file, {}, without_defaults)
+
+
+def chat_of(folder: RunFolder) -> tuple[Message, ...]:
+    """The conversation of a run, without its system prompt. Raises RecordError."""
+    return tuple(message for message in read_messages(folder.transcript) if message.get("role") != "system")

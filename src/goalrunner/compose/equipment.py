@@ -1,0 +1,105 @@
+"""Everything that a run works with, over its folder: files, parts and driver. Owns how they fit together; starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose.models import Models
+from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators
+from goalrunner.compose.saving import saver
+from goalrunner.compose.system import SystemClock
+from goalrunner.driver.journal import Journal
+from goalrunner.errors import UsageError
+from goalrunner.eventlog import EventLog, TornTail, TranscriptFile
+from goalrunner.llm import LLM
+from goalrunner.model.goal import Goal
+from goalrunner.ports import Approver, Observer, Parts
+from goalrunner.process import ProcessLauncher
+from goalrunner.prompts import Prompts
+from goalrunner.redaction import Redactor
+from goalrunner.runs import RunFolder
+from goalrunner.workspace.store import SnapshotStore
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a run happens, and who is there."""
+
+    home: Path
+    environ: Mapping[str, str]
+    observers: Sequence[Observer] = ()
+    extras: Extras = field(default_factory=Extras)
+    goal_file: Path | None = None
+    """Where the goal was read from: it is always protected."""
+    approver: Approver | None = None
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """The parts of a run and its journal; `close` gives the files back."""
+
+    parts: Parts
+    journal: Journal
+    prompts: Prompts
+    close: Callable[[], None]
+
+
+def equip(
+    goal: Goal,
+    models: Models,
+    folder: RunFolder,
+    setting: Setting,
+    redactor: Redactor,
+    on_torn: Callable[[TornTail], None] | None = None,
+) -> Equipment:
+    """Open the run's files and make its parts. Raises GoalError; RecordError where another process has the run."""
+    workspace = Path(goal.workspace.path or Path.cwd()).resolve()
+    launcher, clock, extras = ProcessLauncher(), SystemClock(), setting.extras
+    log = EventLog(folder.events, clock, redactor, on_torn=on_torn)
+    transcript = TranscriptFile(folder.transcript, redactor)
+    artifacts = ArtifactStore(folder.artifacts, redactor)
+    for kept in ("stores", "checkouts"):
+        (setting.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = None
+    if goal.deliverable == "workspace":
+        store = SnapshotStore(workspace, setting.home, outputs=goal.workspace.outputs, start=folder.path / "start")
+    parts = Parts(
+        conversation=extras.conversation or _conversation(goal, models, workspace, launcher, setting.environ),
+        validators=goal_validators(goal, launcher, setting.environ, extras.validators),
+        judge=goal_judge(goal, models.judge),
+        log=log,
+        transcript=transcript,
+        artifacts=artifacts,
+        clock=clock,
+        workspace=workspace,
+        scratch=folder.scratch_file,
+        watch=store,
+        clean_room=goal_clean_room(
+            goal, store, workspace, setting.home, folder.path, launcher, setting.environ, setting.goal_file
+        ),
+        redact=redactor.text,
+        approver=setting.approver,
+    )
+
+    def close() -> None:
+        log.close()
+        transcript.close()
+        if store is not None:
+            store.close()
+        folder.clear_scratch()
+
+    journal = Journal(log, transcript, artifacts, setting.observers, saver(folder))
+    return Equipment(parts, journal, Prompts(goal, extras.resume_prompt, extras.first_prompt), close)
+
+
+def _conversation(
+    goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, environ: Mapping[str, str]
+) -> Any:
+    llm: LLM | None = models.agent
+    if llm is None:
+        raise UsageError("the goal names no agent model", 'add model = "provider/model"')
+    return goal_conversation(goal, llm, workspace, launcher, environ)

@@ -1,0 +1,119 @@
+"""A run that is there already, put together again from its folder. Owns what it needs to go on; starts nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner import __version__
+from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at
+from goalrunner.compose.earlier import frozen_goal, glance
+from goalrunner.compose.equipment import Equipment, Setting, equip
+from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
+from goalrunner.compose.models import Models
+from goalrunner.compose.parts import goal_secrets, withheld
+from goalrunner.driver import Run
+from goalrunner.driver.resumption import Resumption, ResumptionReader
+from goalrunner.errors import UsageError
+from goalrunner.eventlog import TornTail, read_records
+from goalrunner.events import Plan, RunStarted
+from goalrunner.model.goal import Goal
+from goalrunner.ports import Approver, Observer, Resumable
+from goalrunner.redaction import Redactor
+from goalrunner.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that can be driven on, and what its first event is to say."""
+
+    assembly: Assembly
+    plan: Plan
+    note: str
+    deadline: str | None
+
+    async def begin(self) -> None:
+        """See what changed meanwhile, and write that the run goes on. Raises GoalError."""
+        await self.assembly.run.resume(self.plan, __version__, self.note, self.deadline)
+
+
+@dataclass(frozen=True)
+class NewLimits:
+    """Limits as they are to be from now on, by the names of `Plan`; what is not named stays."""
+
+    values: Mapping[str, float | None]
+
+
+def reassemble(
+    folder: RunFolder,
+    *,
+    home: Path,
+    limits: NewLimits,
+    note: str = "",
+    environ: Mapping[str, str] = os.environ,
+    observers: Sequence[Observer] = (),
+    approver: Approver | None = None,
+    on_torn: Callable[[TornTail], None] | None = None,
+) -> Resumed:
+    """Open a run's folder, fold its log, and make its parts again. Raises GoalError where it cannot go on, and says why."""
+    state, started = glance(folder)
+    refuse_final(state)
+    plan = raised(state.plan, limits.values)
+    refuse_low_limits(state, plan)
+    goal = frozen_goal(folder, environ)
+    _refuse_handed(started)
+    goal_file = Path(started.goal_file) if started.goal_file else None
+    setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
+    redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal))
+    models = chosen_models(goal, setting.extras, None)
+    equipment = equip(goal, models, folder, setting, redactor, on_torn)
+    try:
+        run = _replayed(goal, models, folder, equipment)
+    except BaseException:
+        equipment.close()
+        raise
+    left = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+    deadline = deadline_at(equipment.parts.clock.now(), left)
+    return Resumed(Assembly(run=run, folder=folder, close=equipment.close), plan, note, deadline)
+
+
+def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipment) -> Run:
+    """The driver over the folded log; conversation, workspace and models are where they were."""
+    parts, journal = equipment.parts, equipment.journal
+    reader = ResumptionReader(fresh_rounds=not goal.preserve_context)
+    for record in read_records(folder.events):
+        journal.replay(record)
+        reader.add(record)
+    left = reader.read(parts.transcript.read, parts.artifacts)
+    run = Run(
+        parts,
+        journal,
+        equipment.prompts.render,
+        fresh_rounds=not goal.preserve_context,
+        check_models=models.check,
+        resumption=left,
+    )
+    run.watch.recall(left.snapshots)
+    _load(run, left)
+    for account, llm in (("agent", models.agent), ("judge", models.judge)):
+        spent = journal.state.usage.get(account)
+        if llm is not None and spent is not None:
+            llm.skip(spent.calls)
+    return run
+
+
+def _load(run: Run, left: Resumption) -> None:
+    conversation = run.conversation
+    if isinstance(conversation, Resumable) and left.chat:
+        conversation.load(left.chat, run.recorder)
+
+
+def _refuse_handed(started: RunStarted) -> None:
+    if started.handed:
+        parts = ", ".join(started.handed)
+        raise UsageError(
+            f"this run was driven by a program that handed in its {parts}; nothing else can make it again",
+            "drive it from that program, or start a new run: goal run GOAL_FILE",
+        )

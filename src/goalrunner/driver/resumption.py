@@ -1,0 +1,112 @@
+"""What an earlier process left of a run, read from its log. Owns finding it; performs nothing.
+
+What has no result is never done again; what a model call that was cut may have cost is estimated, and marked so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from goalrunner import events
+from goalrunner.events import Record
+from goalrunner.model.dialogue import text_of
+from goalrunner.model.observation import Observation, TranscriptRef
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Artifacts, Message, Recorded, Unfinished
+from goalrunner.state import RunState
+
+SHOWN_BYTES = 100_000
+"""Of each end of an output: more than any model is shown, little beside what a command may print."""
+
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where a conversation and a workspace stood."""
+
+    chat: tuple[Message, ...] = ()
+    """The messages of the conversation as it is to go on."""
+    response: str = ""
+    """Text of the last message of the round at hand."""
+    snapshots: tuple[Snapshot, ...] = ()
+    """Every one that was taken, oldest first."""
+    unfinished: Unfinished = field(default_factory=Unfinished)
+
+
+class ResumptionReader:
+    """Collects a Resumption, one record after another. `fresh_rounds`: the chat begins anew with each round."""
+
+    def __init__(self, *, fresh_rounds: bool) -> None:
+        self._fresh_rounds = fresh_rounds
+        self._system: TranscriptRef | None = None
+        self._chat: list[TranscriptRef] = []
+        self._snapshots: list[Snapshot] = []
+        self._results: dict[str, Observation] = {}
+        self._called: str | None = None
+
+    def add(self, record: Record) -> None:
+        """Take in one record."""
+        event = record.event
+        match event:
+            case events.SnapshotTaken():
+                self._snapshots.append(event.snapshot)
+            case events.RoundStarted() if self._fresh_rounds:
+                self._chat.clear()
+            case events.MessageRecorded(role="system") if not self._chat:
+                self._system = event.text
+            case events.MessageRecorded():
+                self._chat.append(event.text)
+                if event.role == "assistant":  # ids of calls are unique within one answer only
+                    self._results, self._called = {}, None
+            case events.ToolCalled():
+                self._called = event.tool_call_id
+            case events.ToolResultRecorded():
+                self._results[event.tool_call_id] = event.observation
+                self._called = None
+            case _:
+                pass
+
+    def read(self, message: Callable[[TranscriptRef], Message], artifacts: Artifacts) -> Resumption:
+        """Everything together, texts included. Raises RecordError for what is damaged."""
+        refs = [self._system] if self._system else []
+        chat = tuple(message(ref) for ref in (*refs, *self._chat))
+        results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
+        cut = (self._called,) if self._called is not None else ()
+        return Resumption(chat, _response(chat), tuple(self._snapshots), Unfinished(results, cut))
+
+
+def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
+    """An observation with the two ends of its output."""
+    ref = observation.output
+    if ref is None:
+        return Recorded(observation, b"")
+    head, tail = artifacts.ends(ref, SHOWN_BYTES)
+    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
+
+
+def cut_calls(state: RunState, chat: Sequence[Message]) -> dict[str, Usage]:
+    """By account: what the call may have cost that was under way when the process ended. Nothing where none was."""
+    account = state.awaiting
+    if account is None:
+        return {}
+    last = state.last_call.get(account)
+    if last is None:
+        tokens = sum(len(text_of(message.get("content"))) for message in chat) // _CHARACTERS_A_TOKEN
+        unknown = state.models.get(account, "").startswith("scripted/")
+        return {account: Usage(input_tokens=tokens, cost_usd=0.0 if unknown else None, estimated_tokens=tokens)}
+    return {
+        account: Usage(
+            input_tokens=last.input_tokens,
+            output_tokens=last.output_tokens,
+            cost_usd=last.cost_usd,
+            estimated_tokens=last.tokens,
+        )
+    }
+
+
+def _response(chat: Sequence[Message]) -> str:
+    last: Iterable[Message] = (message for message in reversed(chat) if message.get("role") == "assistant")
+    return next((text_of(message.get("content")) for message in last), "")

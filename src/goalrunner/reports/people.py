@@ -1,0 +1,65 @@
+"""What people did in a run, and what waits for them, as lines of the picture. Owns their words; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from goalrunner import events
+from goalrunner.reports import figures
+from goalrunner.reports.line import Fact, Line, Step
+
+_MARKS = {"approved": ("✓", "good"), "denied": ("✗", "bad"), "expired": ("✗", "bad")}
+
+People = (
+    events.RunResumed
+    | events.ApprovalRequested
+    | events.ApprovalRecorded
+    | events.QuestionOpened
+    | events.QuestionAnswered
+    | events.MemoryPromoted
+)
+
+
+def people_lines(event: People) -> Iterator[Line]:
+    """The lines of one such event."""
+    match event:
+        case events.RunResumed():
+            yield from _resumed(event)
+        case events.ApprovalRequested():
+            yield Step(
+                "approval",
+                "?",
+                event.action,
+                remark=f"{event.approval_id} waits for a person: {event.rule}",
+                tone="warn",
+            )
+        case events.ApprovalRecorded():
+            mark, tone = _MARKS[event.decision]
+            by = f" by {event.by}" if event.by else ""
+            said = f": {event.reason}" if event.reason else ""
+            unguarded = "" if event.guarded else " (unguarded)"
+            remark = f"{event.decision}{by}{unguarded}{said}"
+            yield Step("approval", mark, event.approval_id, remark=remark, tone="good" if tone == "good" else "bad")
+        case events.QuestionOpened():
+            yield Step("open", "?", remark=event.question, tone="warn")
+        case events.QuestionAnswered():
+            yield Step("answer", "·", event.question, remark=event.answer)
+        case events.MemoryPromoted():
+            yield Step("memory", "·", event.memory_id, remark=f"{event.kind} from {event.source_ref}")
+        case _:
+            assert_never(event)
+
+
+def _resumed(event: events.RunResumed) -> Iterator[Line]:
+    plan = event.plan
+    yield Fact("resumed", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
+    if event.note:
+        yield Fact("", f"note: {event.note}")
+    if event.changed:
+        shown = ", ".join(event.changed[:5]) + (f" and {len(event.changed) - 5} more" if len(event.changed) > 5 else "")
+        yield Fact("", f"changed while nobody watched: {shown}", tone="warn")
+    for account, usage in event.in_flight.items():
+        yield Fact(
+            "", f"the {account}'s call that was cut is counted as {usage.tokens:,} tokens, estimated", tone="warn"
+        )

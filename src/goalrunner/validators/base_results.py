@@ -1,0 +1,47 @@
+"""What the validators said of the start of a run, kept for as long as the run may go on. Owns that file alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from goalrunner.errors import RecordError
+from goalrunner.model.validation import ValidatorResult
+
+
+class BaseResults:
+    """By name. With a `path` they are found there again by a run that is resumed."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._results: dict[str, ValidatorResult] | None = None
+
+    def keep(self, results: Iterable[ValidatorResult]) -> None:
+        """These are what the start is like. Raises RecordError when they cannot be written."""
+        self._results = {result.name: result for result in results}
+        if self._path is None:
+            return
+        text = json.dumps({name: result.model_dump(mode="json") for name, result in self._results.items()})
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = self._path.with_suffix(".new")
+            new.write_text(text, encoding="utf-8")
+            new.replace(self._path)
+        except OSError as error:
+            raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error
+
+    def of(self, name: str) -> ValidatorResult | None:
+        """One validator's result at the start; None where none is known. Raises RecordError for a damaged file."""
+        if self._results is None:
+            self._results = self._read()
+        return self._results.get(name)
+
+    def _read(self) -> dict[str, ValidatorResult]:
+        if self._path is None or not self._path.exists():
+            return {}
+        try:
+            kept = json.loads(self._path.read_bytes())
+            return {name: ValidatorResult.model_validate(value) for name, value in kept.items()}
+        except (OSError, ValueError, AttributeError) as error:
+            raise RecordError(f"{self._path} is damaged: {error}", "start a new run: goal run GOAL_FILE") from error
