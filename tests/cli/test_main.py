@@ -45,6 +45,9 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           show     Show what happened in a run, round by round.
           diff     Print what a round changed in the workspace, as a unified patch.
           restore  Put the workspace back as a round left it; asks first.
+          cancel   End a run for good, from any terminal; it can not be resumed.
+          watch    Follow a living run from another terminal; the exit code is...
+          prune    Remove runs that ended long ago; never a living one, or one...
           verify   Check offline that the records of a run still hold.
 
           Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.errors import RecordError
-from goalrunner.eventlog import EventLog, LogEnd, read_end, read_records
+from goalrunner.eventlog import EventLog, LogDamage, LogEnd, read_end, read_records
+from goalrunner.events import Unrecognised
 from goalrunner.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
@@ -71,15 +72,26 @@ def test_a_damaged_log_is_not_continued(path: Path) -> None:
     assert path.read_bytes() == damaged
 
 
-def test_unknown_kinds_of_a_newer_minor_schema_are_passed_over_and_kept(path: Path) -> None:
+def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothing(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
     newer = second.replace(b'"1.1"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
     path.write_bytes(rechained([first, newer, third]))
 
-    assert [record.seq for record in read_records(path)] == [1, 3]
+    records = list(read_records(path))
+    assert [record.seq for record in records] == [1, 2, 3]
+    assert records[1].event == Unrecognised(kind="tool_dreamt")
     with EventLog(path, SteppingClock(), Redactor({})) as log:
         assert log.append(tool_called()).seq == 4
     assert path.read_bytes().count(b"tool_dreamt") == 1
+
+
+def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) -> None:
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    newer = second.replace(b'"1.1"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
+    path.write_bytes(rechained([first, newer, third]))
+
+    with pytest.raises(LogDamage, match=r"the tool_called at byte .* says more than this program understands"):
+        list(read_records(path))
 
 
 def test_known_kinds_of_a_newer_minor_schema_are_read(path: Path) -> None:

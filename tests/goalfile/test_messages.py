@@ -15,7 +15,8 @@ DOLLARS = "write a number of US dollars, or inf to lift the limit"
 PLACEHOLDERS = "{feedback}, {iteration}, {missing}, {objective}"
 TOP = (
     "agent, approvals, baseline, budget, constraints, deliverable, judge, max_iterations, memory, model, objective, owner, "
-    "preserve_context, redact, resume_prompt, risk_class, stall_rounds, success_criteria, timeout, validator, validators, workspace"
+    "preserve_context, redact, resume_prompt, risk_class, stall_rounds, success_criteria, timeout, "
+    "validator, validators, workspace"
 )
 NO_JUDGE_MODEL = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
 NOT_THE_KEY = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'

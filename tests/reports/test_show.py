@@ -42,13 +42,13 @@ def test_a_failed_run_says_why() -> None:
 
 def test_a_run_under_way_has_no_outcome_yet() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    told = "".join(show_text(records, folder="/r", has_outcome=False))
+    told = "".join(show_text(records, folder="/r", has_outcome=lambda: False))
     assert told.splitlines()[4:] == ["running    0 rounds · 3.0 s", "           /r"]
 
 
 def test_a_lost_run_is_not_called_running() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
-    told = "".join(show_text(records, folder="/r", has_outcome=False, lost=True))
+    told = "".join(show_text(records, folder="/r", has_outcome=lambda: False, lost=lambda: True))
     assert told.splitlines()[4:] == [
         "lost       the process that ran it is gone; what it recorded is kept",
         "           last seen in round 1 · 0 rounds checked · 3.0 s",
@@ -57,7 +57,7 @@ def test_a_lost_run_is_not_called_running() -> None:
 
 
 def test_an_ended_run_without_its_outcome_names_the_folder() -> None:
-    told = "".join(show_text(told_run.two_rounds(), folder="/r", has_outcome=False))
+    told = "".join(show_text(told_run.two_rounds(), folder="/r", has_outcome=lambda: False))
     assert told.endswith("of which judge 11 %\n           /r\n")
 
 

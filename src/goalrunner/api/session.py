@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from goalrunner.api.requests import heed
 from goalrunner.compose import (
     Assembly,
     NewLimits,
@@ -152,6 +153,8 @@ async def finish(assembly: Assembly, interruption: Interruption | None = None) -
     await asyncio.sleep(0)  # so that the run has begun before anything can cancel it
     if interruption is not None:
         interruption.watch(assembly, task)
+    requests = asyncio.ensure_future(heed(assembly.folder, assembly.run, task))
+    task.add_done_callback(lambda _: requests.cancel())
     with settled(assembly):
         return (await task).model_copy(update={"run_path": str(assembly.folder.path)})
 

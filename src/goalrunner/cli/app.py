@@ -197,6 +197,35 @@ def restore(
 
 
 @app.command()
+def cancel(run: options.Run = None, reason: options.CancelReason = "", json: options.CancelJson = False) -> NoReturn:
+    """End a run for good, from any terminal; it can not be resumed."""
+    from goalrunner.cli import cancel as command
+
+    raise typer.Exit(command.cancel(run, reason=reason, json=json))
+
+
+@app.command()
+def watch(run: options.Run = None) -> NoReturn:
+    """Follow a living run from another terminal; the exit code is the run's."""
+    from goalrunner.cli.watch import watch_run
+
+    raise typer.Exit(watch_run(run))
+
+
+@app.command()
+def prune(
+    older_than: options.OlderThan,
+    yes: options.Yes = False,
+    dry_run: options.PruneDryRun = False,
+    json: options.PruneJson = False,
+) -> NoReturn:
+    """Remove runs that ended long ago; never a living one, or one that waits for a person."""
+    from goalrunner.cli.prune import prune_runs
+
+    raise typer.Exit(prune_runs(older_than, yes=yes, dry_run=dry_run, json=json))
+
+
+@app.command()
 def verify(run: options.Run = None, json: options.VerifyJson = False) -> NoReturn:
     """Check offline that the records of a run still hold.
 

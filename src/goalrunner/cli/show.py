@@ -59,8 +59,8 @@ def _tell(folder: RunFolder) -> None:
     for piece in show_text(
         read_records(folder.events),
         folder=str(folder.path),
-        has_outcome=os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
-        lost=Summary(read_summary(folder)).status == LOST,
+        has_outcome=lambda: os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
+        lost=lambda: Summary(read_summary(folder)).status == LOST,
         columns=output.columns(sys.stdout),
     ):
         output.say(piece)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from goalrunner.compose.amending import Amendment, amend
 from goalrunner.compose.assembly import Assembly, assemble
 from goalrunner.compose.earlier import glance
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names, refuse_unknown_prices
 from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
+from goalrunner.compose.system import person
 
 __all__ = [
+    "Amendment",
     "Assembly",
     "Extras",
     "Models",
     "NewLimits",
     "Resumed",
+    "amend",
     "assemble",
     "glance",
     "goal_conversation",
@@ -21,6 +25,7 @@ __all__ = [
     "goal_validators",
     "judge_llm",
     "model_names",
+    "person",
     "reassemble",
     "refuse_unknown_prices",
 ]

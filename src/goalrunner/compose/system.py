@@ -1,7 +1,9 @@
-"""Where time comes from in a real run. Nothing below reads a clock of its own."""
+"""Where time and names come from in a real run. Nothing below reads a clock of its own."""
 
 from __future__ import annotations
 
+import getpass
+import socket
 import time
 from datetime import UTC, datetime
 
@@ -16,3 +18,12 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that only grow."""
         return time.monotonic()
+
+
+def person() -> str:
+    """Who types here: user@host."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # an id without a name, as containers have
+        user = "somebody"
+    return f"{user}@{socket.gethostname()}"

@@ -79,6 +79,7 @@ class Run:
         self._resumption = resumption or Resumption()
         self._reply = RoundReply(text=self._resumption.response)
         self._signal: int | None = None
+        self._cancelled_by: str | None = None
         self.watch = Watch(parts.watch, journal)
         self._people = People(parts, journal)
         self.recorder = RunRecorder(journal, self.watch, self._people, parts.scratch, parts.redact)
@@ -123,6 +124,10 @@ class Run:
         """Say that the cancellation to come is this signal's."""
         self._signal = number
 
+    def cancel(self, by: str) -> None:
+        """Say that the cancellation to come is somebody's who ends the run for good."""
+        self._cancelled_by = by
+
     async def drive(self) -> GoalOutcome:
         """Work to the end. Raises CancelledError only when nobody called `interrupt`; the log is complete all the same."""
         with exclusive(self._parts.conversation):
@@ -140,8 +145,8 @@ class Run:
                 return policy.timed_out(self.state)
             return self._crashed()
         except asyncio.CancelledError:
-            finish = policy.interrupted(self._signal)
-            if self._signal is not None:
+            finish = self._cut_off()
+            if self._signal is not None or self._cancelled_by is not None:
                 return finish
             self.end(finish)
             raise
@@ -176,7 +181,7 @@ class Run:
         if self.state.status is not GoalStatus.RUNNING:
             return
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
-            finish = policy.interrupted(self._signal)
+            finish = self._cut_off()
         elif isinstance(error, GoalError):
             finish = policy.failed(self.state, error)
         else:
@@ -186,6 +191,10 @@ class Run:
         except RecordError:
             if self.state.status is GoalStatus.RUNNING:
                 self._journal.fold_unwritten(_ending(finish))
+
+    def _cut_off(self) -> Finish:
+        by = self._cancelled_by
+        return policy.interrupted(self._signal) if by is None else policy.cancelled(by)
 
     async def advance(self) -> policy.RunRound | Finish:
         """Perform steps until the agent is to work, or the run is to end."""

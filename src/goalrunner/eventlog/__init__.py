@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from goalrunner.eventlog.following import follow_records
+from goalrunner.eventlog.lock import is_locked
 from goalrunner.eventlog.log import EventLog
 from goalrunner.eventlog.reading import LogDamage, LogEnd, TornTail, read_end, read_places, read_records
 from goalrunner.eventlog.transcript import TranscriptFile, read_message, read_messages
@@ -12,6 +14,8 @@ __all__ = [
     "LogEnd",
     "TornTail",
     "TranscriptFile",
+    "follow_records",
+    "is_locked",
     "read_end",
     "read_message",
     "read_messages",

@@ -44,3 +44,19 @@ def owner(path: Path) -> str:
         return f"process {data['pid']} on {data['host']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"
+
+
+def is_locked(log: Path) -> bool:
+    """Whether a living process writes this log. False where there is none to write."""
+    try:
+        handle = os.open(log.with_suffix(".lock"), os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)

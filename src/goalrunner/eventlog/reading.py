@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from goalrunner.errors import RecordError
 from goalrunner.eventlog.chain import BEGINNING, link
-from goalrunner.events import RECORD, SCHEMA_VERSION, Record
+from goalrunner.events import KINDS, RECORD, SCHEMA_VERSION, Record, Unrecognised
 
 
 class LogDamage(RecordError):
@@ -50,19 +50,10 @@ class LogEnd:
     link: str = BEGINNING
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One line as it was read. No record: a kind of a newer minor schema."""
-
-    record: Record | None
-    seq: int
-    p: str
-
-
 def read_records(path: Path, on_torn: Callable[[TornTail], None] | None = None) -> Iterator[Record]:
     """The records of a log in their order, with bounded memory. Raises RecordError for damage.
 
-    Kinds of a newer minor schema that are not known here are passed over; they stay in the file.
+    A kind of a newer minor schema is an event `unrecognised`; it stays in the file as it is.
     """
     for record, _ in read_places(path, on_torn):
         yield record
@@ -72,8 +63,7 @@ def read_places(path: Path, on_torn: Callable[[TornTail], None] | None = None) -
     """`read_records`, each record with the byte at which its line begins."""
     offset = 0
     for record, end in _walk(path, on_torn):
-        if record is not None:
-            yield record, offset
+        yield record, offset
         offset = end.size
 
 
@@ -82,35 +72,57 @@ def read_end(path: Path) -> LogEnd:
     end = LogEnd()
     if not path.exists():
         return end
-    for record, place in _walk(path, None):
-        end = LogEnd(place.seq, record.elapsed if record else end.elapsed, place.size, place.link)
+    for _, place in _walk(path, None):
+        end = place
     return end
 
 
-def _walk(path: Path, on_torn: Callable[[TornTail], None] | None) -> Iterator[tuple[Record | None, LogEnd]]:
+def read_lines(path: Path, wait: Callable[[], bool]) -> Iterator[tuple[Record, LogEnd]]:
+    """Every line as a record, and where the log ends with it.
+
+    Where no whole line follows, `wait()` says whether to look again. Raises RecordError for damage.
+    """
+    return _walk(path, None, wait)
+
+
+def _walk(
+    path: Path, on_torn: Callable[[TornTail], None] | None, wait: Callable[[], bool] | None = None
+) -> Iterator[tuple[Record, LogEnd]]:
     offset = before = 0
     expected = 1
     chain, chained = BEGINNING, False
     try:
-        with path.open("rb") as file:
-            for line in file:  # in bytes, lines end at \n alone
-                if not line.endswith(b"\n"):
-                    if on_torn is not None:
-                        on_torn(TornTail(path, offset, len(line)))
-                    return
-                read = _parse(line, path, offset)
-                if read.seq != expected:
-                    said = f"record {read.seq} at byte {offset} where {expected} should be"
-                    raise LogDamage(path, offset, said)
-                if (read.p or chained) and read.p != chain:
-                    raise LogDamage(path, offset, _broken_chain(offset, before if expected > 1 else None))
-                chain, chained = link(line[:-1]), bool(read.p)
-                before = offset
-                offset += len(line)
-                expected += 1
-                yield read.record, LogEnd(read.seq, 0.0, offset, chain)
+        for line in _lines(path, on_torn, wait):
+            read = _parse(line, path, offset)
+            if read.seq != expected:
+                said = f"record {read.seq} at byte {offset} where {expected} should be"
+                raise LogDamage(path, offset, said)
+            if (read.p or chained) and read.p != chain:
+                raise LogDamage(path, offset, _broken_chain(offset, before if expected > 1 else None))
+            chain, chained = link(line[:-1]), bool(read.p)
+            before = offset
+            offset += len(line)
+            expected += 1
+            yield read, LogEnd(read.seq, read.elapsed, offset, chain)
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _lines(path: Path, on_torn: Callable[[TornTail], None] | None, wait: Callable[[], bool] | None) -> Iterator[bytes]:
+    """Whole lines, newline included; in bytes, they end at \\n alone."""
+    with path.open("rb") as file:
+        offset = 0
+        while True:
+            line = file.readline()
+            if line.endswith(b"\n"):
+                offset += len(line)
+                yield line
+            elif wait is not None and wait():
+                file.seek(offset)
+            else:
+                if line and on_torn is not None:
+                    on_torn(TornTail(path, offset, len(line)))
+                return
 
 
 def _broken_chain(offset: int, before: int | None) -> str:
@@ -120,17 +132,17 @@ def _broken_chain(offset: int, before: int | None) -> str:
     return f"the record at byte {offset} does not follow the one at byte {before}: one of them is not what was written"
 
 
-def _parse(line: bytes, path: Path, offset: int) -> _Line:
+def _parse(line: bytes, path: Path, offset: int) -> Record:
     try:
         record = RECORD.validate_json(line)
     except ValidationError as error:
         return _newer(line, path, offset, error)
     if record.v != SCHEMA_VERSION:
         _check_version(record.v, path, offset)
-    return _Line(record, record.seq, record.p)
+    return record
 
 
-def _newer(line: bytes, path: Path, offset: int, error: ValidationError) -> _Line:
+def _newer(line: bytes, path: Path, offset: int, error: ValidationError) -> Record:
     """A record of a newer minor schema. Raises RecordError for everything else."""
     try:
         data: Any = json.loads(line)
@@ -138,8 +150,21 @@ def _newer(line: bytes, path: Path, offset: int, error: ValidationError) -> _Lin
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damage(path, offset, "it is no record") from error
     if _check_version(version, path, offset) and type(seq) is int and isinstance(p, str):
-        return _Line(None, seq, p)
+        return _unrecognised(data, path, offset)
     raise _damage(path, offset, str(error.errors()[0]["msg"])) from error
+
+
+def _unrecognised(data: Any, path: Path, offset: int) -> Record:
+    """The place of a kind that is not known here; what it says stays in the file."""
+    kind = data["event"].get("type") if isinstance(data.get("event"), dict) else None
+    if kind in KINDS:
+        # What it says more would be lost: a state without it might be wrong.
+        said = f"the {kind} at byte {offset} says more than this program understands (schema {data['v']})"
+        raise LogDamage(path, offset, said, "install the version of goalrunner that wrote it")
+    try:
+        return Record.model_validate({**data, "event": Unrecognised(kind=str(kind))})
+    except ValidationError as error:
+        raise _damage(path, offset, str(error.errors()[0]["msg"])) from error
 
 
 def _check_version(version: str, path: Path, offset: int) -> bool:

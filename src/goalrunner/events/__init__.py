@@ -7,7 +7,7 @@ completed and cancelled are those of the Goals and State pattern.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -25,6 +25,7 @@ from goalrunner.events.endings import Blocked, Cancelled, Capped, Completed, End
 from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunResumed, RunStarted
 from goalrunner.events.memory import MemoryPromoted
 from goalrunner.events.people import ApprovalRecorded, ApprovalRequested, QuestionAnswered, QuestionOpened
+from goalrunner.events.unrecognised import Unrecognised
 from goalrunner.events.work import (
     Account,
     BlockReported,
@@ -76,10 +77,17 @@ Event = Annotated[
     | Completed
     | Capped
     | Cancelled
-    | Failed,
+    | Failed
+    | Unrecognised,
     Field(discriminator="type"),
 ]
 """Everything that can happen in a run; closed, so that a fold that forgets one does not type-check."""
+
+
+KINDS = frozenset(
+    kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]) if kind is not Unrecognised
+)
+"""The tags that this version knows."""
 
 
 class Record(Frozen):
@@ -101,6 +109,7 @@ RECORD = TypeAdapter(Record)
 """Reads one line: `RECORD.validate_json(line)`."""
 
 __all__ = [
+    "KINDS",
     "RECORD",
     "SCHEMA_VERSION",
     "Account",
@@ -140,6 +149,7 @@ __all__ = [
     "StepStarted",
     "ToolCalled",
     "ToolResultRecorded",
+    "Unrecognised",
     "UsageRecorded",
     "ValidatorsFinished",
     "VerdictRecorded",

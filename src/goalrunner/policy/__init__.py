@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from goalrunner.policy.approvals import Action, expires_at, rule_for
 from goalrunner.policy.decision import decide
-from goalrunner.policy.endings import awaiting_approval, crashed, denied, failed, interrupted, out_of_budget, timed_out
+from goalrunner.policy.endings import (
+    awaiting_approval,
+    cancelled,
+    crashed,
+    denied,
+    failed,
+    interrupted,
+    out_of_budget,
+    timed_out,
+)
 from goalrunner.policy.proof import budget_spent, proven
 from goalrunner.policy.steps import (
     AskApproval,
@@ -33,6 +42,7 @@ __all__ = [
     "Validate",
     "awaiting_approval",
     "budget_spent",
+    "cancelled",
     "crashed",
     "decide",
     "denied",

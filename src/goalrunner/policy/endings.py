@@ -26,6 +26,11 @@ def interrupted(signal: int | None) -> Finish:
     return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
 
 
+def cancelled(by: str) -> Finish:
+    """Somebody ended it with `goal cancel`: final."""
+    return Finish(GoalStatus.CANCELLED, StopReason.CANCELLED, f"cancelled by {by}" if by else "cancelled")
+
+
 def awaiting_approval(state: RunState) -> Finish:
     """Nobody is there to decide; nothing of what waits has been done."""
     waits = "; ".join(f"{item.id}: {item.action}" for item in state.waiting)

@@ -80,7 +80,13 @@ class Narrative:
             ):
                 for line in people_lines(event):
                     yield self._step(line) if isinstance(line, Step) else line
-            case events.MessageRecorded() | events.SnapshotTaken() | events.PlanProposed() | events.SecretsReplaced():
+            case (
+                events.MessageRecorded()
+                | events.SnapshotTaken()
+                | events.PlanProposed()
+                | events.SecretsReplaced()
+                | events.Unrecognised()
+            ):
                 pass
             case _:
                 assert_never(event)

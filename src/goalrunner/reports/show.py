@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from goalrunner.events import Record
 from goalrunner.model.outcome import GoalStatus
@@ -20,13 +20,14 @@ def show_text(
     records: Iterable[Record],
     *,
     folder: str,
-    has_outcome: bool = True,
-    lost: bool = False,
+    has_outcome: Callable[[], bool] = lambda: True,
+    lost: Callable[[], bool] = lambda: False,
     columns: int | None = None,
 ) -> Iterator[str]:
     """The pieces of the text, one a record, in memory that does not grow with the log.
 
-    `has_outcome` says that there is an outcome.json; `lost`, that the process of a run that has not ended is gone.
+    `has_outcome` says whether there is an outcome.json, `lost` whether the process of a run that has not ended is gone;
+    both are asked when the records are at their end.
     """
     narrative, state = Narrative(), None
 
@@ -37,7 +38,7 @@ def show_text(
     for record in records:
         state = apply(state, record)
         yield text(narrative.tell(record))
-    yield text(_end(state, narrative, folder, has_outcome=has_outcome, lost=lost))
+    yield text(_end(state, narrative, folder, has_outcome=has_outcome(), lost=lost()))
 
 
 def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outcome: bool, lost: bool) -> Iterator[Line]:

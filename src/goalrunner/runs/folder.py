@@ -84,6 +84,11 @@ class RunFolder:
         return self.path / "outcome.json"
 
     @property
+    def cancellation(self) -> Path:
+        """Who asks a living run to end, and why; not there while nobody does."""
+        return self.path / "cancel.json"
+
+    @property
     def scratch(self) -> Path:
         """The folder of files that nobody needs later."""
         return self.path / "scratch"

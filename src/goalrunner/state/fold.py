@@ -106,7 +106,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return planned(state, event)
         case events.SecretsReplaced():
             return with_fields(state, redacted=_sums(state.redacted, event.counts))
-        case events.MemoryPromoted():
+        case events.MemoryPromoted() | events.Unrecognised():
             return state
         case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
             return _closed(state, event)

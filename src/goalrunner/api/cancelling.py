@@ -1,0 +1,55 @@
+"""Ending a run from another process: a living one is asked, any other is ended here. Owns asking and waiting."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from goalrunner.compose import amend, glance, person
+from goalrunner.driver.journal import Journal
+from goalrunner.errors import RecordError, UsageError
+from goalrunner.eventlog import is_locked
+from goalrunner.events import Cancelled
+from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.runs import RunFolder
+from goalrunner.state import RunState
+from goalrunner.state.resumption import FINAL
+
+PATIENCE = 10.0
+"""Seconds to wait for a living run to end; it does within two, where its machine is not overloaded."""
+_EVERY = 0.1
+
+
+def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] = os.environ) -> RunState:
+    """End a run for good; gives its last state. Raises UsageError where it is over for good already."""
+    _refuse_final(folder)
+    by = person()
+    if is_locked(folder.events):
+        folder.write_json(folder.cancellation, {"by": by, "reason": reason})
+        if _has_ended(folder):
+            return glance(folder)[0]
+    said = f"cancelled by {by}" + (f": {reason}" if reason else "")
+
+    def ending(journal: Journal) -> Cancelled:
+        return Cancelled(reason=said, stop_reason=StopReason.CANCELLED)
+
+    return amend(folder, environ, ending)
+
+
+def _has_ended(folder: RunFolder) -> bool:
+    """Whether the living run ended by itself; False where its process is gone and left it open."""
+    until = time.monotonic() + PATIENCE
+    while is_locked(folder.events):
+        if time.monotonic() > until:
+            raise RecordError(
+                f"{folder.path} was asked to end, and is still running", "send its process a signal: kill PID"
+            )
+        time.sleep(_EVERY)
+    return glance(folder)[0].status is not GoalStatus.RUNNING
+
+
+def _refuse_final(folder: RunFolder) -> None:
+    state, _ = glance(folder)
+    if state.stop_reason in FINAL:
+        raise UsageError(f"run {folder.run_id} is {state.status} already", f"goal show {folder.run_id}")

@@ -1,0 +1,162 @@
+"""`goal cancel`, `goal watch` and `goal prune`: what one terminal does to a run that another one started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import goal, start
+from tests.support.recordings import agent, recording, shell
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def sleeping_goal(place: Path, command: str = "touch began; sleep 60") -> Path:
+    """A goal whose agent sleeps for a minute; its validator wants the file `done`."""
+    model = recording(place.parent / "r.jsonl", agent("", shell(command)), agent("made it"))
+    path = place / "goal.toml"
+    path.write_text(
+        f'objective = "make done"\nmodel = "{model}"\nvalidator = "test -e done"\n[workspace]\npath = "."\n'
+    )
+    return path
+
+
+def await_file(path: Path, timeout: float = 20) -> None:
+    """Until the file is there."""
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        assert time.monotonic() < deadline, f"no {path} within {timeout} s"
+        time.sleep(0.02)
+
+
+def only_run(home: Path) -> Path:
+    """The folder of the only run."""
+    (path,) = (home / "runs").iterdir()
+    return path
+
+
+def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: Path, own_home: Path) -> None:
+    running = start("run", sleeping_goal(place, "touch began; sleep 61"), cwd=place)
+    await_file(place / "began")
+    asked = time.time()
+    cancelled = goal("cancel", "--reason", "wrong goal", cwd=place)
+    out, _ = running.communicate(timeout=20)
+
+    outcome = json.loads((only_run(own_home) / "outcome.json").read_text())
+    last = json.loads((only_run(own_home) / "events.jsonl").read_text().splitlines()[-1])
+    assert (cancelled.code, running.returncode) == (0, 130), (cancelled, out)
+    assert (outcome["status"], outcome["stop_reason"]) == ("cancelled", "cancelled")
+    assert outcome["message"].startswith("cancelled by ")
+    assert _seconds_since(last["at"], asked) < 2
+    assert not _alive("sleep 61"), "the command of the agent goes on"
+
+    resumed = goal("resume", cwd=place)
+    assert (resumed.code, "was cancelled, which is final" in resumed.err) == (2, True), resumed
+    again = goal("cancel", cwd=place)
+    assert (again.code, "is cancelled already" in again.err) == (2, True), again
+
+
+def test_a_run_whose_process_is_gone_is_cancelled_as_well(place: Path, own_home: Path) -> None:
+    running = start("run", sleeping_goal(place, "touch began; sleep 3"), cwd=place)
+    await_file(place / "began")
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+
+    cancelled = goal("cancel", "--json", cwd=place)
+    said = json.loads(cancelled.out)
+    assert (cancelled.code, said["status"]) == (0, "cancelled"), cancelled
+    assert goal("status", cwd=place).code == 130
+    assert goal("verify", cwd=place).code == 0
+
+
+def test_a_run_is_watched_to_its_end(place: Path, own_home: Path) -> None:
+    running = start("run", sleeping_goal(place, "touch began; sleep 1; touch done"), cwd=place)
+    await_file(place / "began")
+    watched = goal("watch", cwd=place)
+    running.communicate(timeout=20)
+    assert watched.code == 0, watched
+    assert "shell" in watched.out
+    assert watched.out.count("complete") == 1, watched.out
+
+
+def test_watching_a_run_whose_process_dies_says_so(place: Path, own_home: Path) -> None:
+    running = start("run", sleeping_goal(place), cwd=place)
+    await_file(place / "began")
+    watching = start("watch", cwd=place)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    out, err = watching.communicate(timeout=20)
+    subprocess.run(["pkill", "-f", "sleep 60"], check=False)
+    assert watching.returncode == 4, (out, err)
+    assert "the process that ran it is gone" in out
+
+
+def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_home: Path) -> None:
+    old, waiting, fresh = (_finished(own_home, name) for name in ("old1-a", "wait-b", "new1-c"))
+    _change(old, finished_at="2020-01-01T00:00:00+00:00")
+    _change(waiting, finished_at="2020-01-01T00:00:00+00:00", stop_reason="approval_required")
+    running = start("run", sleeping_goal(place), cwd=place)
+    await_file(place / "began")
+    living = next(path for path in (own_home / "runs").iterdir() if path not in (old, waiting, fresh))
+    _change(living, started_at="2020-01-01T00:00:00+00:00", updated_at="2020-01-01T00:00:00+00:00")
+
+    assert goal("prune", "--older-than", "30d", cwd=place).code == 2  # nobody is there to be asked
+    seen = goal("prune", "--older-than", "30d", "--dry-run", cwd=place)
+    assert (seen.out, old.exists()) == ("would remove  old1-a\n", True)
+    pruned = goal("prune", "--older-than", "30d", "--yes", "--json", cwd=place)
+    running.kill()
+    running.communicate()
+    subprocess.run(["pkill", "-f", "sleep 60"], check=False)
+
+    assert json.loads(pruned.out)["removed"] == ["old1-a"]
+    assert sorted(path.name for path in (own_home / "runs").iterdir()) == sorted(
+        path.name for path in (waiting, fresh, living)
+    )
+    assert "no duration" in goal("prune", "--older-than", "soon", "--yes", cwd=place).err
+
+
+def _finished(home: Path, name: str) -> Path:
+    folder = home / "runs" / name
+    folder.mkdir(parents=True)
+    values = {
+        "run_id": name,
+        "status": "complete",
+        "stop_reason": "satisfied",
+        "started_at": "2026-11-01T00:00:00+00:00",
+    }
+    (folder / "summary.json").write_text(json.dumps({**values, "finished_at": "2999-01-01T00:00:00+00:00"}))
+    return folder
+
+
+def _change(folder: Path, **values: str) -> None:
+    path = folder / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def _seconds_since(at: str, began: float) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(at).timestamp() - began
+
+
+def _alive(command: str) -> bool:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue
+        if words == command and os.path.exists(path):  # noqa: PTH110
+            return True
+    return False
