@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from goalrunner.driver.run import Run, exclusive, refuse_driven
+from goalrunner.driver.exclusion import exclusive, refuse_driven
+from goalrunner.driver.run import Run
 
 __all__ = ["Run", "exclusive", "refuse_driven"]

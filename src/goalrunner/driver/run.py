@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import signal
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar, assert_never
 
 from goalrunner import events, policy
 from goalrunner.driver.checks import Checks
+from goalrunner.driver.ending import ending
+from goalrunner.driver.exclusion import exclusive
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.people import People
 from goalrunner.driver.recorder import RunRecorder
 from goalrunner.driver.resumption import Resumption, cut_calls
 from goalrunner.driver.validation import InterruptedByValidatorError
 from goalrunner.driver.watch import Watch
-from goalrunner.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, ConversationBusy, GoalError, RecordError
+from goalrunner.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, RecordError
 from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalOutcome, GoalStatus
 from goalrunner.policy import Brief, Finish
@@ -27,29 +28,6 @@ from goalrunner.state import RunState
 from goalrunner.state.run_state import Phase
 
 T = TypeVar("T")
-
-_driven: set[int] = set()
-
-
-def refuse_driven(conversation: Conversation) -> None:
-    """Raises ConversationBusy where another driver is at work on this conversation."""
-    if id(conversation) in _driven:
-        raise ConversationBusy(
-            "this conversation is already being driven",
-            "wait for the other run to end, or give this run its own conversation",
-        )
-
-
-@contextmanager
-def exclusive(conversation: Conversation) -> Iterator[None]:
-    """Drive a conversation alone. Raises ConversationBusy where another driver is at work on it."""
-    refuse_driven(conversation)
-    key = id(conversation)
-    _driven.add(key)
-    try:
-        yield
-    finally:
-        _driven.discard(key)
 
 
 class Run:
@@ -168,7 +146,7 @@ class Run:
     def end(self, finish: Finish) -> GoalOutcome:
         """Write the ending once; gives the outcome."""
         if self.state.status is GoalStatus.RUNNING:
-            self._journal.append(_ending(finish))
+            self._journal.append(ending(finish))
             self._journal.save()
         return self.outcome()
 
@@ -190,7 +168,7 @@ class Run:
             self.end(finish)
         except RecordError:
             if self.state.status is GoalStatus.RUNNING:
-                self._journal.fold_unwritten(_ending(finish))
+                self._journal.fold_unwritten(ending(finish))
 
     def _cut_off(self) -> Finish:
         by = self._cancelled_by
@@ -284,19 +262,3 @@ class Run:
         except OSError as error:  # a full disk, above all
             return policy.crashed(f"{said}\nits traceback could not be written: {error.strerror}")
         return policy.crashed(f"{said}\nthe traceback is in {path}")
-
-
-def _ending(finish: Finish) -> events.Event:
-    match finish.status:
-        case GoalStatus.COMPLETE:
-            return events.Completed(result_ref=finish.message)
-        case GoalStatus.CAPPED:
-            return events.Capped(stop_reason=finish.reason, reason=finish.message)
-        case GoalStatus.BLOCKED:
-            return events.Blocked(stop_reason=finish.reason, reason=finish.message)
-        case GoalStatus.CANCELLED:
-            return events.Cancelled(reason=finish.message, stop_reason=finish.reason, signal=finish.signal)
-        case GoalStatus.FAILED | GoalStatus.RUNNING:
-            return events.Failed(stop_reason=finish.reason, reason=finish.message)
-        case _:
-            assert_never(finish.status)
