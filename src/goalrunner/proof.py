@@ -5,6 +5,7 @@ Decides nothing about the run: it says what the validators said there, and why a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import CleanCheck, Launcher, ValidationContext
 from goalrunner.validators import build_validators, missing_tests, without_missing
 from goalrunner.validators.base_results import BaseResults
+from goalrunner.workspace.bytecode import Bytecode
 from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.cleanroom import Checkout, clean_checkout
 from goalrunner.workspace.dependencies import Dependencies
@@ -55,6 +57,7 @@ class ProofRoom:
         self._record = record
         self._remembered = False
         self._base = BaseResults(record / "base.json" if record else None)
+        self._bytecode = Bytecode()
 
     async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Protected paths that differ from the start, one line each."""
@@ -73,6 +76,8 @@ class ProofRoom:
     async def check(self, base: Snapshot, proven: Snapshot, context: ValidationContext) -> CleanCheck:
         """Every validator in a fresh checkout. What it refuses, it refuses by path, rule and remedy."""
         refusals: tuple[object, ...] = ()
+        # The first look of a run that nobody resumed: no agent has worked yet.
+        untouched = not self._remembered and context.iteration == 0 and proven.id == base.id
         if not self._remembered:
             refusals = await self._dependencies.remember(self._record / "links" if self._record else None)
             self._remembered = True
@@ -86,6 +91,10 @@ class ProofRoom:
             linked=self._dependencies.link,
         )
         try:
+            if untouched:
+                self._bytecode.learn(room)
+            else:
+                await asyncio.to_thread(self._bytecode.lend, room)
             return await self._check(room, proven.id == base.id, context, refusals)
         finally:
             await room.close()

@@ -206,7 +206,8 @@ def _out(name: str, target: str) -> bool:
 
 def _commit(path: Path, workspace: Path, linked: Sequence[str], environ: Mapping[str, str]) -> None:
     """A repository of its own with one commit of the content, so that checks that ask git get an answer."""
-    who = ("-c", "user.name=goal", "-c", "user.email=goal@localhost", "-c", "core.fsync=none", "-c", "gc.auto=0")
+    quick = ("-c", "core.fsync=none", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
+    who = ("-c", "user.name=goal", "-c", "user.email=goal@localhost", *quick)
     calls = (
         ("-c", "init.defaultBranch=main", "init", "-q", "--template="),
         (*who, "-c", "core.autocrlf=false", "add", "-A", "-f", "."),

@@ -19,7 +19,12 @@ def environment(env: Mapping[str, str], workspace: Path, room: Checkout) -> dict
         parts = value.split(os.pathsep)
         inside[name] = os.pathsep.join(_moved(part, workspace, room.path) for part in parts)
     inside.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start of Python would compile everything again
-    return {**inside, "PWD": str(room.path), "PYTHONPYCACHEPREFIX": str(room.here / "pycache")}
+    return {**inside, "PWD": str(room.path), "PYTHONPYCACHEPREFIX": str(compiled(room))}
+
+
+def compiled(room: Checkout) -> Path:
+    """The folder in which Python keeps what it compiles for a room, by the paths of the sources."""
+    return room.here / "pycache"
 
 
 def _moved(part: str, workspace: Path, checkout: Path) -> str:
