@@ -22,9 +22,13 @@ class Ended:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of the tests, with the test's own python first on the PATH so that validators find pytest."""
+    """The environment of the tests, with the test's own python first on the PATH so that validators find pytest.
+
+    Whatever starts the tests, a process may keep what it compiled for the next one, as a user's does.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120", **more}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120", **more}
 
 
 def goal(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60) -> Ended:
