@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goalrunner.cli import output
+from goalrunner.cli import garbage, output
 from goalrunner.errors import ExitCode, RunNotFound, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def print_verdict(
     transcript = _transcript(target)
     goal = _goal(objective, goal_file, judge)
     trail = read_transcript(transcript, deliverable=goal.deliverable)
+    garbage.look_again()
     verdict = asyncio.run(api.ajudge_goal(compose.judge_llm(goal), goal, trail))
     output.say(verdict_json(verdict) if json else verdict_text(verdict, columns=output.columns(sys.stdout)))
     return exit_code(verdict)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from goalrunner.cli import output
+from goalrunner.cli import garbage, output
 from goalrunner.errors import ExitCode, GoalError
 
 READER_GONE = 141
@@ -29,6 +29,7 @@ def program() -> NoReturn:
     Where LiteLLM was imported, or half of it, the interpreter is not taken down: its finalizers import modules, and wait
     for ever on the lock of an import that the end has cut. Everything of ours is written and flushed by then.
     """
+    garbage.put_off()
     code = main()
     if "litellm" in sys.modules:
         os._exit(code)

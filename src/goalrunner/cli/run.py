@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.cli import output
+from goalrunner.cli import garbage, output
 from goalrunner.errors import ExitCode, RecordError, UsageError
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ def drive(work: Work, manner: Manner) -> int:
     stream = sys.stderr if manner.json else sys.stdout
     with open_progress(stream, quiet=manner.quiet, place=_place) as progress:
         try:
-            outcome = asyncio.run(work((progress,)))
+            coroutine = work((progress,))
+            garbage.look_again()
+            outcome = asyncio.run(coroutine)
         except RecordError as error:
             if error.outcome is None:  # the run never began
                 raise
