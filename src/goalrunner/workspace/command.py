@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from goalrunner.errors import WorkspaceError
 from goalrunner.workspace.git import git_environment, git_program
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 _TIMEOUT = 900.0
 _GRACE = 2.0
@@ -106,6 +110,16 @@ class Git:
             words = answer.errors.decode("utf-8", "replace").strip()
             raise GitFailed(f"git {_said(arguments)} failed in {self.store}: {words or answer.code}")
         return answer.output
+
+
+async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
+    """What two calls give, made side by side. Where one fails or both are cancelled, none is left behind."""
+    beside = asyncio.ensure_future(second)
+    try:
+        return await first, await beside
+    finally:
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -9,10 +9,14 @@ from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.workspace.command import Git
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.names import raw, shown
+from goalrunner.workspace.recent import Recent
 from goalrunner.workspace.sorting import read_manifest
 
 _TEXT_LIMIT = "1m"
 """A larger file is shown as one that differs, not line by line."""
+
+_TREES = 2
+"""That are kept in memory once they were read: the start of a run, and the newest."""
 
 
 class Comparison:
@@ -20,13 +24,17 @@ class Comparison:
 
     def __init__(self, git: Git) -> None:
         self._git = git
+        self._entries = Recent[Mapping[bytes, Entry]](_TREES)
+        self._unstored = Recent[Mapping[bytes, Entry]](_TREES)
 
-    async def entries(self, snapshot: Snapshot) -> dict[bytes, Entry]:
+    def forget(self) -> None:
+        """Read everything again: snapshots were removed."""
+        self._entries.forget()
+        self._unstored.forget()
+
+    async def entries(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
         """Every path of a snapshot. Raises WorkspaceError when it is not in the store."""
-        output = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", f"{snapshot.tree}:content")
-        rows = (row.partition(b"\t") for row in output.split(b"\0")[:-1])
-        entries = {path: _entry(meta) for meta, _, path in rows}
-        return {**entries, **await self.unstored(snapshot)}
+        return await self._entries.get(snapshot.tree, self._list)
 
     async def entry(self, snapshot: Snapshot, path: bytes) -> Entry | None:
         """One path of a snapshot; None when it is no file there."""
@@ -36,12 +44,9 @@ class Comparison:
             return _entry(meta)
         return (await self.unstored(snapshot)).get(path)
 
-    async def unstored(self, snapshot: Snapshot) -> dict[bytes, Entry]:
+    async def unstored(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
         """The paths that a snapshot names without their content."""
-        listed = await self._git.ask("ls-tree", "-z", snapshot.tree)
-        if b"\tunstored\0" not in listed:
-            return {}
-        return read_manifest(await self._git.ask("cat-file", "blob", f"{snapshot.tree}:unstored"))
+        return await self._unstored.get(snapshot.tree, self._name_unstored)
 
     async def changed(self, old: Snapshot, new: Snapshot) -> dict[bytes, str]:
         """Every path that differs, and whether it was added, modified or deleted."""
@@ -84,6 +89,20 @@ class Comparison:
             if before.get(path) != after.get(path) and (not wanted or _within(shown(path), wanted))
         ]
         return output.decode("utf-8", "replace") + "".join(lines)
+
+    async def _list(self, tree: str) -> Mapping[bytes, Entry]:
+        output = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
+        rows = (row.partition(b"\t") for row in output.split(b"\0")[:-1])
+        listed = {path: _entry(meta) for meta, _, path in rows}
+        named = await self._read_unstored(tree) if listed.pop(b"unstored", None) else {}
+        return {**{path.removeprefix(b"content/"): entry for path, entry in listed.items()}, **named}
+
+    async def _name_unstored(self, tree: str) -> Mapping[bytes, Entry]:
+        listed = await self._git.ask("ls-tree", "-z", tree)
+        return await self._read_unstored(tree) if b"\tunstored\0" in listed else {}
+
+    async def _read_unstored(self, tree: str) -> Mapping[bytes, Entry]:
+        return read_manifest(await self._git.ask("cat-file", "blob", f"{tree}:unstored"))
 
     async def _states(self, snapshot: Snapshot) -> Mapping[str, str]:
         if not snapshot.repository:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from goalrunner.workspace.command import Answer, Git, GitFailed
+from goalrunner.workspace.command import Answer, Git, GitFailed, both
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.objects import write_file
 from goalrunner.workspace.sorting import UNREADABLE, Sorter, closed_folders
@@ -71,8 +71,9 @@ class Index:
         """
         if tracked_by_user is not None:
             await self.update()
-        held = await self._listed()
-        ignored = set(await self._listed("--ignored", f"--exclude-from={self._start.rules}"))
+        rules = f"--exclude-from={self._start.rules}"
+        held, hidden_by_rules = await both(self._listed(), self._listed("--ignored", rules))
+        ignored = set(hidden_by_rules)
         if tracked_by_user is not None:
             hidden = {path for path in tracked_by_user if path in ignored} | set(tracked_by_user).difference(held)
             found = await asyncio.to_thread(self._sorter.sort, hidden, self._doubtful)
@@ -124,13 +125,8 @@ class Index:
                 folder = os.path.dirname(folder)
 
     async def _look(self) -> Look:
-        beside = asyncio.ensure_future(self._others())
-        try:
-            changed = await self._git.run("diff-files", "--name-only", "-z", "--no-renames", tree=self._git.workspace)
-            found = await beside
-        finally:
-            beside.cancel()
-            await asyncio.gather(beside, return_exceptions=True)
+        arguments = ("diff-files", "--name-only", "-z", "--no-renames")
+        changed, found = await both(self._git.run(*arguments, tree=self._git.workspace), self._others())
         if changed.code != 0:
             raise GitFailed(f"the index of {self._git.store} is damaged: {changed.errors.decode('utf-8', 'replace')}")
         others = _paths(found)

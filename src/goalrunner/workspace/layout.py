@@ -41,12 +41,23 @@ _ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !m
 """Stronger than any .gitattributes: content is bytes, whatever a workspace says of line ends, filters or encodings."""
 
 
+_SAMPLE, _LOOSE, _PACKS = "17", 20, 40
+"""Git looks at this one of the 256 folders of loose objects: more than 27 there, or more than 50 packs, are too many."""
+
+
 def make_store(folder: Path) -> None:
     """Make the store, or mend what is missing of it. Raises OSError."""
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):
         write_file(folder / name, text.encode())
+
+
+def is_crowded(folder: Path) -> bool:
+    """Whether `git gc --auto` may find something to do. It counts as this does, only that it begins a little later."""
+    loose = sum(1 for _ in (folder / "objects" / _SAMPLE).glob("*"))
+    packs = sum(1 for _ in (folder / "objects" / "pack").glob("*.pack"))
+    return loose > _LOOSE or packs > _PACKS
 
 
 async def packs_well(git: Git) -> bool:

@@ -39,8 +39,8 @@ class Placing:
                 raise WorkspaceError(f"{folder} is not empty")
             with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
                 index = Path(scratch, "index")
-                await self._git.ask("read-tree", f"{snapshot.tree}:content", index=index)
-                await self._git.ask("-c", "checkout.workers=0", "checkout-index", "--all", tree=folder, index=index)
+                way = ("-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content")
+                await self._git.ask(*way, tree=folder, index=index)
             missing = await asyncio.to_thread(self._copy, unstored, folder)
         except OSError as error:
             raise WorkspaceError(f"cannot write a snapshot into {folder}: {error.strerror}") from error

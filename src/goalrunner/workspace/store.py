@@ -20,11 +20,11 @@ from goalrunner.errors import WorkspaceError
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.claim import Claim
-from goalrunner.workspace.command import Git, GitFailed
+from goalrunner.workspace.command import Git, GitFailed, both
 from goalrunner.workspace.comparing import Comparison
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.index import Index
-from goalrunner.workspace.layout import make_store, packs_well
+from goalrunner.workspace.layout import is_crowded, make_store, packs_well
 from goalrunner.workspace.names import raw, shown
 from goalrunner.workspace.objects import write_blob, write_file, write_tree
 from goalrunner.workspace.patterns import Patterns
@@ -155,6 +155,7 @@ class SnapshotStore:
             gone = [name for name in output.decode().split() if name.rpartition("/")[2] not in keep]
             await self._git.ask("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in gone).encode())
             await self._git.ask("gc", "--quiet", "--prune=now")
+            self._reading.forget()
             self._last = None
             return len(gone)
 
@@ -169,15 +170,18 @@ class SnapshotStore:
         await asyncio.to_thread(make_store, self.folder)
         self._claim = self._claim or Claim(self.folder / "lock", str(self.workspace))
         (self.folder / "index.lock").unlink(missing_ok=True)  # of a process that was killed: the claim is ours
-        packs = await packs_well(self._git)
+        packs, _ = await both(packs_well(self._git), self._begin())
+        index = Index(self._git, self._start, self._sorter, packs=packs)
+        await index.settle(self._tracked)
+        if await asyncio.to_thread(is_crowded, self.folder):
+            await self._git.run("gc", "--auto", "--quiet")
+        self._index = index
+        return index
+
+    async def _begin(self) -> None:
         self._parent = await parent_of(self._git)
         if self._tracked is None and not (self._kept and self._start.frozen):
             self._tracked = await self._freeze()
-        index = Index(self._git, self._start, self._sorter, packs=packs)
-        await index.settle(self._tracked)
-        await self._git.run("gc", "--auto", "--quiet")
-        self._index = index
-        return index
 
     async def _freeze(self) -> set[bytes]:
         """Read the ignore rules of this moment and keep them; gives what the user's repositories track."""
