@@ -6,7 +6,8 @@ Decides nothing about the run: it says what the validators said there, and why a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class ProofRoom:
         self._remembered = False
         self._base = BaseResults(record / "base.json" if record else None)
         self._bytecode = Bytecode()
+        self._ready: dict[tuple[str, str], asyncio.Task[Checkout]] = {}
 
     async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Protected paths that differ from the start, one line each."""
@@ -73,6 +75,24 @@ class ProofRoom:
             for item in found
         )
 
+    @asynccontextmanager
+    async def preparing(self, base: Snapshot, proven: Snapshot) -> AsyncIterator[None]:
+        """Make the checkout meanwhile. It comes from the store, so that nothing that happens in the workspace is in it.
+
+        What fails here is tried again by `check`, which says it. What no `check` has taken is removed.
+        """
+        making = asyncio.create_task(self._make(base, proven))
+        self._ready[base.id, proven.id] = making
+        try:
+            yield
+        except BaseException:
+            making.cancel()
+            raise
+        finally:
+            await asyncio.wait([making])
+            if self._ready.pop((base.id, proven.id), None) and not making.cancelled() and not making.exception():
+                await making.result().close()
+
     async def check(self, base: Snapshot, proven: Snapshot, context: ValidationContext) -> CleanCheck:
         """Every validator in a fresh checkout. What it refuses, it refuses by path, rule and remedy."""
         refusals: tuple[object, ...] = ()
@@ -81,15 +101,7 @@ class ProofRoom:
         if not self._remembered:
             refusals = await self._dependencies.remember(self._record / "links" if self._record else None)
             self._remembered = True
-        room = await clean_checkout(
-            self._store,
-            proven,
-            base,
-            self._protection,
-            self._root,
-            workspace=self._workspace,
-            linked=self._dependencies.link,
-        )
+        room = await self._prepared(base, proven) or await self._make(base, proven)
         try:
             if untouched:
                 self._bytecode.learn(room)
@@ -98,6 +110,20 @@ class ProofRoom:
             return await self._check(room, proven.id == base.id, context, refusals)
         finally:
             await room.close()
+
+    async def _prepared(self, base: Snapshot, proven: Snapshot) -> Checkout | None:
+        making = self._ready.get((base.id, proven.id))
+        if making is None:
+            return None
+        await asyncio.wait([making])
+        del self._ready[base.id, proven.id]
+        return None if making.cancelled() or making.exception() else making.result()
+
+    async def _make(self, base: Snapshot, proven: Snapshot) -> Checkout:
+        linked = self._dependencies.link
+        return await clean_checkout(
+            self._store, proven, base, self._protection, self._root, workspace=self._workspace, linked=linked
+        )
 
     async def _check(
         self, room: Checkout, is_base: bool, context: ValidationContext, refusals: tuple[object, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from goalrunner import events
 from goalrunner.driver.journal import Journal
@@ -13,7 +14,7 @@ from goalrunner.model.observation import Observation
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import drift_message
-from goalrunner.ports import AuditRequest, CleanCheck, Parts, ValidationContext
+from goalrunner.ports import AuditRequest, CleanCheck, CleanRoom, Parts, ValidationContext
 from goalrunner.state import RunState
 from goalrunner.state.evidence import cited_stale
 
@@ -34,14 +35,19 @@ class Checks:
     def _state(self) -> RunState:
         return self._journal.state
 
+    @property
+    def _clean_room(self) -> CleanRoom | None:
+        return self._parts.clean_room if self._state.plan.clean_proof else None
+
     async def baseline(self) -> None:
         """The validators once before round 1: in the workspace, and on the same snapshot in a clean checkout."""
         self._begin("baseline", "run the validators before any work is done")
         before = self._watch.last
-        answers = await self._run(0, "")
-        drift = await self._watch.changed(before, await self._watch.take("validators"))
-        results, observations = self._observe(answers, before)
-        clean = await self._clean(before, "") if drift == () else CleanCheck()
+        async with self._preparing(before):
+            answers = await self._run(0, "")
+            drift = await self._watch.changed(before, await self._watch.take("validators"))
+            results, observations = self._observe(answers, before)
+            clean = await self._clean(before, "") if drift == () else CleanCheck()
         standing, reason = compare_baseline(results, clean, drift)
         self._journal.append(
             events.BaselineTaken(
@@ -123,9 +129,13 @@ class Checks:
         visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
         return await run_validators(visible, self._context(iteration, response))
 
+    def _preparing(self, snapshot: Snapshot | None) -> AbstractAsyncContextManager[None]:
+        room, base = self._clean_room, self._state.base
+        return nullcontext() if room is None or snapshot is None or base is None else room.preparing(base, snapshot)
+
     async def _clean(self, snapshot: Snapshot | None, response: str) -> CleanCheck:
-        room, base = self._parts.clean_room, self._state.base
-        if room is None or snapshot is None or base is None or not self._state.plan.clean_proof:
+        room, base = self._clean_room, self._state.base
+        if room is None or snapshot is None or base is None:
             return CleanCheck()
         return await room.check(base, snapshot, self._context(self._state.iterations, response))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -135,6 +136,10 @@ class CleanRoom(Protocol):
 
     async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Protected paths that differ from the start, one line each: path, what happened, and the rule."""
+        ...
+
+    def preparing(self, base: Snapshot, proven: Snapshot) -> AbstractAsyncContextManager[None]:
+        """Within it, the checkout that a `check` of these would need is made beside what else is done. Refuses nothing."""
         ...
 
     async def check(self, base: Snapshot, proven: Snapshot, context: ValidationContext) -> CleanCheck:

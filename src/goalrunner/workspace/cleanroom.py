@@ -18,6 +18,7 @@ from typing import Protocol
 from goalrunner.errors import WorkspaceError
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.workspace.caches import CACHES
+from goalrunner.workspace.command import both
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.fingerprint import Fingerprint, Seen, take
 from goalrunner.workspace.git import ask_git
@@ -114,7 +115,8 @@ async def clean_checkout(
     before, now = await store.entries(base), await store.entries(proven)
     links = await _links(store, base, before)
     protection = protection.following(links)
-    await store.checkout(proven, path)
+    repository = root / "now" / "repository"
+    await both(store.checkout(proven, path), asyncio.to_thread(_init, repository, workspace, linked, environ))
 
     async def read(name: str) -> bytes | None:
         return await store.read(base, name)
@@ -126,8 +128,8 @@ async def clean_checkout(
     caches = [name for name in now if name not in before and _CACHES.match(name)]
     await asyncio.to_thread(drop, path, caches)
     refusals = _into(path, Path(os.path.realpath(workspace))) + _unheld(protection, links)
-    await asyncio.to_thread(_commit, path, workspace, linked, environ)
-    sealed = await asyncio.to_thread(take, path, None, (".git",))
+    commit = asyncio.to_thread(_commit, path, repository, workspace, environ)
+    _, sealed = await both(commit, asyncio.to_thread(take, path, None, (".git",)))
     protected = sum(1 for name in before if protection.why(name))
     found = tuple(sorted(found, key=lambda entry: entry.path))
     return Checkout(root, path, found, refusals, protected, protection, before, sealed, read)
@@ -204,25 +206,32 @@ def _out(name: str, target: str) -> bool:
     return there == ".." or there.startswith(("/", "../"))
 
 
-def _commit(path: Path, workspace: Path, linked: Sequence[str], environ: Mapping[str, str]) -> None:
-    """A repository of its own with one commit of the content, so that checks that ask git get an answer."""
+def _init(folder: Path, workspace: Path, linked: Sequence[str], environ: Mapping[str, str]) -> None:
+    """An empty repository in a folder of its own, for a checkout still to be written."""
+    folder.mkdir(mode=0o700)
+    _git(folder, workspace, environ, "-c", "init.defaultBranch=main", "init", "-q", "--template=")
+    info = folder / ".git" / "info"
+    info.mkdir(exist_ok=True)
+    (info / "exclude").write_text("".join(f"/{name.strip('/')}\n" for name in linked), encoding="utf-8")
+    (info / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
+
+
+def _commit(path: Path, repository: Path, workspace: Path, environ: Mapping[str, str]) -> None:
+    """The checkout's own repository, with one commit of the content, so that checks that ask git get an answer."""
+    (repository / ".git").rename(path / ".git")
+    repository.rmdir()
     quick = ("-c", "core.fsync=none", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
     who = ("-c", "user.name=goal", "-c", "user.email=goal@localhost", *quick)
-    calls = (
-        ("-c", "init.defaultBranch=main", "init", "-q", "--template="),
-        (*who, "-c", "core.autocrlf=false", "add", "-A", "-f", "."),
-        (*who, "commit", "-q", "--no-verify", "--no-gpg-sign", "--allow-empty", "-m", "the proven snapshot"),
-    )
-    for number, call in enumerate(calls):
-        code, _, errors = ask_git(path, *call, environ=environ, timeout=GIT_TIMEOUT, workspace=workspace)
-        if code != 0:
-            said = errors.decode(errors="replace").strip()
-            raise WorkspaceError(f"cannot make a git repository of the clean checkout {path}: {said}", "")
-        if number == 0:
-            info = path / ".git" / "info"
-            info.mkdir(exist_ok=True)
-            (info / "exclude").write_text("".join(f"/{name.strip('/')}\n" for name in linked), encoding="utf-8")
-            (info / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
+    commit = ("commit", "-q", "--no-verify", "--no-gpg-sign", "--allow-empty", "-m", "the proven snapshot")
+    _git(path, workspace, environ, *who, "-c", "core.autocrlf=false", "add", "-A", "-f", ".")
+    _git(path, workspace, environ, *who, *commit)
+
+
+def _git(folder: Path, workspace: Path, environ: Mapping[str, str], *call: str) -> None:
+    code, _, errors = ask_git(folder, *call, environ=environ, timeout=GIT_TIMEOUT, workspace=workspace)
+    if code != 0:
+        said = errors.decode(errors="replace").strip()
+        raise WorkspaceError(f"cannot make a git repository of the clean checkout {folder}: {said}", "")
 
 
 _CACHES = Patterns(CACHES)
