@@ -64,7 +64,7 @@ class ProofRoom:
     async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Protected paths that differ from the start, one line each."""
         before, after = await self._store.entries(base), await self._store.entries(now)
-        caches = Patterns(CACHES)
+        caches = Patterns(CACHES, own=True)
         if self._protection.active:
             return tuple(str(item) for item in touched(self._protection, before, after, caches=caches))
         watched = Protection(LOOK_LIKE_CHECKS, self._protection.allow, self._protection.always)

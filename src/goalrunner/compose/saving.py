@@ -13,4 +13,5 @@ from goalrunner.state.outcome import summary_of
 def saver(folder: RunFolder) -> Callable[[RunState], None]:
     """What rewrites summary.json from a state. Raises RecordError when called and it cannot be written."""
     owner = {"pid": os.getpid(), "path": str(folder.path)}
-    return lambda state: folder.write_json(folder.summary, {**summary_of(state), **owner})
+    # The log says all of it, and outcome.json, which lasts, is written into the same folder last.
+    return lambda state: folder.write_json(folder.summary, {**summary_of(state), **owner}, lasting=False)

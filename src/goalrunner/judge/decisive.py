@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 LONGEST = 240
 """Characters of one line that are kept; of a longer one those around what makes it decisive."""
@@ -38,7 +39,6 @@ _HINTS = r"""
        | no[ ]such[ ]file|segmentation[ ]fault|cannot|undefined )\b
   | ^(?:diff[ ]--git|@@|\+\+\+|---)[ ]
 """
-_FORMS = tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS, _HINTS))
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,17 @@ def decisive(text: str) -> list[Span]:
     """
     found: list[Span] = []
     known: set[int] = set()
-    for rank, form in enumerate(_FORMS):
+    for rank, form in enumerate(_forms()):
         spans = [span for span in _lines(text, form, rank) if span.start not in known]
         known.update(span.start for span in spans)
         found.extend(_outermost_first(spans))
     return found
+
+
+@cache
+def _forms() -> tuple[re.Pattern[str], ...]:
+    """Compiled when the first output is too long to be shown whole."""
+    return tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS, _HINTS))
 
 
 def _lines(text: str, form: re.Pattern[str], rank: int) -> Iterator[Span]:

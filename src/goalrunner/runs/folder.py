@@ -115,12 +115,15 @@ class RunFolder:
                 if not path.name.endswith(".traceback.txt"):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
-    def write_json(self, path: Path, value: Any) -> None:
+    def write_json(self, path: Path, value: Any, *, lasting: bool = True) -> None:
         """Write a JSON file of this run, whole or not at all. Raises RecordError."""
-        self.write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        self.write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=lasting)
 
-    def write_text(self, path: Path, text: str) -> None:
-        """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raises RecordError."""
+    def write_text(self, path: Path, text: str, *, lasting: bool = True) -> None:
+        """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raises RecordError.
+
+        One that is not `lasting` may be the one before it after a power cut, and spares a wait for the disk.
+        """
         try:
             new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
             handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -134,7 +137,8 @@ class RunFolder:
                 with contextlib.suppress(OSError):
                     new.unlink()
                 raise
-            _sync_folder(path.parent)
+            if lasting:
+                _sync_folder(path.parent)
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
 

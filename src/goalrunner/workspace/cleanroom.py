@@ -234,4 +234,4 @@ def _git(folder: Path, workspace: Path, environ: Mapping[str, str], *call: str) 
         raise WorkspaceError(f"cannot make a git repository of the clean checkout {folder}: {said}", "")
 
 
-_CACHES = Patterns(CACHES)
+_CACHES = Patterns(CACHES, own=True)

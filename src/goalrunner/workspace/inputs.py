@@ -21,16 +21,13 @@ MANIFESTS = (
 )  # fmt: skip
 """Files that say what is to be installed, and sources that are compiled while it is."""
 
-_KNOWN = re.compile(
-    r"""\s*(?:
+_KNOWN = r"""\s*(?:
         uv\s+sync | poetry\s+install | pdm\s+(?:install|sync) | pipenv\s+(?:install|sync)
       | (?:uv\s+)?pip3?\s+install\s+(?:-\S+\s+)*-e\s+\.(?:\[[\w,\s-]*\])?
       | (?:uv\s+)?pip3?\s+install\s+-r\s+[\w./-]+
       | npm\s+(?:ci|install|i) | pnpm\s+(?:install|i) | yarn(?:\s+install)? | bun\s+install
       | go\s+mod\s+download | cargo\s+fetch | bundle\s+install
-    )(?:\s+--?[\w-]+(?:=[\w.,-]+)?)*\s*""",
-    re.VERBOSE,
-)
+    )(?:\s+--?[\w-]+(?:=[\w.,-]+)?)*\s*"""
 
 
 def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
@@ -39,7 +36,7 @@ def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
     A command that is known to install by its manifests alone depends on these; any other (`pip install .` copies the
     code, `make deps` may do anything) on every file.
     """
-    if not _KNOWN.fullmatch(setup):
+    if not re.fullmatch(_KNOWN, setup, re.VERBOSE):
         return list(paths)
     spec = Patterns(MANIFESTS)
     return [path for path in paths if spec.match(path)]

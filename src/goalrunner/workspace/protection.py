@@ -41,9 +41,9 @@ class Touched:
 class _Rules:
     """A table of patterns with a reason for each; the last pattern that matches decides."""
 
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, rows: Iterable[tuple[str, str]], *, own: bool = False) -> None:
         self._reasons = {_same(pattern): reason for pattern, reason in rows}
-        self._patterns = Patterns(tuple(self._reasons))
+        self._patterns = Patterns(tuple(self._reasons), own=own)
 
     def why(self, path: str) -> str | None:
         """The reason, or None."""
@@ -66,9 +66,9 @@ class Protection:
         self.allow = tuple(allow)
         self.always = dict(always or {})
         steering = ((p, f"steers {row.steers} ({p.rstrip('/')})") for row in STEERING for p in row.patterns)
-        self._always = _Rules((_literal(path), reason) for path, reason in self.always.items())
+        self._always = _Rules(((_literal(path), reason) for path, reason in self.always.items()), own=True)
         self._protect = _Rules((pattern, f'protect = "{pattern}"') for pattern in self.protect)
-        self._steering = _Rules(steering if self.active else ())
+        self._steering = _Rules(steering if self.active else (), own=True)
         self._allow = _Rules((pattern, f'allow = "{pattern}"') for pattern in self.allow)
 
     @property

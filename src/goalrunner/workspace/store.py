@@ -55,7 +55,7 @@ class SnapshotStore:
         self.workspace = workspace.resolve()
         self._home = home.resolve()
         self.folder = self._home / "stores" / hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
-        self._passing = Patterns((*CACHES, *outputs))
+        self._passing = Patterns((*CACHES, *outputs), own=not outputs)
         self._kept = start
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
