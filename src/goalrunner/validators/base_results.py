@@ -26,6 +26,7 @@ class BaseResults:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             new = self._path.with_suffix(".new")
+            new.touch(mode=0o600)
             new.write_text(text, encoding="utf-8")
             new.replace(self._path)
         except OSError as error:
