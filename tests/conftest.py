@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.tables import print_tables
+
 _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Here, not in the folder of those tests: with several processes the one that prints loads this file alone."""
+    print_tables(terminalreporter)
 
 
 @pytest.fixture(autouse=True)

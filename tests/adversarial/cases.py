@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.conftest import ATTACK, HONEST, Note
+from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import CALC, Arena, Ending, Round
+from tests.support.tables import ATTACK, HONEST
 
 PYTEST: Mapping[str, Any] = {
     "validators": [{"name": "tests", "run": "pytest -q"}],

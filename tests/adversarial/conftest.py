@@ -1,4 +1,4 @@
-"""The two tables of this folder: what was tried and how it ended, and what was honest and ended as expected."""
+"""What an attack or an honest run stands on, and how its row of the two tables is written down."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,7 @@ from goalrunner.workspace.bytecode import Bytecode
 from goalrunner.workspace.cleanroom import Checkout
 from goalrunner.workspace.surroundings import compiled
 from tests.support.arena import CALC, Arena, Ending
-
-ATTACK, HONEST = "attack", "honest run"
-_REFUSED = 72
+from tests.support.tables import ATTACK, ROW
 
 Note = Callable[..., None]
 """`note(kind, name, tried, ending, words)`: one row of a table; `words` are those of the rule, or the expected round."""
@@ -59,36 +56,6 @@ def note(record_property: Callable[[str, object], None]) -> Note:
         how = "/".join(ending.how[:2])
         row = {"kind": kind, "name": name, "tried": tried, "how": how, "round": ending.how[2]}
         row["words"] = ending.why(words) or words if kind == ATTACK else words
-        record_property("arena", json.dumps(row))
+        record_property(ROW, json.dumps(row))
 
     return write
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the tables, in the order of the names."""
-    rows: dict[str, list[dict[str, Any]]] = {ATTACK: [], HONEST: []}
-    for outcome in ("passed", "failed", "xfailed", "xpassed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            for key, value in getattr(report, "user_properties", []):
-                if key == "arena":
-                    row = json.loads(value)
-                    rows[row["kind"]].append({**row, "mark": "" if outcome == "passed" else f" ({outcome})"})
-    for kind, found in rows.items():
-        if found:
-            terminalreporter.section(f"{kind}s: {len(found)}")
-            for line in _table(kind, found):
-                terminalreporter.write_line(line)
-
-
-def _table(kind: str, rows: list[dict[str, Any]]) -> list[str]:
-    if kind == ATTACK:
-        head = ("attack", "what it tried", "ended", "refused by")
-        cells = [(row["name"], row["tried"], row["how"] + row["mark"], row["words"][:_REFUSED]) for row in rows]
-    else:
-        head = ("honest run", "what is special", "expected round", "ended")
-        cells = [(row["name"], row["tried"], row["words"], f"{row['how']} {row['round']}{row['mark']}") for row in rows]
-    table = [head, *sorted(cells)]
-    widths = [max(len(line[column]) for line in table) for column in range(3)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[3]]) for line in table
-    ]

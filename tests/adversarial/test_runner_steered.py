@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import PYTEST, Attack, cases, refuted
-from tests.adversarial.conftest import ATTACK, Note
+from tests.adversarial.conftest import Note
 from tests.support.arena import CALC, RIGHT, TESTS, Arena
 from tests.support.recordings import shell, write_file
+from tests.support.tables import ATTACK
 
 _GREEN = "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n"
 

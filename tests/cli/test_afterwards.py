@@ -156,8 +156,19 @@ def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pyt
 
 def test_the_patch_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(run, capsys, "diff", run.folder.run_id, "1") == (0, PATCH, "")
-    code, out, _ = answered(run, capsys, "diff")
+    code, out, _ = answered(run, capsys, "diff", run.folder.run_id, "2")
     assert (code, out.splitlines()[-2:]) == (0, ["-hello", "+hello, dear friend"])
+
+
+def test_the_patch_of_the_whole_run(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answered(run, capsys, "diff")
+    assert code == 0
+    assert "-hello" not in out.splitlines()
+    assert {"+hello, dear friend", "+++ b/notes.txt"} <= set(out.splitlines())
+    code, out, _ = answered(run, capsys, "diff", "--stat")
+    assert out.splitlines()[-1].startswith("2 paths in the run, ")
+    code, out, _ = answered(run, capsys, "diff", "--json")
+    assert json.loads(out)["round"] is None
 
 
 def test_the_figures_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -336,4 +347,5 @@ def test_a_round_that_changed_nothing_says_so(own_run: FinishedRun, capsys: pyte
     other = json.dumps(finished[1]["event"]["snapshot"], separators=(",", ":"))
     log.write_bytes(rechained(line.replace(other, same).encode() + b"\n" for line in lines))
     for more in ([], ["--stat"]):
-        assert answered(own_run, capsys, "diff", *more) == (0, "", "round 2 of run RUN changed nothing\n")
+        asked = ("diff", own_run.folder.run_id, "2", *more)
+        assert answered(own_run, capsys, *asked) == (0, "", "round 2 of run RUN changed nothing\n")

@@ -41,8 +41,9 @@ def test_a_round_begins_with_what_was_there_and_ends_with_what_it_left() -> None
     )
 
     assert (found.run_id, found.workspace) == ("k3f9-make-parse", "/src/parser")
-    assert found.both(1) == (1, START, ONE)
-    assert found.both(None) == (2, CHECKED, TWO)
+    assert found.both(1) == (START, ONE)
+    assert found.both(2) == (CHECKED, TWO)
+    assert found.both(None) == (START, TWO)
     assert found.end(0) == (0, START)
     assert found.end(None) == (2, TWO)
     for wrong in (3, 4, -1):
@@ -68,7 +69,15 @@ async def test_the_patch_of_a_round(run: FinishedRun) -> None:
 
     assert patch.changes == (Change(path="hello.txt", kind="added"), Change(path="notes.txt", kind="modified"))
     assert "\n+hello\n" in patch.text
-    assert (await round_patch(snapshots, run.home, os.environ)).round == 2
+
+
+async def test_without_a_round_the_patch_is_that_of_the_whole_run(run: FinishedRun) -> None:
+    patch = await round_patch(snapshots_of(read_records(run.folder.events)), run.home, os.environ)
+
+    assert patch.round is None
+    assert Change(path="hello.txt", kind="added") in patch.changes
+    assert "\n+hello, dear friend\n" in patch.text
+    assert "\n-hello\n" not in patch.text  # of the round between
 
 
 async def test_a_store_that_is_gone_and_a_snapshot_that_is_gone_are_named(run: FinishedRun) -> None:

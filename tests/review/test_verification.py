@@ -278,7 +278,7 @@ async def test_evidence_that_the_snapshots_show_to_be_stale_is_found(run: Finish
 
     assert found.byte == verdict_place(run)
     assert "o6 is stale" in found.what
-    assert "hello.txt changed after o6" in found.what
+    assert "hello.txt, notes.txt changed after o6" in found.what
 
 
 async def test_where_the_snapshots_are_gone_it_is_said_that_freshness_was_not_checked(run: FinishedRun) -> None:

@@ -607,20 +607,3 @@ async def test_the_diff_is_a_patch_for_people(store: SnapshotStore, workspace: P
     )
     assert (await store.diff(first, second)).count("diff --git") == 2
     assert (await store.diff(first, second, ["src"])).count("diff --git") == 1
-
-
-async def test_pruning_keeps_what_is_named(store: SnapshotStore, workspace: Path) -> None:
-    first = await store.snapshot()
-    write(workspace, {"a.py": "one"})
-    second = await store.snapshot()
-    write(workspace, {"a.py": "two"})
-    third = await store.snapshot()
-
-    assert await store.prune([first.id, third.id]) == 1
-    assert await store.read(first, "a.py") == b"a = 1\n"
-    assert await store.read(third, "a.py") == b"two"
-    with pytest.raises(WorkspaceError, match="failed in"):
-        await store.entries(second)
-    write(workspace, {"a.py": "one"})
-    assert await store.snapshot() == second
-    assert await store.read(second, "a.py") == b"one"

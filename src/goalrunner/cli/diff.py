@@ -1,4 +1,4 @@
-"""`goal diff`: what a round changed. Reads log and snapshots; owns how a patch reaches a terminal or a pipe."""
+"""`goal diff`: what a run or a round changed. Reads log and snapshots; owns how a patch reaches a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from goalrunner.cli import output
 
 
 def print_diff(reference: str | None, number: int | None, *, stat: bool = False, json: bool = False) -> int:
-    """Print the patch of a round, or its paths and figures; gives exit code 0. Raises GoalError."""
+    """Print the patch of a round (None: of the whole run), or its paths and figures; gives exit code 0. Raises GoalError."""
     import asyncio
 
     from goalrunner import review, runs
@@ -24,7 +24,8 @@ def print_diff(reference: str | None, number: int | None, *, stat: bool = False,
         output.say(patch_json(folder.run_id, patch))
         return 0
     if not patch.changes:
-        output.complain(f"round {patch.round} of run {folder.run_id} changed nothing")
+        part = "" if patch.round is None else f"round {patch.round} of "
+        output.complain(f"{part}run {folder.run_id} changed nothing")
     columns = output.columns(sys.stdout)
     output.say(stat_text(patch, columns=columns) if stat else patch_text(patch, terminal=columns is not None))
     return 0

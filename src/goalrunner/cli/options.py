@@ -47,7 +47,9 @@ ShowJson = Annotated[bool, Option("--json", help="Print path, summary and outcom
 ShowPath = Annotated[bool, Option("--path", help="Print the path of the run's folder alone.")]
 ShowEvidence = Annotated[bool, Option("--evidence", help="Print what the last verdict rests on.")]
 
-Round = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; default: the newest that ended.")]
+Round = Annotated[
+    int | None, Argument(metavar="ROUND", help="Number of a round; default: the whole run, from start to end.")
+]
 RestoredRound = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; 0 is the start of the run.")]
 DiffStat = Annotated[bool, Option("--stat", help="Print the paths and how many lines changed, no patch.")]
 DiffJson = Annotated[bool, Option("--json", help="Print round, changes and patch as JSON.")]

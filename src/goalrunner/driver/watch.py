@@ -10,6 +10,7 @@ from goalrunner.events import SnapshotTaken
 from goalrunner.model.observation import Claim, Observation
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.ports import Workspace
+from goalrunner.state.freshness import why_stale
 
 Moment = Literal["start", "tool", "round", "validators", "resumed"]
 
@@ -55,25 +56,8 @@ class Watch:
             return {}
         reasons: dict[str, str] = {}
         for item in items:
-            if isinstance(item, Observation) and item.source != "response":
-                reason = await self._why_stale(item, final)
+            if isinstance(item, Observation):
+                reason = await why_stale(item, self._taken, final, self.changed)
                 if reason:
                     reasons[item.id] = reason
         return reasons
-
-    async def _why_stale(self, item: Observation, final: Snapshot) -> str:
-        before = self._taken.get(item.before or "")
-        after = self._taken.get(item.after or "")
-        if after is None:
-            return "it is not known on which files it was seen"
-        later = await self.changed(after, final)
-        if item.path is not None:
-            return f"{item.path} changed after {item.id}" if item.path in later else ""
-        during = await self.changed(before, after)
-        if during:
-            return f"{item.id} itself changed {_some(during)}; run the check alone, after the change"
-        return f"{_some(later)} changed after {item.id}" if later else ""
-
-
-def _some(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

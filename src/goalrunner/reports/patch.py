@@ -1,4 +1,4 @@
-"""A round's patch: as it is, or its paths with their figures. Owns reading a unified patch; makes none."""
+"""The patch of a run or a round: as it is, or its paths with their figures. Owns reading a unified patch; makes none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def patch_text(patch: RoundPatch, *, terminal: bool) -> str:
 
 
 def patch_json(run_id: str, patch: RoundPatch) -> str:
-    """Run, round, changes with their figures, and the patch."""
+    """Run, round (null: the whole run), changes with their figures, and the patch."""
     counted = lines_of(patch.text)
     changes = [
         {**change.model_dump(mode="json"), **vars(counted.get(change.path, Lines()))} for change in patch.changes
@@ -56,7 +56,8 @@ def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
         room = min(room, max(columns - 2 - max(width(said) for _, said in rows), _NARROWEST))
     lines = [f"{pad(cut(path, room), room)}  {said}\n" for path, said in rows]
     added, removed = (sum(getattr(one, name) for one in counted.values()) for name in ("added", "removed"))
-    return "".join([*lines, f"{figures.count(len(rows), 'path')} in round {patch.round}, {_signed(added, removed)}\n"])
+    part = "the run" if patch.round is None else f"round {patch.round}"
+    return "".join([*lines, f"{figures.count(len(rows), 'path')} in {part}, {_signed(added, removed)}\n"])
 
 
 def lines_of(text: str) -> dict[str, Lines]:

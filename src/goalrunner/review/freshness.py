@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.errors import RecordError, WorkspaceError
-from goalrunner.model.dialogue import RESPONSE
 from goalrunner.model.observation import Observation
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.review.stores import KeptStore
+from goalrunner.state.freshness import why_stale
 
 
 class Freshness:
@@ -40,26 +40,17 @@ class Freshness:
 
     async def stale(self, item: Observation, final: Snapshot | None) -> str:
         """Why an observation did not count at `final`; empty where it did, or where it cannot be known any more."""
-        if final is None or item.source == RESPONSE:
+        if final is None:
             return ""
-        before, after = self._taken.get(item.before or ""), self._taken.get(item.after or "")
-        if after is None:
-            return f"it is not known on which files {item.id} was seen"
         try:
-            later = await self._changes(after, final)
-            during = await self._changes(before, after) if before and item.path is None else ()
+            return await why_stale(item, self._taken, final, self._changes)
         except WorkspaceError as error:
             self.gone = self.gone or error.message
             self.unchecked += 1
             return ""
-        if item.path is not None:
-            return f"{item.path} changed after {item.id}" if item.path in later else ""
-        if during:
-            return f"{item.id} itself changed {during[0]}"
-        return f"{later[0]} changed after {item.id}" if later else ""
 
-    async def _changes(self, old: Snapshot, new: Snapshot) -> tuple[str, ...]:
-        if old.id == new.id:
+    async def _changes(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
+        if old is None or new is None or old.id == new.id:
             return ()
         if self._kept is None:
             raise WorkspaceError(self.gone)

@@ -1,4 +1,4 @@
-"""What the rounds of a run left in the workspace, by its log, and the patch of one. Owns which snapshot is which."""
+"""What the rounds of a run left in the workspace, by its log, and the patch of one or of all. Owns which snapshot is which."""
 
 from __future__ import annotations
 
@@ -35,14 +35,19 @@ class RunSnapshots:
             raise UsageError(*self._no_end(number))
         return number, self.ends[number]
 
-    def both(self, number: int | None) -> tuple[int, Snapshot, Snapshot]:
-        """A round, what it found and what it left; None is the newest. Raises UsageError where there is no such round."""
+    def both(self, number: int | None) -> tuple[Snapshot, Snapshot]:
+        """What a round found and what it left; None: the whole run, to the end of its newest round.
+
+        Raises UsageError where there is no such round.
+        """
+        if number is None and max(self.ends, default=0) > 0:
+            return self.ends.get(0) or self.starts[min(self.starts)], self.end(None)[1]
         if number == 0:
             raise UsageError("round 0 is the start of the run, which changed nothing", "rounds are counted from 1")
         number, end = self.end(number)
         if number not in self.starts:
             raise UsageError(f"no round of run {self.run_id} has ended yet", "goal status shows where it stands")
-        return number, self.starts[number], end
+        return self.starts[number], end
 
     def _no_end(self, number: int) -> tuple[str, str]:
         known = max(self.ends)
@@ -77,9 +82,10 @@ def snapshots_of(records: Iterable[Record]) -> RunSnapshots:
 
 @dataclass(frozen=True)
 class RoundPatch:
-    """What a round changed."""
+    """What a round changed, or the whole run."""
 
-    round: int
+    round: int | None
+    """None: the whole run, from its start to the end of its newest round."""
     changes: tuple[Change, ...]
     text: str
     """A unified patch, for reading."""
@@ -88,8 +94,8 @@ class RoundPatch:
 async def round_patch(
     snapshots: RunSnapshots, home: Path, environ: Mapping[str, str], number: int | None = None
 ) -> RoundPatch:
-    """The patch of a round, None the newest that ended. Raises UsageError for no such round, WorkspaceError for no store."""
-    number, start, end = snapshots.both(number)
+    """The patch of a round, None: of the whole run. Raises UsageError for no such round, WorkspaceError for no store."""
+    start, end = snapshots.both(number)
     kept = KeptStore(Path(snapshots.workspace), home, environ)
     await kept.require(start, end)
     changes = await kept.store.all_changes(start, end)

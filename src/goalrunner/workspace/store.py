@@ -147,18 +147,6 @@ class SnapshotStore:
             )
         return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
 
-    async def prune(self, keep: Collection[str]) -> int:
-        """Forget every snapshot but these ids, and free their space; gives how many are gone."""
-        async with self._turn:
-            await self._ready()
-            output = await self._git.ask("for-each-ref", "--format=%(refname)", "refs/snapshots/")
-            gone = [name for name in output.decode().split() if name.rpartition("/")[2] not in keep]
-            await self._git.ask("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in gone).encode())
-            await self._git.ask("gc", "--quiet", "--prune=now")
-            self._reading.forget()
-            self._last = None
-            return len(gone)
-
     def _placing(self) -> Placing:
         return Placing(self._git, self._reading, self._sorter)
 

@@ -1,0 +1,39 @@
+"""When an observation no longer counts: one rule, for a run under way and for one that is looked at again. Pure.
+
+Owns the rule and its words; how two snapshots are compared is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from goalrunner.model.dialogue import RESPONSE
+from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
+
+Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[Sequence[str]]]
+"""Gives the paths that differ in what counts, between one snapshot and another; none where one is unknown."""
+
+
+async def why_stale(item: Observation, taken: Mapping[str, Snapshot], final: Snapshot, compare: Compare) -> str:
+    """Why an observation does not count at `final`, in words; empty where it does. `taken` are the snapshots by id.
+
+    A file tool's observation depends on its own path alone, a command's on everything before, during and after it. What
+    was seen on no snapshot at all is the response, which is evidence of what it says.
+    """
+    if item.source == RESPONSE:
+        return ""
+    before, after = taken.get(item.before or ""), taken.get(item.after or "")
+    if after is None:
+        return f"it is not known on which files {item.id} was seen"
+    later = await compare(after, final)
+    if item.path is not None:
+        return f"{item.path} changed after {item.id}" if item.path in later else ""
+    during = await compare(before, after)
+    if during:
+        return f"{item.id} itself changed {_some(during)}; run the check alone, after the change"
+    return f"{_some(later)} changed after {item.id}" if later else ""
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

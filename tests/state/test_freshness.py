@@ -1,0 +1,45 @@
+"""When an observation no longer counts, by the paths that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.state.freshness import why_stale
+
+ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
+TAKEN = {snapshot.id: snapshot for snapshot in (ONE, TWO, THREE)}
+
+
+async def changed(old: Snapshot | None, new: Snapshot | None) -> Sequence[str]:
+    """From one to two a.py, from two to three four files."""
+    by_pair = {(ONE, TWO): ("a.py",), (TWO, THREE): ("a.py", "b.py", "c.py", "d.py"), (ONE, THREE): ("b.py",)}
+    return () if old is None or new is None else by_pair.get((old, new), ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path", "said"),
+    [
+        (THREE, THREE, None, ""),
+        (None, THREE, None, ""),
+        (TWO, TWO, None, "a.py, b.py, c.py and 1 more changed after o1"),
+        (ONE, TWO, None, "o1 itself changed a.py; run the check alone, after the change"),
+        (ONE, TWO, "a.py", "a.py changed after o1"),
+        (ONE, TWO, "z.py", ""),
+        (ONE, None, None, "it is not known on which files o1 was seen"),
+    ],
+)
+async def test_what_an_observation_depends_on(
+    before: Snapshot | None, after: Snapshot | None, path: str | None, said: str
+) -> None:
+    item = Observation(
+        id="o1", source="shell", before=before and before.id, after=after and after.id, path=path, round=1
+    )
+    assert await why_stale(item, TAKEN, THREE, changed) == said
+
+
+async def test_a_response_is_seen_on_no_snapshot_and_never_stale() -> None:
+    assert await why_stale(Observation(id="o1", source="response", round=1), TAKEN, THREE, changed) == ""
