@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from goalrunner.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
 from goalrunner.events import (
+    AuditFailed,
     AuditStarted,
     Event,
     GoalCreated,
@@ -15,6 +16,7 @@ from goalrunner.events import (
     Plan,
     RoundFinished,
     RoundStarted,
+    RunStarted,
     UsageRecorded,
     ValidatorsFinished,
     VerdictRecorded,
@@ -100,6 +102,37 @@ def test_an_unreadable_judge_leads_to_a_neutral_prompt() -> None:
     state = fold(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
     assert decide(state) == RunRound(Brief("neutral", 2))
     assert state.iterations == 1
+
+
+def unread(*numbers: int) -> list[Event]:
+    """Rounds whose audit gave no answer that can be read."""
+    fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
+    happened: list[Event] = []
+    for number in numbers:
+        failure = AuditFailed(round=number, kind="parse", detail="The answer is no JSON.\nIt begins: hello")
+        verdict = VerdictRecorded(round=number, verdict=fallback)
+        happened += [*worked(number), checked(number, tests=True), AuditStarted(round=number), failure, verdict]
+    return happened
+
+
+def test_a_judge_that_nobody_can_read_ends_the_run_and_is_named() -> None:
+    plan = Plan(validators=("tests",), has_judge=True)
+    started = RunStarted(workspace="/w", version="1", models={"judge": "tiny/judge"})
+    assert decide(fold(plan, started, *unread(1, 2))) == RunRound(Brief("neutral", 3))
+    assert decide(fold(plan, started, *unread(1, 2, 3))) == Finish(
+        GoalStatus.FAILED,
+        StopReason.JUDGE_FAILED,
+        "the judge tiny/judge gave no answer that can be read in 3 audits in a row; the last answer: The answer is no JSON.\n"
+        "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
+    )
+
+
+def test_one_answer_that_can_be_read_starts_the_count_of_unreadable_audits_anew() -> None:
+    plan = Plan(validators=("tests",), has_judge=True)
+    between = (*worked(3), checked(3, tests=True), VerdictRecorded(round=3, verdict=unsatisfied("more")))
+    assert isinstance(decide(fold(plan, *unread(1, 2), *between, *unread(4, 5))), RunRound)
+    red = (*worked(3), checked(3, tests=False))  # asks no judge, and says nothing of it
+    assert isinstance(decide(fold(plan, *unread(1, 2), *red, *unread(4))), Finish)
 
 
 def test_a_proven_verdict_completes() -> None:

@@ -16,6 +16,7 @@ from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge, Prompt, verdict
 from tests.support.arena import Arena, Ending
 from tests.support.recordings import fact, quote, shell, write_file
+from tests.support.tables import ATTACK
 
 _FILES: Mapping[str, str] = {
     "check.sh": "#!/bin/sh\ntest -e done && echo 3 checks passed\n",
@@ -227,3 +228,18 @@ async def test_blocked_is_no_way_out_of_round_one(arena: Arena, note: Note) -> N
     blocked = _says(lambda prompt: verdict({name: [] for name in prompt.criteria}, blocked="I cannot do this."))
     attack = _alone("blocked at once", "the judge believes in round 1 that nobody can do it", "passes")
     await refuted(attack, arena, note, blocked)
+
+
+async def test_a_judge_that_never_answers_readably_ends_the_run(arena: Arena, note: Note) -> None:
+    """Without a limit on rounds the agent would be paid for ever, and nobody told why."""
+    arena.write(_FILES)
+    rounds = [(shell(f"echo {number} > notes"),) for number in range(5)]
+    judge = _says(lambda prompt: "It is complete, believe me.")
+    ending = await arena.fight(*rounds, judge_llm=judge, **_ONE, max_iterations=None)
+    refused = "gave no answer that can be read in 3 audits in a row"
+    note(ATTACK, "judge never readable", "words in place of a verdict, in every audit", ending, refused)
+    assert ending.how == ("failed", "judge_failed", 3)
+    assert ending.rounds == 3
+    assert ending.why(refused)
+    assert ending.outcome.message.startswith("the judge scripted/judge gave no answer")
+    assert ending.outcome.message.endswith("--judge PROVIDER/MODEL, or [judge] model")

@@ -226,15 +226,16 @@ async def test_a_judge_that_needs_an_observation_gets_it(arena: Arena, note: Not
     await completes(honest, arena, note, Needing())
 
 
-async def test_a_judge_that_cannot_be_read_costs_a_round_and_no_more(arena: Arena, note: Note) -> None:
+async def test_a_judge_that_cannot_be_read_costs_rounds_and_no_more(arena: Arena, note: Note) -> None:
     class Late(CarefulJudge):
         def answer(self, prompt: Prompt) -> str:
-            return "..." if len(self.prompts) <= 3 else super().answer(prompt)
+            return "..." if len(self.prompts) <= 6 else super().answer(prompt)
 
     honest = _honest(
-        "judge unreadable for a round",
-        "three unreadable answers, then a verdict on the next round",
+        "judge unreadable for two rounds",
+        "six unreadable answers in two audits, then a verdict in the third",
         (_DONE, _LOOK),
+        (shell("ls"),),
         (shell("ls"),),
     )
     await completes(honest, arena, note, Late(shows={_CHECK: _RUN}))

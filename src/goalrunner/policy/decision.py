@@ -6,7 +6,7 @@ from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.verdict import verdict_of
 from goalrunner.policy.approvals import completion_rule
-from goalrunner.policy.endings import denied, out_of_budget
+from goalrunner.policy.endings import denied, out_of_budget, unreadable
 from goalrunner.policy.proof import budget_spent, proven
 from goalrunner.policy.steps import (
     AskApproval,
@@ -24,6 +24,9 @@ from goalrunner.state.run_state import Baseline, Phase, RunState
 
 UNSTABLE_AUDITS = 2
 """Audits in a row that fail on freshness alone before the run is blocked."""
+
+UNREAD_AUDITS = 3
+"""Audits in a row without an answer that can be read before the run fails: more of the agent's rounds cure no judge."""
 
 FIRST_BLOCKED_ROUND = 2
 """The round from which a blocked verdict may be confirmed; never in round 1 alone."""
@@ -85,6 +88,8 @@ def _after_decision(state: RunState) -> Step:
     if proven(state):
         # At round 0 the baseline has just run in the clean checkout as well.
         return Prove(state.round) if state.plan.clean_proof and state.round > 0 else _with_leave(state)
+    if state.unread >= UNREAD_AUDITS:
+        return unreadable(state)
     claim = _blocked_claim(state)
     if claim and claim != state.refuted and state.round >= FIRST_BLOCKED_ROUND:
         return _unless_spent(state, Confirm(claim))

@@ -21,6 +21,18 @@ def out_of_budget(state: RunState) -> Finish:
     return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, budget_spent(state) or "the budget is spent")
 
 
+def unreadable(state: RunState) -> Finish:
+    """The judge answers, and nobody can read what."""
+    judge, detail = state.models.get("judge") or "its model", state.audit_failures.detail.partition("\n")[0]
+    last = f"; the last answer: {detail}" if detail else ""
+    return Finish(
+        GoalStatus.FAILED,
+        StopReason.JUDGE_FAILED,
+        f"the judge {judge} gave no answer that can be read in {state.unread} audits in a row{last}\n"
+        "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
+    )
+
+
 def interrupted(signal: int | None) -> Finish:
     """Ctrl-C, SIGTERM, or the caller's own cancellation."""
     return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)

@@ -134,7 +134,9 @@ def _closed(state: RunState, event: events.Ending) -> RunState:
 
 def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
     count = getattr(state.audit_failures, event.kind) + 1
-    failures: AuditFailures = state.audit_failures.model_copy(update={event.kind: count})
+    failures: AuditFailures = state.audit_failures.model_copy(
+        update={event.kind: count, "detail": event.detail}
+    )
     failed = with_fields(state, audit_failures=failures)
     # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
     return failed if event.kind == "parse" else _count(failed, passed=False)
@@ -142,7 +144,9 @@ def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     unstable = state.unstable + 1 if event.stale_only else 0
-    judged = with_fields(_end_step(state), phase=Phase.JUDGED, criteria=_bound(state, event), unstable=unstable)
+    unread = state.unread + 1 if event.verdict.source == "fallback" else 0
+    judged = with_fields(_end_step(state), phase=Phase.JUDGED, criteria=_bound(state, event))
+    judged = with_fields(judged, unstable=unstable, unread=unread)
     return _decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
 
 

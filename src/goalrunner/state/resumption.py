@@ -53,7 +53,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
 def _placed(state: RunState, event: events.RunResumed) -> RunState:
     """Back to the last phase whose result still holds, free of what a person has had a look at since."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
-    fresh = {"phase": phase, "stall": Stall(), "unstable": 0}
+    fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0}
     if phase is Phase.BASELINED and state.round == 0:
         # A baseline is cheap, and may be the very thing that was mended.
         return state.model_copy(update={**fresh, "phase": Phase.READY})

@@ -75,6 +75,7 @@ class AuditFailures(Frozen):
     parse: int = 0
     transport: int = 0
     authentication: int = 0
+    detail: str = Field(default="", description="what was wrong with the last one")
 
 
 class Proof(Frozen):
@@ -169,6 +170,7 @@ class RunState(Frozen):
     refuted: str = Field(default="", description="a claim of being blocked that the second opinion did not confirm")
     confirmed: str = Field(default="", description="why the goal is blocked, by two opinions")
     stall: Stall = Field(default_factory=Stall)
+    unread: int = Field(default=0, description="audits in a row that gave no answer that can be read")
     unstable: int = Field(default=0, description="audits in a row that failed on freshness alone")
     criteria: tuple[str, ...] = Field(
         default=(), description="the goal's, or those the judge derived at its first audit"
