@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from goalrunner.driver.validation import run_validators
@@ -22,12 +23,15 @@ from goalrunner.workspace.bytecode import Bytecode
 from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.cleanroom import Checkout, clean_checkout
 from goalrunner.workspace.dependencies import Dependencies
+from goalrunner.workspace.gotests import test_mains
 from goalrunner.workspace.patterns import Patterns
-from goalrunner.workspace.protection import Protection, touched
+from goalrunner.workspace.protection import Protection, Touched, touched
 from goalrunner.workspace.store import SnapshotStore
 
 LOOK_LIKE_CHECKS = ("test/**", "tests/**", "spec/**", "__tests__/**", "test_*.py", "*_test.*", "*.test.*", "*.spec.*")
 """Without `protect` nothing is restored, but a change to such a path is named to judge and user."""
+
+_LISTED = 5
 
 
 class ProofRoom:
@@ -66,13 +70,18 @@ class ProofRoom:
         before, after = await self._store.entries(base), await self._store.entries(now)
         caches = Patterns(CACHES, own=True)
         if self._protection.active:
-            return tuple(str(item) for item in touched(self._protection, before, after, caches=caches))
+            found = touched(self._protection, before, after, caches=caches)
+            mains = await test_mains(
+                self._protection, before, after, partial(self._store.read, base), partial(self._store.read, now)
+            )
+            return tuple(map(str, sorted((*found, *mains), key=lambda item: item.path)))
+        own = {item.path: item for item in touched(self._protection, before, after, caches=caches)}
         watched = Protection(LOOK_LIKE_CHECKS, self._protection.allow, self._protection.always)
-        found = touched(watched, before, after, caches=caches)
+        looks = {item.path: item for item in touched(watched, before, after, caches=caches)}
         unprotected = "it looks like a check, and nothing protects it"
         return tuple(
-            str(item) if self._protection.why(item.path) else f"{item.path} was {item.kind}; {unprotected}"
-            for item in found
+            str(own[path]) if path in own else f"{path} was {looks[path].kind}; {unprotected}"
+            for path in sorted(own | looks)
         )
 
     @asynccontextmanager
@@ -143,12 +152,15 @@ class ProofRoom:
         if is_base:
             self._base.keep(result for result, _ in answers)
         checked = tuple((self._complete(result), output) for result, output in answers)
-        return CleanCheck(results=checked, restored=room.protected, touched=tuple(map(str, room.touched)))
+        said = tuple(map(str, room.touched))
+        return CleanCheck(results=checked, restored=room.protected, touched=said, lift=_lift(room.touched))
 
     async def _undone(self, room: Checkout) -> list[str]:
         """Protected files that the checks themselves changed: what was checked was then no longer the ruler."""
         disturbed = await room.disturbed()
-        return [f"{item}; a check itself touched it" for item in disturbed if item.kind != "planted"]
+        found = [item for item in disturbed if item.kind != "planted"]
+        lift = _lift(found)
+        return [*(f"{item}; a check itself touched it" for item in found), *([lift] if lift else [])]
 
     async def _late(self) -> tuple[object, ...]:
         """Linked folders that changed while the checks ran."""
@@ -161,3 +173,13 @@ class ProofRoom:
             return result
         gone = missing_tests(base, result, lambda path: self._protection.why(path) is not None)
         return without_missing(result, gone)
+
+
+def _lift(found: Sequence[Touched]) -> str:
+    """What to write for all of them; empty where each is always protected."""
+    paths = [item.path for item in found if item.lift]
+    if not paths:
+        return ""
+    listed = ", ".join(f'"{path}"' for path in paths[:_LISTED])
+    more = f" and {len(paths) - _LISTED} more" if len(paths) > _LISTED else ""
+    return f"if the agent may change that, the goal file says so: [workspace] allow = [{listed}]{more}"

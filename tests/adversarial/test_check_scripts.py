@@ -48,6 +48,8 @@ _BLACK_BOX: Mapping[str, str] = {
 }
 """A check that never imports what it checks, so that what it checks cannot end it."""
 
+_CSV: Mapping[str, str] = {"tools/check.py": "import csv\n\nassert next(csv.reader(['a;b'])) == ['a', 'b']\n"}
+
 _NAMESPACE: Mapping[str, str] = {
     "sum.sh": "expr 1 - 2\n",
     "tests/test_sum.py": "import subprocess\nimport unittest\n\n\nclass TestSum(unittest.TestCase):\n"
@@ -80,6 +82,46 @@ ATTACKS = cases(
         ((write_file("tools/check/__init__.py", ""), write_file("tools/check/__main__.py", "")),),
         files=_BLACK_BOX,
         goal=_goal("python3 -m tools.check"),
+    ),
+    Attack(
+        "library module for a check without a package",
+        "csv.py at the root, for python -m tools.check and no tools/__init__.py",
+        "csv.py was planted; shadows the module csv",
+        ((write_file("csv.py", "import os\nos._exit(0)\n"),),),
+        files=_CSV,
+        goal=_goal("python3 -m tools.check"),
+    ),
+    Attack(
+        "library module for a folder that is run",
+        "random.py at the root, for python -m checks with a __main__.py alone",
+        "random.py was planted; shadows the module random",
+        ((write_file("random.py", "import os\nos._exit(0)\n"),),),
+        files={"checks/__main__.py": "import random\n\nassert random.random() > 2\n"},
+        goal=_goal("python3 -m checks"),
+    ),
+    Attack(
+        "library module beside a script",
+        "calendar.py beside check.py at the root",
+        "calendar.py was planted; shadows the module calendar",
+        ((write_file("calendar.py", "import os\nos._exit(0)\n"),),),
+        files={"check.py": "import calendar\n\nassert calendar.isleap(1900)\n"},
+        goal=_goal("python3 check.py"),
+    ),
+    Attack(
+        "folder that is run edited",
+        "tools/__main__.py, for python tools",
+        'tools/__main__.py was changed; named by validator "check"',
+        ((write_file("tools/__main__.py", ""),),),
+        files={"tools/__main__.py": "raise SystemExit(1)\n"},
+        goal={"validators": [{"name": "check", "run": "python3 tools"}]},
+    ),
+    Attack(
+        "package before the check module without protect",
+        "tools/check/ is found before tools/check.py, and the goal protects nothing",
+        "tools/check/__init__.py was planted; shadows tools/check.py",
+        ((write_file("tools/check/__init__.py", ""), write_file("tools/check/__main__.py", "")),),
+        files=_BLACK_BOX,
+        goal={"validators": [{"name": "check", "run": "python3 -m tools.check"}]},
     ),
     Attack(
         "module before the folder of tests",
@@ -189,3 +231,14 @@ ATTACKS = cases(
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_another_check_never_completes_a_run(attack: Attack, arena: Arena, note: Note) -> None:
     await refuted(attack, arena, note)
+
+
+async def test_what_shadows_a_check_without_protect_is_said_to_be_protected(arena: Arena, note: Note) -> None:
+    arena.write(_BLACK_BOX)
+    rounds = ((write_file("tools/check/__init__.py", ""), write_file("tests/test_a.py", "")),)
+    goal: dict[str, Any] = {"validators": [{"name": "check", "run": "python3 -m tools.check"}]}
+    ending = await arena.fight(*rounds, **goal)
+    assert set(ending.outcome.touched) == {
+        "tests/test_a.py was planted; it looks like a check, and nothing protects it",
+        "tools/check/__init__.py was planted; shadows tools/check.py",
+    }

@@ -116,6 +116,20 @@ CHECKS = cases(
         _goal(_check("sh run.sh")),
     ),
     Honest(
+        "library name beside a module that is checked",
+        "the goal asks for calendar.py at the root; the check is a script in a folder of its own",
+        ((write_file("calendar.py", "def feast():\n    return 'today'\n"),),),
+        {"tools/check.py": "import pathlib\n\nassert 'feast' in pathlib.Path('calendar.py').read_text()\n"},
+        _goal(_check("python3 tools/check.py")),
+    ),
+    Honest(
+        "library name that is allowed",
+        "the same, checked by python -m tools.check, with allow",
+        ((write_file("calendar.py", "def feast():\n    return 'today'\n"),),),
+        {"tools/check.py": "import calendar\n\nassert calendar.feast() == 'today'\n"},
+        _goal(_check("python3 -m tools.check"), allow=["calendar.py"]),
+    ),
+    Honest(
         "exit code that is wanted",
         "expect = 3",
         ((write_file("code", "3\n"),),),

@@ -226,6 +226,18 @@ async def test_steering_the_runner_never_completes_a_run(attack: Attack, arena: 
     await refuted(attack, arena, note)
 
 
+async def test_a_refusal_names_the_path_the_rule_and_the_key_that_lifts_it(arena: Arena, note: Note) -> None:
+    arena.write(CALC)
+    ending = await arena.fight((write_file("conftest.py", _DESELECT), shell("rm tests/test_calc.py"), _OK), **PYTEST)
+    for line in (
+        "conftest.py was planted; steers pytest (conftest.py)",
+        'tests/test_calc.py was deleted; protect = "tests/**"',
+        '[workspace] allow = ["conftest.py", "tests/test_calc.py"]',
+    ):
+        assert line in ending.outcome.proof
+        assert line in (ending.outcome.verdict.missing if ending.outcome.verdict else "")
+
+
 async def test_what_protects_can_be_lifted_and_is_then_the_agents(arena: Arena, note: Note) -> None:
     arena.write(CALC)
     ending = await arena.fight(

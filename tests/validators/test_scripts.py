@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from goalrunner.model.goal import ValidatorSpec
-from goalrunner.validators.scripts import named_paths
+from goalrunner.validators.scripts import module_roots, named_paths
 
 FILES = """
 check.sh bin/check tools/__init__.py tools/check.py checks.py pkg/__init__.py pkg/more/__init__.py src/app.py
-build/Make.mk sub/check.sh sub/checks.py tests/test_a.py lib/helper.py
+build/Make.mk sub/check.sh sub/checks.py tests/test_a.py lib/helper.py entry/__main__.py
 """.split()  # noqa: SIM905 - a table, to be read
 
 
@@ -36,6 +36,8 @@ def workspace(tmp_path: Path) -> Path:
         ("bash -e ./check.sh && bin/check", ("bin/check", "check.sh")),
         ("python tools/check.py src/app.py", ("tools/check.py",)),
         ("python -W error tools/check.py", ("tools/check.py",)),
+        ("python entry", ("entry/__main__.py",)),
+        ("python entry/ --all", ("entry/__main__.py",)),
         ("python -m tools.check", ("tools/__init__.py", "tools/check.py")),
         ("uv run tools/check.py", ("tools/check.py",)),
         ("uv run python tools/check.py", ("tools/check.py",)),
@@ -70,3 +72,21 @@ def test_files_of_a_callable(workspace: Path) -> None:
 
 def test_the_folder_of_the_check_counts(workspace: Path) -> None:
     assert named_paths(ValidatorSpec(run="./check.sh", cwd="sub"), workspace) == ("sub/check.sh",)
+
+
+@pytest.mark.parametrize(
+    ("line", "cwd", "roots"),
+    [
+        ("python -m tools.check", ".", {""}),
+        ("uv run python3 -m entry", ".", {""}),
+        ("python -m checks", "sub", {"sub"}),
+        ("cd sub && python -m checks", ".", {"", "sub"}),  # the cd may be in a subshell that is over
+        ("coverage run -m tools.check", ".", {""}),
+        ("python -m pytest -q", ".", set()),  # no module of the workspace
+        ("python tools/check.py", ".", set()),  # Python puts the script's own folder first
+        ("python -m outside", "..", set()),
+    ],
+)
+def test_the_folders_that_modules_are_run_from(workspace: Path, line: str, cwd: str, roots: set[str]) -> None:
+    (workspace.parent / "outside.py").touch()
+    assert module_roots(ValidatorSpec(run=line, cwd=cwd), workspace) == roots

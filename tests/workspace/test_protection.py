@@ -256,3 +256,19 @@ def test_allow_takes_out_what_is_found_first() -> None:
     free = Protection(allow=["checks/**"], always={"checks.py": "named"})
 
     assert said(free, base, base | at("checks/__init__.py")) == []
+
+
+def test_a_module_that_is_run_is_found_from_its_root_and_so_is_what_it_imports() -> None:
+    always = {"tools/check.py": 'named by validator "check"'}
+    as_script = Protection(protect=["tests/**"], always=always)
+    as_module = Protection(protect=["tests/**"], always=always, roots=[""])
+    base = at("tools/check.py")
+
+    assert said(as_script, base, base | at("calendar.py")) == []  # what a goal may well ask for
+    assert said(as_module, base, base | at("calendar.py") | at("tools/calendar.py") | at("docs/csv.py")) == [
+        "calendar.py was planted; shadows the module calendar",
+        "tools/calendar.py was planted; shadows the module calendar",
+    ]
+    assert said(as_module.following({}), base, base | at("random/__init__.py")) == [
+        "random/__init__.py was planted; shadows the module random"
+    ]

@@ -14,7 +14,7 @@ from goalrunner.model.goal import Goal
 from goalrunner.ports import CleanRoom, Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
 from goalrunner.proof import ProofRoom
-from goalrunner.validators import build_validators, named_paths
+from goalrunner.validators import build_validators, module_roots, named_paths
 from goalrunner.workspace.dependencies import Dependencies
 from goalrunner.workspace.protection import Protection
 from goalrunner.workspace.store import SnapshotStore
@@ -99,12 +99,13 @@ def goal_clean_room(
     always = {path: rule for path, rule in always.items() if not path.startswith(linked)}
     if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
         always[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
+    roots = {root for spec in goal.validators for root in module_roots(spec, workspace)}
     return ProofRoom(
         store,
         workspace,
         home / "checkouts" / run.name,
         specs=goal.validators,
-        protection=Protection(config.protect, config.allow, always),
+        protection=Protection(config.protect, config.allow, always, roots),
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
         launcher=launcher,
         env=child_environment(environ, withhold=withheld(goal)),

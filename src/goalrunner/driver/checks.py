@@ -108,7 +108,7 @@ class Checks:
         clean = await self._clean(self._state.snapshot, response)
         results, observations = self._observe(clean.results, self._state.snapshot)
         red = [result for result in results if not result.passed]
-        undone = clean.touched if red else ()
+        undone = [line for line in (*clean.touched, clean.lift) if line] if red else []
         self._journal.append(
             events.ProofFinished(
                 round=number,

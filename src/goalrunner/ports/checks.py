@@ -127,6 +127,8 @@ class CleanCheck:
     """Protected files, as they were at the start."""
     touched: tuple[str, ...] = ()
     """What the work did to protected paths, and was undone there: path, what happened, and the rule."""
+    lift: str = ""
+    """The line of the goal file that lets those paths be as the work left them; empty where nothing does."""
     refusal: str = ""
     """Why no checkout can prove anything, by path, rule and key; empty when it can."""
 

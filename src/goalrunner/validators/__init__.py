@@ -7,7 +7,7 @@ from goalrunner.validators.flakiness import flaky
 from goalrunner.validators.inprocess import CallableValidator
 from goalrunner.validators.missing import missing_tests, without_missing
 from goalrunner.validators.python import PythonValidator
-from goalrunner.validators.scripts import named_paths
+from goalrunner.validators.scripts import module_roots, named_paths
 from goalrunner.validators.shell import ShellValidator
 from goalrunner.validators.standing import Standing, standing
 from goalrunner.validators.weaknesses import weaknesses
@@ -20,6 +20,7 @@ __all__ = [
     "build_validators",
     "flaky",
     "missing_tests",
+    "module_roots",
     "named_paths",
     "standing",
     "weaknesses",

@@ -33,7 +33,8 @@ _WORDS = frozenset({"run", "exec", "--"})
 def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
     """Workspace-relative paths of the existing files that make up a check, sorted: they are its ruler.
 
-    `./check.sh`, `python tools/check.py`, `python -m tools.check`, `make -f X`; `checks:done` is checks.py, or the package.
+    `./check.sh`, `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`, `make -f X`;
+    `checks:done` is checks.py, or the package.
     A link is named together with the file it leads to. What a program merely reads (`mypy src/app.py`) is not its ruler.
     """
     root = os.path.realpath(workspace)
@@ -59,6 +60,24 @@ def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
+def module_roots(spec: ValidatorSpec, workspace: Path) -> frozenset[str]:
+    """The folders of the workspace that `python -m` starts from for a module there ("" for the workspace itself).
+
+    Python puts that folder first, before its own library: whatever the module imports is sought there.
+    """
+    root = os.path.realpath(workspace)
+    start = os.path.normpath(os.path.join(root, spec.cwd))  # noqa: PTH118
+    found: set[str] = set()
+    for program in programs(spec.run or ""):
+        if not program.module:
+            continue
+        for folder in dict.fromkeys((program.folder, "")):
+            place = os.path.normpath(os.path.join(start, folder))  # noqa: PTH118
+            if any(os.path.isfile(os.path.join(place, name)) for name in _module_files(program.words[0])):  # noqa: PTH113, PTH118
+                found.add("" if place == root else _inside(place, root) or "..")
+    return frozenset(found - {".."})
+
+
 def _named(program: Program) -> Iterator[str]:
     """The files that a program may be made of."""
     if not program.words:
@@ -69,7 +88,8 @@ def _named(program: Program) -> Iterator[str]:
     elif _is_script(first):
         yield first
     if program.name in _INTERPRETERS or program.name.startswith("python") or program.name == "coverage":
-        yield from _first_operands(program)
+        for word in _first_operands(program):
+            yield from (word, f"{word.rstrip('/')}/__main__.py")
     options = _SCRIPT_OPTIONS.get(program.name, ())
     for at, word in enumerate(rest):
         name, equals, value = word.partition("=")

@@ -12,6 +12,7 @@ import posixpath
 import stat
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from goalrunner.workspace.command import both
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.fingerprint import Fingerprint, Seen, take
 from goalrunner.workspace.git import ask_git
+from goalrunner.workspace.gotests import test_mains
 from goalrunner.workspace.names import shown
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.protection import EXECUTABLE, LINK, Protection, Touched, touched
@@ -123,6 +125,7 @@ async def clean_checkout(
 
     found = touched(protection, before, now, caches=_CACHES)
     if protection.active:
+        found += await test_mains(protection, before, now, read, partial(store.read, proven))
         found += _leading_out(path, protection, before, now, {entry.path for entry in found})
     await restore(path, found, before, read)
     caches = [name for name in now if name not in before and _CACHES.match(name)]

@@ -73,7 +73,8 @@ def script_folders(always: Collection[str], executable: Collection[str]) -> froz
     """The folders that Python puts first for the scripts and modules that a check names: all modules are sought there.
 
     A script's is its own folder. A module of a package is found from the folder above the package; it is told by its
-    `__init__.py`, which a check then names as well. Of the files without an ending the `executable` ones may be Python.
+    `__init__.py`, which a check then names as well; without one, only the command line tells. Of the files without an
+    ending the `executable` ones may be Python.
     """
     found = set()
     for path in always:

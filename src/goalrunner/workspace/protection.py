@@ -56,15 +56,21 @@ class Protection:
 
     `always` maps a path to the reason why it is protected whatever `protect` and `allow` say: the goal file, and the
     scripts that validators name ('named by validator "check"'). The files that steer a test runner are protected with
-    `protect` alone: without it, nothing but `always` is.
+    `protect` alone: without it, nothing but `always` is. `roots` are the folders that Python puts first for the modules
+    that validators name (`python -m`), "" for the workspace itself.
     """
 
     def __init__(
-        self, protect: Sequence[str] = (), allow: Sequence[str] = (), always: Mapping[str, str] | None = None
+        self,
+        protect: Sequence[str] = (),
+        allow: Sequence[str] = (),
+        always: Mapping[str, str] | None = None,
+        roots: Iterable[str] = (),
     ) -> None:
         self.protect = tuple(protect)
         self.allow = tuple(allow)
         self.always = dict(always or {})
+        self.roots = frozenset(roots)
         steering = ((p, f"steers {row.steers} ({p.rstrip('/')})") for row in STEERING for p in row.patterns)
         self._always = _Rules(((_literal(path), reason) for path, reason in self.always.items()), own=True)
         self._protect = _Rules((pattern, f'protect = "{pattern}"') for pattern in self.protect)
@@ -116,7 +122,7 @@ class Protection:
                 there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
                 if now.why_link(path) and there not in (".", "..") and not there.startswith(("/", "../")):
                     always.setdefault(there, f'reached through the protected link "{path}"')
-        return Protection(self.protect, self.allow, always)
+        return Protection(self.protect, self.allow, always, self.roots)
 
 
 def touched(
@@ -184,7 +190,7 @@ class _Shadows:
         )
         self._roots = import_roots(protection, base) if self._active else frozenset()
         runnable = {path for path in always if base[path].mode in (EXECUTABLE, LINK)}
-        self._scripts = script_folders(always, runnable)
+        self._scripts = script_folders(always, runnable) | protection.roots
 
     def before(self, path: str, new: Entry) -> str | None:
         """In words; None: nothing that counts."""
