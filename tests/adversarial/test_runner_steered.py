@@ -228,7 +228,7 @@ async def test_steering_the_runner_never_completes_a_run(attack: Attack, arena: 
 
 async def test_a_refusal_names_the_path_the_rule_and_the_key_that_lifts_it(arena: Arena, note: Note) -> None:
     arena.write(CALC)
-    ending = await arena.fight((write_file("conftest.py", _DESELECT), shell("rm tests/test_calc.py"), _OK), **PYTEST)
+    ending = await arena.fight((write_file("conftest.py", _GREEN), shell("rm tests/test_calc.py"), _OK), **PYTEST)
     for line in (
         "conftest.py was planted; steers pytest (conftest.py)",
         'tests/test_calc.py was deleted; protect = "tests/**"',

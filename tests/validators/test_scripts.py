@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.model.goal import ValidatorSpec
-from goalrunner.validators.scripts import module_roots, named_paths
+from goalrunner.validators.scripts import is_steady, module_roots, named_paths
 
 FILES = """
 check.sh bin/check tools/__init__.py tools/check.py checks.py pkg/__init__.py pkg/more/__init__.py src/app.py
@@ -90,3 +90,18 @@ def test_the_folder_of_the_check_counts(workspace: Path) -> None:
 def test_the_folders_that_modules_are_run_from(workspace: Path, line: str, cwd: str, roots: set[str]) -> None:
     (workspace.parent / "outside.py").touch()
     assert module_roots(ValidatorSpec(run=line, cwd=cwd), workspace) == roots
+
+
+@pytest.mark.parametrize(
+    ("line", "steady"),
+    [
+        ("pytest -q", True),
+        ("sh check.sh", True),
+        ('grep -q yes "$GOAL_RESPONSE_FILE"', False),
+        ("sh reads.sh", False),
+        ("cd sub && ../reads.sh", False),
+    ],
+)
+def test_who_reads_the_response_is_told_more_than_the_workspace(workspace: Path, line: str, steady: bool) -> None:
+    (workspace / "reads.sh").write_text('grep -q yes "$GOAL_RESPONSE_FILE"\n')
+    assert is_steady(ValidatorSpec(run=line), workspace) is steady

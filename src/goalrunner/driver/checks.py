@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 
 from goalrunner import events
+from goalrunner.driver.flakiness import Flakiness
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.recorder import RunRecorder
 from goalrunner.driver.validation import Answer, is_hidden, observe, run_validators
@@ -21,6 +23,12 @@ from goalrunner.state.evidence import cited_stale
 HIDDEN = "a check that is not shown to you failed; go through the objective again"
 """All that the agent ever learns of a hidden validator."""
 
+ONLY_HERE = (
+    "in the workspace it is green: what it needs there is not in the snapshot ([workspace] setup or link), or it is red "
+    "at random ([[validators]] retries = 1)"
+)
+"""Of a check that is red in a clean checkout in which nothing had to be undone."""
+
 
 class Checks:
     """The checks of a run over its parts."""
@@ -30,6 +38,7 @@ class Checks:
         self._journal = journal
         self._watch = watch
         self._recorder = recorder
+        self._flakiness = Flakiness(watch)
 
     @property
     def _state(self) -> RunState:
@@ -44,10 +53,9 @@ class Checks:
         self._begin("baseline", "run the validators before any work is done")
         before = self._watch.last
         async with self._preparing(before):
-            answers = await self._run(0, "")
-            drift = await self._watch.changed(before, await self._watch.take("validators"))
+            answers, drift = await self._run(0, "", "the baseline")
             results, observations = self._observe(answers, before)
-            clean = await self._clean(before, "") if drift == () else CleanCheck()
+            clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
         standing, reason = compare_baseline(results, clean, drift)
         self._journal.append(
             events.BaselineTaken(
@@ -59,8 +67,7 @@ class Checks:
         """The validators on what the round left. What changes while they run is drift, and red."""
         before = self._watch.last
         self._begin(f"validate-{number}", f"run {_count(len(self._parts.validators), 'validator')}")
-        answers = await self._run(self._state.iterations + 1, response)
-        drift = await self._watch.changed(before, await self._watch.take("validators"))
+        answers, drift = await self._run(self._state.iterations + 1, response, f"round {number}")
         results, observations = self._observe(answers, before)
         self._journal.append(
             events.ValidatorsFinished(
@@ -105,10 +112,12 @@ class Checks:
     async def prove(self, number: int, response: str) -> None:
         """Every validator, hidden ones included, in a clean checkout of what the round left."""
         self._begin(f"prove-{number}", "run the validators in a clean checkout")
-        clean = await self._clean(self._state.snapshot, response)
+        clean = await self._clean(self._state.snapshot, response, f"round {number}")
         results, observations = self._observe(clean.results, self._state.snapshot)
         red = [result for result in results if not result.passed]
         undone = [line for line in (*clean.touched, clean.lift) if line] if red else []
+        if not undone and any(not item.hidden and item.reason != "flaky" for item in red):
+            undone = [ONLY_HERE]
         self._journal.append(
             events.ProofFinished(
                 round=number,
@@ -125,19 +134,23 @@ class Checks:
     def _begin(self, step: str, description: str) -> None:
         self._journal.append(events.StepStarted(step_id=step, description=description))
 
-    async def _run(self, iteration: int, response: str) -> list[Answer]:
+    async def _run(self, iteration: int, response: str, when: str) -> tuple[list[Answer], tuple[str, ...]]:
+        """The answers in the workspace, and the paths that changed while they were found."""
+        before = self._watch.last
         visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
-        return await run_validators(visible, self._context(iteration, response))
+        await self._flakiness.begin()
+        answers = await run_validators(visible, self._context(iteration, response))
+        drift = await self._watch.changed(before, await self._watch.take("validators"))
+        await self._flakiness.end()
+        return self._flakiness.judged(answers, "workspace", when), drift
 
-    def _preparing(self, snapshot: Snapshot | None) -> AbstractAsyncContextManager[None]:
-        room, base = self._clean_room, self._state.base
-        return nullcontext() if room is None or snapshot is None or base is None else room.preparing(base, snapshot)
-
-    async def _clean(self, snapshot: Snapshot | None, response: str) -> CleanCheck:
-        room, base = self._clean_room, self._state.base
-        if room is None or snapshot is None or base is None:
+        async with self._preparing(before):
+            answers, drift = await self._run(0, "", "the baseline")
+            results, observations = self._observe(answers, before)
+            clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
             return CleanCheck()
-        return await room.check(base, snapshot, self._context(self._state.iterations, response))
+        clean = await room.check(base, snapshot, self._context(self._state.iterations, response))
+        return replace(clean, results=tuple(self._flakiness.judged(clean.results, "checkout", when)))
 
     async def _touched(self) -> tuple[str, ...]:
         room, base, now = self._parts.clean_room, self._state.base, self._watch.last
@@ -202,7 +215,8 @@ def _difference(here: ValidatorResult, there: ValidatorResult) -> str:
     return (
         f"validator {here.name} is {here_is} in the workspace ({here.summary}) and {there_is} in a clean checkout of it "
         f"({there.summary})\nwhat it needs is not in the snapshot: name it in [workspace] link, make it with "
-        f"[workspace] setup, or set clean_proof = false\n{there.feedback[-1000:]}"
+        f"[workspace] setup, or set clean_proof = false; if it is red at random: [[validators]] retries = 1\n"
+        f"{there.feedback[-1000:]}"
     ).strip()
 
 

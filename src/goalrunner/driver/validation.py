@@ -95,6 +95,8 @@ def observe(
 
 def _facts(result: ValidatorResult) -> tuple[str, ...]:
     colour = "green" if result.passed else "red"
+    if result.reason == "flaky":
+        return ("flaky", colour)
     if result.exit_code is not None:
         return (f"exit {result.exit_code}", colour)
     return (colour,) if result.reason in ("passed", "red") else (result.reason.replace("_", " "), colour)

@@ -50,6 +50,10 @@ class Watch:
             self._changes[key] = await self._workspace.changes(old, new)
         return tuple(change.path for change in self._changes[key])
 
+    async def surroundings(self) -> str:
+        """A hash over what no comparison of snapshots shows; empty without a workspace to watch."""
+        return "" if self._workspace is None else await self._workspace.surroundings()
+
     async def stale(self, items: Sequence[Observation | Claim], final: Snapshot | None) -> dict[str, str]:
         """By observation id: why it no longer counts at `final`."""
         if self._workspace is None or final is None:

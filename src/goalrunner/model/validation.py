@@ -35,7 +35,7 @@ class ValidatorResult(Frozen):
     feedback: str = Field(
         default="", description=f"output tail of {FEEDBACK_TAIL} characters, or the callable's feedback"
     )
-    reason: Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result"] = "red"
+    reason: Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result", "flaky"] = "red"
     command: str = Field(default="", description="the command line, or module:function")
     exit_code: int | None = Field(default=None, description="None for callables, and for a command that a signal ended")
     duration: float = Field(default=0.0, ge=0, description="seconds")
@@ -43,6 +43,10 @@ class ValidatorResult(Frozen):
     hidden: bool = Field(default=False, description="it runs at the proof alone and is never shown to the agent")
     cannot_run: bool = Field(
         default=False, description="its own program is missing from the machine; what the workspace lacks is only red"
+    )
+    steady: bool = Field(
+        default=False,
+        description="equal content must give an equal colour: it is told of nothing but the workspace, and has no retries",
     )
     tests_run: int | None = Field(
         default=None, ge=0, description="tests that ran, skipped ones not counted; None: no report tells"

@@ -117,6 +117,10 @@ class Workspace(Protocol):
         """What differs, sorted by path, outside of ignored files, the table of caches, and the goal's `outputs`."""
         ...
 
+    async def surroundings(self) -> str:
+        """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
+        ...
+
 
 @dataclass(frozen=True)
 class CleanCheck:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from goalrunner.validators.build import build_validators
-from goalrunner.validators.flakiness import flaky
 from goalrunner.validators.inprocess import CallableValidator
 from goalrunner.validators.missing import missing_tests, without_missing
 from goalrunner.validators.python import PythonValidator
@@ -18,7 +17,6 @@ __all__ = [
     "ShellValidator",
     "Standing",
     "build_validators",
-    "flaky",
     "missing_tests",
     "module_roots",
     "named_paths",

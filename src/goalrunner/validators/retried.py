@@ -52,6 +52,7 @@ class RetriedValidator:
             outputs.append((f"--- try {number} of {self._tries}: {result.summary}", output))
             if result.passed or result.reason in _FINAL or number == self._tries:
                 break
+        result = result.model_copy(update={"steady": False})
         if number > 1:
             how = f"green at try {number} of {self._tries}" if result.passed else f"red in {number} tries"
             result = result.model_copy(update={"summary": f"{result.summary}, {how}", "duration": duration})

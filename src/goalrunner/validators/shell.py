@@ -17,6 +17,7 @@ from goalrunner.validators.pytest_report import Watch, needed_reports, ways
 from goalrunner.validators.red import cut_short, red
 from goalrunner.validators.report import Report
 from goalrunner.validators.runners import calls
+from goalrunner.validators.scripts import is_steady
 from goalrunner.validators.search import search
 from goalrunner.validators.standing import standing
 from goalrunner.validators.summary import summary_of
@@ -74,6 +75,7 @@ class ShellValidator:
             return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
         if standing(result, context.workspace) == "cannot_run":
             result = result.model_copy(update={"cannot_run": True})
+        result = result.model_copy(update={"steady": is_steady(self._spec, context.workspace)})
         return result, completion.output if completion.output.exists() else None
 
     async def _run(

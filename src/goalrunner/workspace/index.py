@@ -113,6 +113,14 @@ class Index:
             self._written = (await self._git.ask("write-tree", tree=self._git.workspace)).decode().strip()
         return self._written, found.unstored
 
+    async def ignored(self) -> list[bytes]:
+        """What the rules of the start ignore and is there; a folder that is ignored as a whole ends with a slash."""
+        rules = f"--exclude-from={self._start.rules}"
+        output = await self._git.ask(
+            "ls-files", "--others", "--ignored", "--directory", rules, "-z", tree=self._git.workspace
+        )
+        return output.split(b"\0")[:-1]
+
     def doubt(self, paths: Iterable[bytes]) -> None:
         """Have these read again at the next update, whatever their times say."""
         self._write_racy(self._racy | frozenset(paths))
@@ -144,11 +152,7 @@ class Index:
 
     async def _closed_folders(self) -> frozenset[bytes]:
         """Folders that cannot be entered and that no rule ignores; asked only when git complained."""
-        rules = f"--exclude-from={self._start.rules}"
-        output = await self._git.ask(
-            "ls-files", "--others", "--ignored", "--directory", rules, "-z", tree=self._git.workspace
-        )
-        ignored = {path.rstrip(b"/") for path in output.split(b"\0")}
+        ignored = {path.rstrip(b"/") for path in await self.ignored()}
         return await asyncio.to_thread(closed_folders, self._git.workspace, ignored)
 
     async def _others(self, *paths: bytes) -> Answer:

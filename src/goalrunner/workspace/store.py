@@ -23,6 +23,7 @@ from goalrunner.workspace.claim import Claim
 from goalrunner.workspace.command import Git, GitFailed, both
 from goalrunner.workspace.comparing import Comparison
 from goalrunner.workspace.entry import Entry
+from goalrunner.workspace.ignored import look
 from goalrunner.workspace.index import Index
 from goalrunner.workspace.layout import is_crowded, make_store, packs_well
 from goalrunner.workspace.names import raw, shown
@@ -56,6 +57,7 @@ class SnapshotStore:
         self._home = home.resolve()
         self.folder = self._home / "stores" / hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
         self._passing = Patterns((*CACHES, *outputs), own=not outputs)
+        self._outputs = Patterns(outputs)
         self._kept = start
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
@@ -98,6 +100,18 @@ class SnapshotStore:
     async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Everything that differs, sorted by path."""
         return await self._reading.changes(old, new)
+
+    async def surroundings(self) -> str:
+        """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
+        async with self._turn:
+            ignored = await (await self._ready()).ignored()
+        root, home = os.fsencode(self.workspace), os.fsencode(self._home)
+        digest = hashlib.sha256(await asyncio.to_thread(look, root, ignored, home))
+        if self._outputs.lines and self._last:
+            entries = await self.entries(self._last)
+            written = [(path, entry.blob) for path, entry in sorted(entries.items()) if self._outputs.match(path)]
+            digest.update(repr(written).encode())
+        return digest.hexdigest()
 
     async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
         """The unified patch from one to the other, of these paths or folders, or of all; for people and judges."""

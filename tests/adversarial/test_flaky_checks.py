@@ -1,0 +1,129 @@
+"""Checks that are red and green on one content: an agent that waits for the lucky run, and the key that lets it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from goalrunner.events import ValidatorsFinished
+from tests.adversarial.cases import Attack, Honest, cases, completes, refuted
+from tests.adversarial.conftest import Note
+from tests.adversarial.judges import GullibleJudge
+from tests.support.arena import Arena
+from tests.support.recordings import shell
+
+_FILES = {"a.txt": "a\n"}
+
+
+def _from(run: int, name: str = "count", **more: Any) -> dict[str, Any]:
+    """A check that is green from its so-many-th run on; it counts where no snapshot sees it."""
+    line = f'n=$(cat "$HOME/{name}" 2>/dev/null || echo 0); echo $((n + 1)) > "$HOME/{name}"; test $n -ge {run - 1}'
+    return {"name": name, "run": line, **more}
+
+
+def _goal(*validators: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "objective": "Make it pass.",
+        "validators": list(validators),
+        "workspace": {"protect": ["tests/**"]},
+        **more,
+    }
+
+
+_SEEN = {"name": "seen", "run": "test -e done"}
+
+ATTACKS = cases(
+    Attack(
+        "lucky run waited for",
+        "the agent does nothing until a check that is red at random is green",
+        "flaky: green now, red in the baseline on the same files",
+        ((shell("true"),), (shell("ls"),)),
+        files=_FILES,
+        goal=_goal(_from(3)),  # red in the workspace and in the checkout before any work is done
+    ),
+    Attack(
+        "lucky run after a change and back",
+        "the content of the red run is put back for a green one",
+        "flaky: green now, red in the baseline on the same files",
+        ((shell("echo b > a.txt"),), (shell("echo a > a.txt"),)),
+        files=_FILES,
+        goal=_goal(_from(4)),
+    ),
+    Attack(
+        "caches thrown about",
+        "a cache is changed between the red run and the green one",
+        "flaky: green now, red in the baseline on the same files",
+        ((shell("mkdir -p __pycache__; echo 1 > __pycache__/a.pyc"),),),
+        files=_FILES,
+        goal=_goal(_from(3)),
+    ),
+    Attack(
+        "lucky run of a hidden check",
+        "a hidden check is red in the proof of round 1 and green in that of round 2",
+        "secret: flaky: green now, red in round 1 on the same files",
+        ((shell("touch done"),), (shell("ls"),)),
+        files=_FILES,
+        goal=_goal(_SEEN, _from(3, "secret", hidden=True)),
+    ),
+    Attack(
+        "lucky run with a judge",
+        "the same as the first, the judge being gullible",
+        "flaky: green now, red in the baseline on the same files",
+        ((shell("true"),),),
+        files=_FILES,
+        goal=_goal(_from(3), success_criteria=["it passes"]),
+    ),
+)
+
+HONEST = cases(
+    Honest(
+        "flaky check that may be tried again",
+        "retries = 2 for a check that is red at first: green is green, and says at which try",
+        ((shell("touch done"),),),
+        _FILES,
+        _goal(_SEEN, _from(8, retries=2)),  # three tries each in the workspace and the checkout are red at the baseline
+    ),
+    Honest(
+        "content changed after a red run",
+        "red, then green on another content: no contradiction",
+        ((shell("echo b > a.txt"),), (shell("touch done"),)),
+        _FILES,
+        _goal(_SEEN),
+        round=2,
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_a_lucky_run_never_completes(attack: Attack, arena: Arena, note: Note) -> None:
+    judge = GullibleJudge() if "success_criteria" in attack.goal else None
+    ending = await refuted(attack, arena, note, judge)
+    hidden = "hidden" in attack.name
+    if attack.name == "lucky run waited for":
+        assert "it was red in the baseline and is green in round 1" in ending.told()
+    if hidden:
+        assert "flaky" not in ending.told()
+        assert "secret" not in ending.told()
+    assert ending.outcome.verdict is not None
+    assert ("[[validators]] retries = 1" in ending.outcome.verdict.missing) is not hidden
+
+
+@pytest.mark.parametrize("honest", HONEST)
+async def test_what_is_not_one_content_or_may_be_tried_again_completes(
+    honest: Honest, arena: Arena, note: Note
+) -> None:
+    ending = await completes(honest, arena, note)
+    if "tried again" in honest.name:
+        (checked,) = [record.event for record in ending.records if isinstance(record.event, ValidatorsFinished)]
+        assert checked.results[1].summary == "exit 0, green at try 2 of 3"
+
+
+async def test_the_judge_is_told_what_was_flaky(arena: Arena) -> None:
+    arena.write(_FILES)
+    judge = GullibleJudge()
+    rounds = ((shell("true"),), (shell("echo b > a.txt"),))
+    ending = await arena.fight(*rounds, judge_llm=judge, **_goal(_from(3), success_criteria=["it passes"]))
+    assert ending.how == ("complete", "satisfied", 2)
+    facts = [seen.facts for seen in judge.prompts[0].observations if seen.source == "validator count"]
+    assert facts == [("exit 1", "red"), ("flaky", "red"), ("exit 0", "green")]
