@@ -80,6 +80,20 @@ def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> Non
     assert state.iterations == 1
 
 
+def test_the_agent_is_told_which_protected_paths_it_touched_and_of_no_others() -> None:
+    free = "tests/a.py was changed; it looks like a check, and nothing protects it"
+    touched = ("conftest.py was planted; steers pytest (conftest.py)", free)
+    ran = checked(tests=False).model_copy(update={"touched": touched})
+    assert decide(fold(BOTH, *worked(), ran)) == RunRound(
+        Brief(
+            "retry",
+            2,
+            "validator tests: exit 1\nboom\n\nThese are taken from the start when your work is checked:\n"
+            "- conftest.py was planted; steers pytest (conftest.py)",
+        )
+    )
+
+
 def test_green_validators_lead_to_the_judge() -> None:
     state = fold(BOTH, *worked(), checked(tests=True))
     assert decide(state) == Audit(1)

@@ -16,6 +16,7 @@ from goalrunner.driver.validation import run_validators
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import NOTHING_PROTECTS
 from goalrunner.ports import CleanCheck, Launcher, ValidationContext
 from goalrunner.validators import build_validators, missing_tests, without_missing
 from goalrunner.validators.base_results import BaseResults
@@ -78,9 +79,8 @@ class ProofRoom:
         own = {item.path: item for item in touched(self._protection, before, after, caches=caches)}
         watched = Protection(LOOK_LIKE_CHECKS, self._protection.allow, self._protection.always)
         looks = {item.path: item for item in touched(watched, before, after, caches=caches)}
-        unprotected = "it looks like a check, and nothing protects it"
         return tuple(
-            str(own[path]) if path in own else f"{path} was {looks[path].kind}; {unprotected}"
+            str(own[path]) if path in own else f"{path} was {looks[path].kind}; {NOTHING_PROTECTS}"
             for path in sorted(own | looks)
         )
 
@@ -153,7 +153,18 @@ class ProofRoom:
             self._base.keep(result for result, _ in answers)
         checked = tuple((self._complete(result), output) for result, output in answers)
         said = tuple(map(str, room.touched))
-        return CleanCheck(results=checked, restored=room.protected, touched=said, lift=_lift(room.touched))
+        return CleanCheck(
+            results=checked,
+            restored=room.protected,
+            touched=said,
+            lift=_lift(room.touched),
+            absent=await self._absent() if any(not result.passed for result, _ in checked) else (),
+        )
+
+    async def _absent(self) -> tuple[str, ...]:
+        """Ignored paths that no link brings into the checkout."""
+        linked = {f"{name}/" for name in self._dependencies.link}
+        return tuple(name for name in await self._store.ignored() if f"{name.rstrip('/')}/" not in linked)
 
     async def _undone(self, room: Checkout) -> list[str]:
         """Protected files that the checks themselves changed: what was checked was then no longer the ruler."""

@@ -218,7 +218,8 @@ ATTACKS = cases(
         (
             (
                 shell(
-                    f"mkdir -p src/__pycache__; cp ../calc.pyc src/__pycache__/calc.{sys.implementation.cache_tag}.pyc"
+                    f"mkdir -p src/__pycache__; cp ../calc.pyc src/__pycache__/calc.{sys.implementation.cache_tag}.pyc; "
+                    "echo 1 > notes"
                 ),
             ),
         ),

@@ -43,7 +43,7 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           status   Print the state of a run, or judge a saved transcript.
           list     List the runs, newest first.
           show     Show what happened in a run, round by round.
-          diff     Print what a round changed in the workspace, as a unified patch.
+          diff     Print what a run changed, or one round of it, as a unified patch.
           restore  Put the workspace back as a round left it; asks first.
           cancel   End a run for good, from any terminal; it can not be resumed.
           watch    Follow a living run from another terminal; the exit code is...

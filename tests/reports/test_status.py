@@ -183,3 +183,8 @@ def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) ->
     assert status_text(values, now=NOW).startswith("run")
     assert listing_text([values], now=NOW, columns=80).startswith("RUN")
     assert isinstance(Summary(values).exit_code, int)
+
+
+def test_what_weakens_the_proof_stands_in_the_status() -> None:
+    weak = status_text(summary(labels=["unprotected", "self-judged"]), now=NOW)
+    assert "labels     unprotected · self-judged\n" in weak

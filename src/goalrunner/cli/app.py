@@ -173,7 +173,7 @@ def diff(
     stat: options.DiffStat = False,
     json: options.DiffJson = False,
 ) -> NoReturn:
-    """Print what a run changed in the workspace, from its start to its end, or one ROUND of it, as a unified patch."""
+    """Print what a run changed, or one round of it, as a unified patch."""
     from goalrunner.cli.diff import print_diff
 
     raise typer.Exit(print_diff(run, number, stat=stat, json=json))

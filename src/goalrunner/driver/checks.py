@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
 from goalrunner import events
@@ -117,7 +116,7 @@ class Checks:
         red = [result for result in results if not result.passed]
         undone = [line for line in (*clean.touched, clean.lift) if line] if red else []
         if not undone and any(not item.hidden and item.reason != "flaky" for item in red):
-            undone = [ONLY_HERE]
+            undone = [*_absent(clean.absent).splitlines(), ONLY_HERE]
         self._journal.append(
             events.ProofFinished(
                 round=number,
@@ -144,10 +143,13 @@ class Checks:
         await self._flakiness.end()
         return self._flakiness.judged(answers, "workspace", when), drift
 
-        async with self._preparing(before):
-            answers, drift = await self._run(0, "", "the baseline")
-            results, observations = self._observe(answers, before)
-            clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
+    def _preparing(self, snapshot: Snapshot | None) -> AbstractAsyncContextManager[None]:
+        room, base = self._clean_room, self._state.base
+        return nullcontext() if room is None or snapshot is None or base is None else room.preparing(base, snapshot)
+
+    async def _clean(self, snapshot: Snapshot | None, response: str, when: str) -> CleanCheck:
+        room, base = self._clean_room, self._state.base
+        if room is None or snapshot is None or base is None:
             return CleanCheck()
         clean = await room.check(base, snapshot, self._context(self._state.iterations, response))
         return replace(clean, results=tuple(self._flakiness.judged(clean.results, "checkout", when)))
@@ -204,20 +206,26 @@ def compare_baseline(
     for here in results:
         twin = there.get(here.name)
         if twin is not None and twin.passed != here.passed:
-            return "differs", _difference(here, twin)
+            return "differs", _difference(here, twin, clean.absent)
     hidden_red = any(not result.passed for result in there.values())
     green = all(result.passed for result in results) and not hidden_red
     return ("green" if green else "red"), ""
 
 
-def _difference(here: ValidatorResult, there: ValidatorResult) -> str:
+def _difference(here: ValidatorResult, there: ValidatorResult, absent: Sequence[str]) -> str:
     here_is, there_is = ("green", "red") if here.passed else ("red", "green")
     return (
         f"validator {here.name} is {here_is} in the workspace ({here.summary}) and {there_is} in a clean checkout of it "
         f"({there.summary})\nwhat it needs is not in the snapshot: name it in [workspace] link, make it with "
         f"[workspace] setup, or set clean_proof = false; if it is red at random: [[validators]] retries = 1\n"
-        f"{there.feedback[-1000:]}"
+        f"{_absent(absent)}{there.feedback[-1000:]}"
     ).strip()
+
+
+def _absent(paths: Sequence[str]) -> str:
+    """What a checkout lacks, in one line; empty where nothing is ignored."""
+    more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+    return f"ignored, so not there: {', '.join(paths[:5])}{more}\n" if paths else ""
 
 
 def _feedback(red: Sequence[ValidatorResult], refusal: str) -> str:

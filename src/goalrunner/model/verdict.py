@@ -80,6 +80,18 @@ def drift_message(drift: Sequence[str]) -> str:
     return f"the checks changed {shown}; if they may, the goal file says so: [workspace] outputs = [{outputs}]"
 
 
+NOTHING_PROTECTS = "it looks like a check, and nothing protects it"
+"""Ends the line on a touched path that is named for judge and user alone."""
+
+
+def touched_message(touched: Sequence[str]) -> str:
+    """What the agent is told of protected paths that it touched; empty where there are none."""
+    lines = [line for line in touched if not line.endswith(NOTHING_PROTECTS)]
+    more = f"\n- and {len(lines) - 10} more" if len(lines) > 10 else ""
+    listed = "".join(f"\n- {line}" for line in lines[:10])
+    return f"These are taken from the start when your work is checked:{listed}{more}" if lines else ""
+
+
 def _said(result: ValidatorResult) -> str:
     """Summary and feedback; a summary that is but the beginning of the feedback is not said twice."""
     summary, feedback = result.summary.strip(), result.feedback.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.verdict import verdict_of
+from goalrunner.model.verdict import touched_message, verdict_of
 from goalrunner.policy.approvals import completion_rule
 from goalrunner.policy.endings import denied, out_of_budget, unreadable
 from goalrunner.policy.proof import budget_spent, proven
@@ -178,12 +178,14 @@ def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None 
 
 
 def _feedback(state: RunState) -> str | None:
-    """What is missing: of the clean checkout where it was red, of red validators, else of the judge."""
+    """What is missing: of the clean checkout where it was red, of red validators, else of the judge; and what was touched."""
     if state.proof is not None and not state.proof.passed:
         return state.proof.feedback.strip() or None
     if state.validators and not state.validators_green:
-        return verdict_of(state.validators, state.drift).missing
-    return state.verdict.missing.strip() or None if state.verdict else None
+        missing = verdict_of(state.validators, state.drift).missing
+    else:
+        missing = state.verdict.missing.strip() if state.verdict else ""
+    return "\n\n".join(part for part in (missing, touched_message(state.touched)) if part) or None
 
 
 def _unless_spent(state: RunState, step: Step) -> Step:

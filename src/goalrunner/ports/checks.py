@@ -133,6 +133,8 @@ class CleanCheck:
     """What the work did to protected paths, and was undone there: path, what happened, and the rule."""
     lift: str = ""
     """The line of the goal file that lets those paths be as the work left them; empty where nothing does."""
+    absent: tuple[str, ...] = ()
+    """What stands in the workspace and not there, for a rule ignores it and nothing links it."""
     refusal: str = ""
     """Why no checkout can prove anything, by path, rule and key; empty when it can."""
 

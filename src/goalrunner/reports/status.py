@@ -72,6 +72,8 @@ def _setting(summary: Summary, now: datetime) -> Iterator[Fact]:
     if summary.text("agent_model"):
         yield Fact("agent", model_name(summary.text("agent_model")))
     yield Fact("judge", model_name(summary.text("judge_model")) or "none, the validators decide")
+    if labels := summary.texts("labels"):
+        yield Fact("labels", " · ".join(labels))
     limits = [summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")]
     yield Fact("limits", figures.limits(*limits))
     yield Fact("spent", summary.spend)

@@ -134,9 +134,7 @@ def _closed(state: RunState, event: events.Ending) -> RunState:
 
 def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
     count = getattr(state.audit_failures, event.kind) + 1
-    failures: AuditFailures = state.audit_failures.model_copy(
-        update={event.kind: count, "detail": event.detail}
-    )
+    failures: AuditFailures = state.audit_failures.model_copy(update={event.kind: count, "detail": event.detail})
     failed = with_fields(state, audit_failures=failures)
     # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
     return failed if event.kind == "parse" else _count(failed, passed=False)

@@ -101,6 +101,18 @@ class SnapshotStore:
         """Everything that differs, sorted by path."""
         return await self._reading.changes(old, new)
 
+    async def ignored(self) -> tuple[str, ...]:
+        """What the rules of the start leave out of every snapshot, sorted, caches aside; a whole folder ends with a slash."""
+        async with self._turn:
+            found = await (await self._ready()).ignored()
+        caches, home = Patterns(CACHES), f"{os.path.relpath(self._home, self.workspace)}/"
+        names = sorted(map(shown, found))
+        return tuple(
+            name
+            for name in names
+            if not caches.match(f"{name}x" if name.endswith("/") else name) and not home.startswith(name)
+        )
+
     async def surroundings(self) -> str:
         """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
         async with self._turn:
