@@ -14,6 +14,8 @@ from goalrunner.errors import RunNotFound, UsageError
 from goalrunner.runs.folder import RunFolder
 
 _SHOWN = 5
+_PIECE = 1 << 16
+"""Bytes of a summary that are read at once; most have a few thousand."""
 
 
 def find_run(home: Path, reference: str | None = None) -> RunFolder:
@@ -45,7 +47,8 @@ def list_runs(home: Path) -> list[dict[str, Any]]:
     A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),
     `message` and no more. Raises UsageError where the runs cannot be looked through.
     """
-    found = [read_summary(RunFolder(home / "runs" / name)) for name in _names(home)]
+    runs = f"{home}/runs"
+    found = [_summary(f"{runs}/{name}", name) for name in _names(home)]
     return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
 
 
@@ -82,28 +85,45 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def read_summary(folder: RunFolder) -> dict[str, Any]:
     """What a run says of itself, its `run_id` being the folder's name; see `list_runs` for one that is damaged."""
-    path = folder.path
+    return _summary(str(folder.path), folder.run_id)
+
+
+def _summary(path: str, name: str) -> dict[str, Any]:
+    """`read_summary` of a folder by its path as text: thousands are read, and a Path costs as much as the file."""
     try:
-        with open(path / "summary.json", "rb") as file:  # noqa: PTH123 - thousands are read
-            summary = json.loads(file.read())
+        summary = json.loads(_content(f"{path}/summary.json"))
     except OSError as error:
-        return _unreadable(path, f"summary.json: {(error.strerror or 'cannot be read').lower()}")
+        return _unreadable(path, name, f"summary.json: {(error.strerror or 'cannot be read').lower()}")
     except (ValueError, RecursionError):
-        return _unreadable(path, "summary.json is damaged")
+        return _unreadable(path, name, "summary.json is damaged")
     if not isinstance(summary, dict) or not isinstance(summary.get("started_at"), str):
-        return _unreadable(path, "summary.json is damaged")
-    return {**summary, "run_id": path.name}
+        return _unreadable(path, name, "summary.json is damaged")
+    summary["run_id"] = name
+    return summary
 
 
-def _unreadable(path: Path, message: str) -> dict[str, Any]:
+def _content(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while piece := os.read(handle, _PIECE):
+            content += piece
+            if len(piece) < _PIECE:
+                break
+        return content
+    finally:
+        os.close(handle)
+
+
+def _unreadable(path: str, name: str, message: str) -> dict[str, Any]:
     from datetime import UTC, datetime  # not at the top: few runs need it
 
     try:
-        time = path.stat().st_mtime
+        time = os.stat(path).st_mtime  # noqa: PTH116 - as text, as above
     except OSError:
         time = 0.0
     started = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
-    return {"run_id": path.name, "status": "unreadable", "started_at": started, "message": message}
+    return {"run_id": name, "status": "unreadable", "started_at": started, "message": message}
 
 
 def _advice(reference: str, names: list[str]) -> str:
