@@ -11,6 +11,7 @@ import typer
 
 from goalrunner import __version__
 from goalrunner.cli import options, output
+from goalrunner.errors import UsageError
 
 app = typer.Typer(
     name="goal",
@@ -151,13 +152,27 @@ def show(
     path: options.ShowPath = False,
     json: options.ShowJson = False,
     evidence: options.ShowEvidence = False,
+    state: options.ShowState = False,
+    at: options.ShowAt = None,
+    events: options.ShowEvents = False,
 ) -> NoReturn:
     """Show what happened in a run, round by round.
 
-    With --evidence: what its last verdict rests on.
+    With --evidence: what its last verdict rests on. With --state: what it is doing, on which evidence, and why it goes
+    on or stopped; --at N: the same after event N; --events: every event, a line each.
     """
     from goalrunner.cli.show import show_run
 
+    if evidence + (state or at is not None) + events + path > 1:
+        raise UsageError("--path, --evidence, --state (--at) and --events exclude each other", "ask for one of them")
+    if state or at is not None:
+        from goalrunner.cli.state import show_state
+
+        raise typer.Exit(show_state(run, at, json=json))
+    if events:
+        from goalrunner.cli.state import show_events
+
+        raise typer.Exit(show_events(run, json=json))
     if evidence:
         from goalrunner.cli.evidence import show_evidence
 

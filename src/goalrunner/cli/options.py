@@ -45,6 +45,9 @@ ListJson = Annotated[bool, Option("--json", help="Print the runs' summaries as a
 StatusJson = Annotated[bool, Option("--json", help="Print the summary, or the verdict, as JSON.")]
 ShowJson = Annotated[bool, Option("--json", help="Print path, summary and outcome as JSON.")]
 ShowPath = Annotated[bool, Option("--path", help="Print the path of the run's folder alone.")]
+ShowState = Annotated[bool, Option("--state", help="Print the state, and why the run goes on or stopped.")]
+ShowAt = Annotated[int | None, Option("--at", metavar="N", help="Print the state after event N.")]
+ShowEvents = Annotated[bool, Option("--events", help="Print every event, a line each.")]
 ShowEvidence = Annotated[bool, Option("--evidence", help="Print what the last verdict rests on.")]
 
 Round = Annotated[

@@ -1,0 +1,95 @@
+"""A state explained: what is being done, what changed, on which evidence, and why it goes on or stopped.
+
+Owns the picture of `goal show --state`; everything in it comes from the state alone, no log and no workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from goalrunner import policy
+from goalrunner.model.outcome import GoalStatus
+from goalrunner.reports import figures
+from goalrunner.reports.line import Fact, Layout, Line, plain
+from goalrunner.state import RunState
+
+_SHOWN = 8
+"""References and steps that are shown, the newest."""
+
+
+def state_text(state: RunState, columns: int | None = None) -> str:
+    """The state as lines. `columns` is a terminal's width, None a pipe's."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(line)) for line in _lines(state))
+
+
+def _lines(state: RunState) -> Iterator[Line]:
+    memory = state.memory
+    yield Fact("goal", state.goal.description, beside=("run", state.goal.run_id))
+    yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
+    yield Fact("doing", _doing(state))
+    yield from _named("done", [_with_evidence(state, step) for step in memory.completed_steps])
+    yield from _named("pending", memory.pending_steps)
+    yield from _named("asks", memory.open_questions)
+    yield from _named("waits", [f"{item.id}: {item.action} ({item.rule})" for item in state.waiting])
+    yield from _named("touched", state.touched)
+    yield from _named("evidence", memory.evidence_refs)
+    yield from _verdict(state)
+    yield Fact("spent", f"{figures.count(state.total.tokens, 'token')} · {figures.dollars(state.total.cost_usd)}")
+    yield Fact("why", why(state))
+
+
+def _doing(state: RunState) -> str:
+    if state.status is not GoalStatus.RUNNING:
+        reason = f" ({state.stop_reason})" if state.stop_reason else ""
+        return f"nothing: the run is {state.status}{reason}"
+    return (state.memory.current_step or "between two steps").replace("-", " ")
+
+
+def _verdict(state: RunState) -> Iterator[Line]:
+    if state.verdict is not None:
+        said = "complete" if state.verdict.complete else "not complete"
+        yield Fact("verdict", f"{figures.score(state.verdict.score)} · {said} · by the {state.verdict.source}")
+        if state.verdict.missing:
+            yield Fact("missing", state.verdict.missing)
+
+
+def _with_evidence(state: RunState, step: str) -> str:
+    shown = state.memory.step_evidence.get(step)
+    return f"{step} ({shown})" if shown else step
+
+
+def _named(label: str, items: tuple[str, ...] | list[str]) -> Iterator[Line]:
+    if items:
+        more = f"{len(items) - _SHOWN} before · " if len(items) > _SHOWN else ""
+        yield Fact(label, more + ", ".join(items[-_SHOWN:]))
+
+
+def why(state: RunState) -> str:
+    """What is decided next on this state, and so why the run went on or stopped, in words."""
+    step = policy.decide(state)
+    match step:
+        case policy.TakeBaseline():
+            return "before any work the validators run once"
+        case policy.RunRound():
+            said = {"first": "the agent begins", "resumed": "the agent goes on in its round"}
+            return said.get(step.prompt.kind, f"it goes on with round {step.prompt.round}: something is missing")
+        case policy.Validate():
+            return f"round {step.round} is over: the validators are next"
+        case policy.Audit():
+            return (
+                "the validators are green, or the agent is blocked: the judge is next"
+                if step.round
+                else "green: the judge"
+            )
+        case policy.Confirm():
+            return f"a second opinion is asked on: {step.claim}"
+        case policy.Prove():
+            return "everything is green: the clean checkout is next"
+        case policy.AskApproval():
+            return f"it is proven, and a person decides: {step.rule}"
+        case policy.Finish():
+            return f"it ends {step.status} ({step.reason}): {step.message}".rstrip(": ")
+        case _:
+            assert_never(step)
