@@ -41,8 +41,10 @@ def test_what_cannot_be_driven_is_refused(own_home: Path, conversation: Any, sai
 
 
 def test_paths_may_be_strings(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    outcome = run_goal(ScriptedConversation("a"), "x", validators="true", home=str(home), workspace=str(tmp_path))
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    workspace.mkdir()
+    outcome = run_goal(ScriptedConversation("a"), "x", validators="true", home=str(home), workspace=str(workspace))
+    assert outcome.passed
     assert Path(outcome.run_path).parent == home / "runs"
     controller = GoalController("x", validators="true", home=str(home))
     controller.start()
@@ -51,7 +53,9 @@ def test_paths_may_be_strings(tmp_path: Path) -> None:
     assert load_goal(str(tmp_path / "goal.toml")).objective == "x"
     with pytest.raises(GoalFileError, match=r"/x\.toml"):
         load_goal("/x.toml")
-    assert read_transcript(outcome.run_path).items == ()
+    assert [item.source for item in read_transcript(outcome.run_path).items if item.kind == "observation"] == [
+        "validator true"
+    ]
     with pytest.raises(UsageError, match="/x: cannot read"):
         read_transcript("/x")
 

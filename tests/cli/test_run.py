@@ -213,7 +213,7 @@ def test_a_dry_run_in_json_is_the_goal(goal_file: Path, api: ScriptedApi, capsys
 def test_a_dry_run_finds_what_the_parts_refuse(
     goal_file: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(goal: object) -> None:
+    def refuse(goal: object, home: object) -> None:
         raise UsageError("no price for this model", "--tokens")
 
     monkeypatch.setattr("goalrunner.api.check", refuse)

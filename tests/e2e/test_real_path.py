@@ -124,3 +124,25 @@ def test_the_deadline_cuts_a_hanging_model_call(place: Path, own_home: Path) -> 
         ended = goal("run", goal_file(place, server.base_url, 'timeout = "8s"'), cwd=place, env=KEYS)
     assert ended.code == 1, ended
     assert "time limit" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("judge", "reason", "said"),
+    [
+        ('model = "nonsense/x"', "model_not_found", "the model nonsense/x was not found"),
+        ('model = "openai/judge"', "authentication", "the key for openai/judge is missing: OPENAI_API_KEY is not set"),
+        ('model = "gemini/judge"', "authentication", "the key for gemini/judge is missing: GEMINI_API_KEY is not set"),
+    ],
+)
+def test_a_judge_that_cannot_answer_is_found_before_the_agent_has_spent_a_token(
+    place: Path, own_home: Path, judge: str, reason: str, said: str
+) -> None:
+    with ModelServer([]) as server:
+        path = goal_file(place, server.base_url)
+        text = path.read_text()
+        path.write_text(text[: text.index("[judge]")] + f'[judge]\n{judge}\n[workspace]\npath = "."\n')
+        ended = goal("run", path, cwd=place, env=KEYS)
+    assert (ended.code, server.requests) == (4, []), ended
+    assert said in " ".join(ended.out.split())
+    (outcome,) = (own_home / "runs").glob("*/outcome.json")
+    assert json.loads(outcome.read_text())["stop_reason"] == reason

@@ -28,7 +28,7 @@ class ScriptedApi:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
         """Take the api's place for one test."""
         monkeypatch.setattr("goalrunner.api.arun", self.arun)
-        monkeypatch.setattr("goalrunner.api.check", self.checked.append)
+        monkeypatch.setattr("goalrunner.api.check", lambda goal, home: self.checked.append(goal))
         return self
 
     async def arun(

@@ -18,7 +18,7 @@ from goalrunner.compose import (
     goal_validators,
     model_names,
     reassemble,
-    refuse_unknown_prices,
+    refuse_unfit,
 )
 from goalrunner.errors import GoalError, RecordError, UsageError
 from goalrunner.eventlog import TornTail
@@ -198,12 +198,15 @@ def _nothing_run() -> Iterator[None]:
         raise UsageError(error.message, error.hint) from error
 
 
-def check(goal: Goal) -> None:
-    """Make the goal's models and validators without asking or running any. Raises GoalError."""
+def check(goal: Goal, home: Path) -> None:
+    """Make the goal's models and validators without asking or running any; `home` is where a run would be kept.
+
+    Raises GoalError.
+    """
     with _nothing_run():
         models = goal_models(goal)
     for llm in (models.agent, models.judge):
         if llm is not None:
             llm.check()
-    refuse_unknown_prices(goal, models)
+    refuse_unfit(goal, models, home)
     goal_validators(goal, ProcessLauncher(), os.environ)

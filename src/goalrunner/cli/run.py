@@ -48,10 +48,11 @@ def dry_run(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner
     from goalrunner import api
     from goalrunner.reports.outcome import json_text
     from goalrunner.reports.resolved import resolved_text
+    from goalrunner.runs import goal_home
 
     goal = _load(goal_file, overrides)
     _check_files(goal_file, goal, manner)
-    api.check(goal)
+    api.check(goal, goal_home(os.environ))
     if manner.json:
         output.say(json_text(goal.model_dump(mode="json")))
     else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from goalrunner.compose.amending import Amendment, amend
 from goalrunner.compose.assembly import Assembly, assemble
 from goalrunner.compose.earlier import glance
-from goalrunner.compose.models import Models, goal_models, judge_llm, model_names, refuse_unknown_prices
+from goalrunner.compose.models import Models, goal_models, judge_llm, model_names
 from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
+from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
 from goalrunner.compose.system import person
 
@@ -27,5 +28,5 @@ __all__ = [
     "model_names",
     "person",
     "reassemble",
-    "refuse_unknown_prices",
+    "refuse_unfit",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from goalrunner import __version__
 from goalrunner.compose.earlier import chat_of
 from goalrunner.compose.equipment import Setting, equip
-from goalrunner.compose.models import Models, goal_models, refuse_unknown_prices
+from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import (
     Extras,
@@ -20,12 +20,12 @@ from goalrunner.compose.parts import (
     withheld,
 )
 from goalrunner.compose.records import goal_created
+from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.driver import Run
 from goalrunner.driver.validation import is_hidden
 from goalrunner.errors import UsageError
 from goalrunner.events import RunStarted
 from goalrunner.goalfile import dump_goal
-from goalrunner.judge import check_room
 from goalrunner.llm import Tape
 from goalrunner.model.goal import Goal
 from goalrunner.ports import Approver, Observer, Parts
@@ -68,6 +68,7 @@ def assemble(
     setting = Setting(home, environ, observers, extras, goal_file, approver)
     redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal, extras))
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
+    refuse_unfit(goal, models, home)
     earlier = chat_of(continues) if continues is not None else ()
     frozen = redactor.text(dump_goal(goal))
     folder = RunFolder.create(home, RunIds(home).run_id(goal.objective))
@@ -81,6 +82,7 @@ def assemble(
         equipment.prompts.render,
         fresh_rounds=not goal.preserve_context,
         check_models=models.check,
+        foresee_models=models.foresee,
     )
     _begin(run, goal, equipment.parts, models, folder, setting, continues.run_id if continues else "")
     return Assembly(run=run, folder=folder, close=equipment.close)
@@ -135,26 +137,13 @@ def chosen_models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
         models = Models(agent=models.agent, judge=extras.judge_llm or models.judge)
     else:
         models = Models(agent=None, judge=extras.judge_llm)
-    _refuse_unseen_checks(goal)
     seen = [spec for spec in goal.validators if not spec.hidden]
     if models.judge is None and not seen and not extras.validators:
         raise UsageError(
             "nobody can check this goal: it has neither a validator nor a judge",
             'add validators (validator = "pytest -q") or a judge (judge = "agent")',
         )
-    refuse_unknown_prices(goal, models)
-    if models.judge is not None:
-        check_room(goal)
     return models
-
-
-def _refuse_unseen_checks(goal: Goal) -> None:
-    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
-    if hidden and not (goal.workspace.clean_proof and goal.deliverable == "workspace"):
-        raise UsageError(
-            f"the hidden validator {hidden[0]} would never run: hidden ones run in the clean proof alone",
-            "leave out clean_proof = false, or hidden = true",
-        )
 
 
 def _names(models: Models, parts: Parts) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from goalrunner.artifacts import ArtifactStore
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators
+from goalrunner.compose.refusals import CHECKOUTS, workspace_of
 from goalrunner.compose.saving import saver
 from goalrunner.compose.system import SystemClock
 from goalrunner.driver.journal import Journal
@@ -57,12 +58,12 @@ def equip(
     on_torn: Callable[[TornTail], None] | None = None,
 ) -> Equipment:
     """Open the run's files and make its parts. Raises GoalError; RecordError where another process has the run."""
-    workspace = Path(goal.workspace.path or Path.cwd()).resolve()
+    workspace = workspace_of(goal)
     launcher, clock, extras = ProcessLauncher(), SystemClock(), setting.extras
     log = EventLog(folder.events, clock, redactor, on_torn=on_torn)
     transcript = TranscriptFile(folder.transcript, redactor)
     artifacts = ArtifactStore(folder.artifacts, redactor)
-    for kept in ("stores", "checkouts"):
+    for kept in ("stores", CHECKOUTS):
         (setting.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     store = None
     if goal.deliverable == "workspace":

@@ -27,6 +27,12 @@ class Models:
             if llm is not None:
                 llm.check()
 
+    async def foresee(self) -> None:
+        """The same for what only LiteLLM knows: an unknown provider, a missing key. Waits for its import. Raises GoalError."""
+        for llm in (self.agent, self.judge):
+            if llm is not None:
+                await llm.foresee()
+
 
 def model_names(goal: Goal) -> tuple[str, ...]:
     """The models that a goal's run asks, in LiteLLM's naming."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from goalrunner.agents import ChatConversation, Toolbox
+from goalrunner.compose.refusals import CHECKOUTS
 from goalrunner.judge import LLMJudge
 from goalrunner.llm import LLM
 from goalrunner.model.goal import Goal
@@ -103,7 +104,7 @@ def goal_clean_room(
     return ProofRoom(
         store,
         workspace,
-        home / "checkouts" / run.name,
+        home / CHECKOUTS / run.name,
         specs=goal.validators,
         protection=Protection(config.protect, config.allow, always, roots),
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),

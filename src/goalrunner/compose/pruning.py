@@ -8,6 +8,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
+from goalrunner.compose.refusals import CHECKOUTS
 from goalrunner.errors import UsageError
 from goalrunner.eventlog import is_locked
 from goalrunner.runs import RunFolder, list_runs
@@ -36,7 +37,7 @@ def remove_run(home: Path, folder: RunFolder) -> None:
         shutil.rmtree(gone)
     except OSError as error:
         raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "see who owns it") from error
-    shutil.rmtree(home / "checkouts" / folder.run_id, ignore_errors=True)
+    shutil.rmtree(home / CHECKOUTS / folder.run_id, ignore_errors=True)
 
 
 def _touched(summary: dict[str, object]) -> datetime:

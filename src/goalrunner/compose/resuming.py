@@ -14,6 +14,7 @@ from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_secrets, withheld
+from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader
 from goalrunner.errors import UsageError
@@ -68,6 +69,7 @@ def reassemble(
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
     redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal))
     models = chosen_models(goal, setting.extras, None)
+    refuse_unfit(goal, models, home)
     equipment = equip(goal, models, folder, setting, redactor, on_torn)
     try:
         run = _replayed(goal, models, folder, equipment)
@@ -93,6 +95,7 @@ def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipmen
         equipment.prompts.render,
         fresh_rounds=not goal.preserve_context,
         check_models=models.check,
+        foresee_models=models.foresee,
         resumption=left,
     )
     run.watch.recall(left.snapshots)

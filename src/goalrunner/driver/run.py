@@ -41,18 +41,20 @@ class Run:
         *,
         fresh_rounds: bool,
         check_models: Callable[[], None] = lambda: None,
+        foresee_models: Callable[[], Awaitable[None]] | None = None,
         resumption: Resumption | None = None,
     ) -> None:
         """`render` makes the words of a prompt; `fresh_rounds` restores the conversation before each retry.
 
-        `check_models` is called once, before the agent is; a GoalError that it raises ends the run. `resumption` is what
-        an earlier process left.
+        `check_models` is called once, before anything else, and `foresee_models`, which may wait, before the first round;
+        a GoalError that they raise ends the run. `resumption` is what an earlier process left.
         """
         self._parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
         self._check_models = check_models
+        self._foresee_models = foresee_models
         self._checkpoint: object = None
         self._resumption = resumption or Resumption()
         self._reply = RoundReply(text=self._resumption.response)
@@ -183,7 +185,10 @@ class Run:
         while True:
             step = policy.decide(self.state)
             match step:
-                case policy.RunRound() | policy.Finish():
+                case policy.RunRound():
+                    await self._foresee()
+                    return step
+                case policy.Finish():
                     return step
                 case policy.TakeBaseline():
                     await self._checks.baseline()
@@ -200,6 +205,12 @@ class Run:
                 case _:
                     assert_never(step)
             self._journal.save()
+
+    async def _foresee(self) -> None:
+        """Before the first round alone: no token is to be spent where the judge can never answer."""
+        foresee, self._foresee_models = self._foresee_models, None
+        if foresee is not None:
+            await foresee()
 
     async def _loop(self) -> Finish:
         while isinstance(step := await self.advance(), policy.RunRound):

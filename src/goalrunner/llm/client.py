@@ -128,6 +128,16 @@ class LLM:
         """See what can be seen without asking. Raises AuthenticationFailed for an `api_key_env` that is not set."""
         self._transport.check()
 
+    async def foresee(self) -> None:
+        """See before any work is done what makes every call fail; waits for LiteLLM's import, and asks nobody.
+
+        Raises ModelNotFound for a provider that LiteLLM does not know, AuthenticationFailed for a key that is not there.
+        """
+        try:
+            await self._transport.foresee()
+        except ProviderFailure as failure:
+            raise explain(failure, self._transport.caller()) from failure
+
     def skip(self, replies: int) -> None:
         """Let a recording begin after that many answered replies; a provider has nothing to skip."""
         self._transport.skip(replies)

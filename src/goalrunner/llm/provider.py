@@ -14,6 +14,7 @@ from goalrunner.llm.connections import close_with_loop
 from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure
 from goalrunner.llm.keys import Endpoint, find_endpoint, named_key
 from goalrunner.llm.mending import mend
+from goalrunner.llm.outlook import refuse_hopeless
 from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices
 from goalrunner.llm.reading import Raw, deltas, stream_reason, usage_is_reported
 from goalrunner.llm.translation import failure_from
@@ -44,6 +45,15 @@ class LiteLLMTransport:
         """Look the named key up. Raises AuthenticationFailed."""
         if self._api_key_env:
             self._named = (self._api_key_env, named_key(self._api_key_env, self._account, os.environ))
+
+    async def foresee(self) -> None:
+        """Look provider and key up, once LiteLLM is imported. Raises ProviderFailure where a call would fail for certain."""
+        self.check()
+        await asyncio.to_thread(self._foresee)
+
+    def _foresee(self) -> None:
+        library = lazy.litellm()
+        refuse_hopeless(library, self._model, self._params, self._found(library), os.environ)
 
     async def prepare(self) -> None:
         """Import LiteLLM, in a thread so that the loop goes on meanwhile. A key that is missing is said before that."""
@@ -133,12 +143,17 @@ class LiteLLMTransport:
             secrets=(*endpoint.secrets, str(self._params.get("api_key", ""))),
         )
 
-    def _arguments(self, library: Any, request: Request) -> dict[str, Any]:
+    def _found(self, library: Any) -> Endpoint:
+        """Address and key, looked up once."""
         if self._endpoint is None:
             self._endpoint = find_endpoint(library, self._model, self._api_base, self._named, os.environ)
+        return self._endpoint
+
+    def _arguments(self, library: Any, request: Request) -> dict[str, Any]:
+        endpoint = self._found(library)
         wanted = {
-            "api_base": self._endpoint.api_base,
-            "api_key": self._endpoint.api_key,
+            "api_base": endpoint.api_base,
+            "api_key": endpoint.api_key,
             "tools": [tool.offer() for tool in request.tools] or None,
             "response_format": request.response_format,
             "temperature": request.temperature,

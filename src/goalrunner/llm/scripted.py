@@ -33,6 +33,9 @@ class ScriptedTransport:
     def check(self) -> None:
         """The recording was read when this was made; there is no key."""
 
+    async def foresee(self) -> None:
+        """A recording was read when it was opened."""
+
     async def prepare(self) -> None:
         """Nothing: the recording is read when the model is made."""
 

@@ -92,6 +92,10 @@ class Transport(Protocol):
         """See what can be seen without a request. Raises AuthenticationFailed for a named key that is not there."""
         ...
 
+    async def foresee(self) -> None:
+        """See what can be seen before the first request, a provider that does not exist above all. Raises ProviderFailure."""
+        ...
+
     async def prepare(self) -> None:
         """Load what the first request needs; not counted against its deadline."""
         ...

@@ -1,0 +1,53 @@
+"""Goals that cannot be run, found before anything is written. Owns what they are told; makes no part."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from goalrunner.compose.models import Models, refuse_unknown_prices
+from goalrunner.errors import UsageError
+from goalrunner.judge import check_room
+from goalrunner.model.goal import Goal
+
+CHECKOUTS = "checkouts"
+"""The folder of clean checkouts in the home."""
+
+
+def refuse_unfit(goal: Goal, models: Models, home: Path) -> None:
+    """What each part by itself takes, and the whole does not. `home` is where the run is kept. Raises UsageError."""
+    _refuse_nested_home(goal, home)
+    _refuse_unseen_checks(goal)
+    refuse_unknown_prices(goal, models)
+    if models.judge is not None:
+        check_room(goal)
+
+
+def workspace_of(goal: Goal) -> Path:
+    """The folder that is worked in, absolute and without links."""
+    return Path(goal.workspace.path or Path.cwd()).resolve()
+
+
+def _refuse_unseen_checks(goal: Goal) -> None:
+    """Hidden validators need a clean proof."""
+    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
+    if hidden and not (goal.workspace.clean_proof and goal.deliverable == "workspace"):
+        raise UsageError(
+            f"the hidden validator {hidden[0]} would never run: hidden ones run in the clean proof alone",
+            "leave out clean_proof = false, or hidden = true",
+        )
+
+
+def _refuse_nested_home(goal: Goal, home: Path) -> None:
+    """A clean checkout of the workspace lies outside of it. Without one the home may be anywhere: no snapshot holds it."""
+    if not (goal.validators and goal.workspace.clean_proof and goal.deliverable == "workspace"):
+        return
+    workspace, checkouts = workspace_of(goal), Path(os.path.realpath(home / CHECKOUTS))
+    if checkouts.is_relative_to(workspace):
+        told = f"{home}, where goal keeps its runs and clean checkouts, lies in the workspace {workspace}"
+    elif workspace.is_relative_to(checkouts):
+        told = f"the workspace {workspace} lies in {checkouts}, where goal makes its clean checkouts"
+    else:
+        return
+    hint = "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR"
+    raise UsageError(told, hint)

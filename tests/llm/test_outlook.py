@@ -1,0 +1,84 @@
+"""What is known of a model before it is asked: certain failures are said, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Mapping
+
+import pytest
+
+from goalrunner.errors import AuthenticationFailed, ModelNotFound
+from goalrunner.llm import LLM
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
+
+
+def _foresee(model: str, **more: object) -> None:
+    asyncio.run(LLM(model, account="judge", **more).foresee())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", ["nonsense/x", "no-such-model-anywhere"])
+def test_a_provider_that_nobody_knows(model: str) -> None:
+    with pytest.raises(ModelNotFound, match=f"the model {model} was not found: LLM Provider NOT provided"):
+        _foresee(model)
+
+
+def test_an_address_makes_no_provider() -> None:
+    with pytest.raises(ModelNotFound):
+        _foresee("nonsense/x", api_base="http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("openai/gpt-5-mini", "OPENAI_API_KEY"),
+        ("gpt-4o", "OPENAI_API_KEY"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-2.5-pro", "GEMINI_API_KEY"),
+        ("mistral/mistral-large-latest", "MISTRAL_API_KEY"),
+    ],
+)
+def test_a_key_that_is_not_there(model: str, variable: str) -> None:
+    with pytest.raises(AuthenticationFailed, match=f"the key for {model} is missing: {variable} is not set"):
+        _foresee(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "more"),
+    [
+        ("openai/local", {}, {"api_base": "http://127.0.0.1:9/v1"}),
+        ("openai/local", {"LLM_BASE_URL": "http://127.0.0.1:9/v1"}, {}),
+        ("openai/x", {"LLM_API_KEY": "k"}, {}),
+        ("openai/x", {"OPENAI_API_KEY": "k"}, {}),
+        ("openai/x", {"OPENAI_ADMIN_KEY": "k"}, {}),
+        ("anthropic/x", {"ANTHROPIC_AUTH_TOKEN": "k"}, {}),
+        ("gemini/x", {"GOOGLE_API_KEY": "k"}, {}),
+        ("openai/x", {"TEAM_KEY": "k"}, {"api_key_env": "TEAM_KEY"}),
+        ("openai/x", {}, {"params": {"api_key": "k"}}),
+        ("mine/x", {}, {"params": {"custom_llm_provider": "openai"}}),
+        ("ollama/llama3", {}, {}),
+        ("bedrock/us.amazon.nova-lite-v1:0", {}, {}),
+        ("vertex_ai/gemini-2.5-pro", {}, {}),
+        ("huggingface/some/model", {}, {}),
+        ("hosted_vllm/some-model", {}, {}),
+    ],
+)
+def test_what_may_work_is_left_to_the_call(
+    monkeypatch: pytest.MonkeyPatch, model: str, environ: Mapping[str, str], more: dict[str, object]
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    _foresee(model, **more)
+
+
+def test_what_was_told_to_litellm_itself_is_left_to_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    import litellm
+
+    monkeypatch.setattr(litellm, "custom_provider_map", [{"provider": "mine", "custom_handler": object()}])
+    _foresee("mine/x")
+    monkeypatch.setattr(litellm, "custom_provider_map", [])
+    monkeypatch.setattr(litellm, "openai_key", "k")
+    _foresee("openai/x")
+    monkeypatch.setattr(litellm, "model_alias_map", {"short": "openai/x"})
+    _foresee("short")
