@@ -153,12 +153,12 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(own_home: Path) -> None:
 
 def test_a_stream_that_lacks_our_characters_is_no_failure() -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", "from goalrunner.cli import output; output.prepare(); output.say('✓ done\\n')"],
+        [sys.executable, "-c", "from goalrunner.cli import output; output.prepare(); output.say('✓ ✗ ☃ done\\n')"],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=True,
     )
-    assert ran.stdout == b"? done\n"
+    assert ran.stdout == b"+ x ? done\n"
 
 
 def test_a_closed_stderr_hides_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,7 +267,11 @@ def test_status_list_and_show_of_a_run(place: Path, own_home: Path) -> None:
     assert (status.code, "complete" in status.out) == (0, True)
     assert json.loads(goal("list", "--json", cwd=place).out)[0]["run_id"] == run
     assert goal("show", run, "--path", cwd=place).out.strip() == str(own_home / "runs" / run)
-    assert "touch done" in goal("show", run, cwd=place).out
+    shown = goal("show", run, cwd=place).out
+    assert "touch done" in shown
+    assert "· agent   said                       ok\n" in shown
+    (own_home / "runs" / run / "transcript.jsonl").unlink()
+    assert goal("show", run, cwd=place).out == shown.replace("           · agent   said                       ok\n", "")
 
 
 def test_status_of_a_saved_chat_asks_the_judge(place: Path) -> None:

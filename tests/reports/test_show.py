@@ -3,6 +3,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 from goalrunner import events
+from goalrunner.model.observation import TranscriptRef
 from goalrunner.model.outcome import StopReason
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports.show import show_text
@@ -90,3 +91,29 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
 
 def test_an_empty_log_is_called_empty() -> None:
     assert "".join(show_text([], folder="/r")) == "empty      the log holds no event\n"
+
+
+def test_the_last_words_of_each_round_are_told_short_and_clean() -> None:
+    told = {0: "I look.", 1: "Now it is\n\x1b[31mdone\x1b[0m. " + "x" * 400, 2: ""}
+    said = [
+        told_run.message().model_copy(update={"text": TranscriptRef(offset=at, length=1, sha256=told_run.HASH)})
+        for at in told
+    ]
+    calls_alone = said[2].model_copy(update={"has_text": False})
+    records = numbered(
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+        said[0],
+        told_run.tool_result("shell", "ls", "exit 0", 0.1),
+        said[1],
+        calls_alone,
+        events.RoundFinished(round=1),
+        events.RoundStarted(round=2, prompt="retry"),
+        events.RoundFinished(round=2),
+    )
+    lines = "".join(show_text(records, folder="/r", words=lambda ref: told[ref.offset])).splitlines()[4:6]
+    assert lines == [
+        "round 1    · shell   ls                         0.1 s   exit 0",
+        "           · agent   said                       Now it is done. " + "x" * 283 + "…",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import shutil
@@ -9,6 +10,9 @@ import sys
 from typing import TextIO
 
 from goalrunner.errors import GoalError
+
+_PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'"}
+"""Our own signs in ASCII, each as wide."""
 
 
 class ReaderGone(Exception):
@@ -25,9 +29,17 @@ class Unwritable(GoalError):
 def prepare() -> None:
     """Let neither a closed stream nor a character that its encoding lacks end the program."""
     _open_closed()
+    codecs.register_error("goal", _in_plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="goal")
+
+
+def _in_plain(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that an encoding lacks: a green mark and a red one must not look alike."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
 
 
 def _open_closed() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from goalrunner.cli import output
 
 if TYPE_CHECKING:
+    from goalrunner.model.observation import TranscriptRef
     from goalrunner.runs import RunFolder
 
 
@@ -61,6 +62,19 @@ def _tell(folder: RunFolder) -> None:
         folder=str(folder.path),
         has_outcome=lambda: os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
         lost=lambda: Summary(read_summary(folder)).status == LOST,
+        words=lambda message: _words(folder.transcript, message),
         columns=output.columns(sys.stdout),
     ):
         output.say(piece)
+
+
+def _words(transcript: Path, message: TranscriptRef) -> str:
+    """A message's text; nothing where the transcript is damaged, which is for `goal verify` to say."""
+    from goalrunner.errors import RecordError
+    from goalrunner.eventlog import read_message
+    from goalrunner.model.dialogue import text_of
+
+    try:
+        return text_of(read_message(transcript, message).get("content"))
+    except RecordError:
+        return ""

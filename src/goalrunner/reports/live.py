@@ -5,12 +5,13 @@ Owns the drawing alone; the lines are those of every other progress.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self, TextIO, cast
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
@@ -21,6 +22,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.line import LABEL_COLUMNS, Layout, Line, Row, Step, Tone
 from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.reflow import Reflow, breaks_rows
 from goalrunner.reports.stream import EnduringStream
 from goalrunner.reports.terminal_text import clean, wrap
 
@@ -37,7 +39,7 @@ _TEXT_KEPT = 4_000
 """Characters of streamed text that are kept to be drawn; older ones have scrolled away."""
 _FRAMES_PER_SECOND = 8
 _WIDEST = 80
-"""Columns of what lives. A terminal that is made narrower breaks longer lines in two, and their ends would stay behind."""
+"""Columns of what lives, so that few terminals break it when they are made narrower (see `reflow`)."""
 
 
 class LiveProgress:
@@ -59,6 +61,8 @@ class LiveProgress:
         self._since = 0.0
         self._text = ""
         self._spinner = Spinner("dots")
+        self._reflow = Reflow(self._console)
+        self._breaks = breaks_rows(os.environ if environ is None else environ)
         # Rich would send what others write to stdout to this console too; the outcome's JSON must stay where it belongs.
         self._live = Live(
             console=self._console,
@@ -71,6 +75,8 @@ class LiveProgress:
 
     def __enter__(self) -> Self:
         self._live.start()
+        if self._breaks:
+            self._console.push_render_hook(self._reflow)
         # Rich hides the cursor; a run that is ended at once would leave the terminal without one.
         self._console.show_cursor(True)
         return self
@@ -79,6 +85,9 @@ class LiveProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running, self._text = None, ""
+        if self._live.is_started and self._breaks:
+            self._live.refresh()
+            self._console.pop_render_hook()
         self._live.stop()
 
     def on_record(self, record: Record) -> None:
@@ -114,7 +123,7 @@ class LiveProgress:
     def _region(self) -> RenderableType:
         running = self._running
         if running is None:
-            return Text("")
+            return self._reflow.region([Text("")])
         layout = self._layout()
         step = Step(
             running.name,
@@ -129,7 +138,7 @@ class LiveProgress:
         row.plain = row.plain[:LABEL_COLUMNS] + mark + row.plain[LABEL_COLUMNS + 1 :]
         row.no_wrap, row.overflow = True, "crop"
         row.truncate(self._region_columns())
-        return Group(row, *self._streamed())
+        return self._reflow.region([row, *self._streamed()])
 
     def _region_columns(self) -> int:
         return max(min(self._console.width - 1, _WIDEST), 1)

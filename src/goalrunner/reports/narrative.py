@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from goalrunner import events
+from goalrunner.model.observation import TranscriptRef
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import steps
 from goalrunner.reports.header import goal_lines, start_lines
@@ -16,8 +17,8 @@ from goalrunner.reports.line import Line, Step
 from goalrunner.reports.people import people_lines
 from goalrunner.reports.proof import proof_lines, protection_lines
 
-Work = events.RoundStarted | events.ToolCalled | events.ToolResultRecorded | events.RoundFinished
-"""What happens while the agent has the turn."""
+Turn = events.RoundStarted | events.MessageRecorded | events.RoundFinished
+"""The agent's turn, but for its tools."""
 
 _LONGEST_NAME = 16
 _AGENT = Step("agent", subject="is working")
@@ -31,13 +32,20 @@ class Narrative:
     `told` is what the judge missed when it was last asked.
     """
 
-    def __init__(self, place: Callable[[str], str] | None = None) -> None:
-        """`place` says more of a workspace, given its path: "git, clean"."""
+    def __init__(
+        self, place: Callable[[str], str] | None = None, words: Callable[[TranscriptRef], str] | None = None
+    ) -> None:
+        """`place` says more of a workspace, given its path: "git, clean".
+
+        `words` reads a message; with it, what the agent said last in a round is told. On a terminal it streams instead.
+        """
         self.running: Step | None = None
         self.red: tuple[ValidatorResult, ...] = ()
         self.told = ""
         self.name_columns = 7
         self._place = place
+        self._words = words
+        self._said: TranscriptRef | None = None
         self._run_id = ""
         self._plan: events.Plan | None = None
         self.label = ""
@@ -53,8 +61,10 @@ class Narrative:
                 yield from goal_lines(event)
             case events.RunStarted():
                 yield from start_lines(event, self._run_id, self._plan, self._place_of(event.workspace))
-            case events.RoundStarted() | events.ToolCalled() | events.ToolResultRecorded() | events.RoundFinished():
-                yield from self._tell_work(event)
+            case events.RoundStarted() | events.MessageRecorded() | events.RoundFinished():
+                yield from self._tell_turn(event)
+            case events.ToolCalled() | events.ToolResultRecorded():
+                yield from self._tell_tool(event)
             case events.StepStarted() | events.ValidatorsFinished():
                 yield from self._tell_validators(event)
             case events.AuditStarted() | events.AuditFailed() | events.VerdictRecorded():
@@ -80,32 +90,36 @@ class Narrative:
             ):
                 for line in people_lines(event):
                     yield self._step(line) if isinstance(line, Step) else line
-            case (
-                events.MessageRecorded()
-                | events.SnapshotTaken()
-                | events.PlanProposed()
-                | events.SecretsReplaced()
-                | events.Unrecognised()
-            ):
+            case events.SnapshotTaken() | events.PlanProposed() | events.SecretsReplaced() | events.Unrecognised():
                 pass
             case _:
                 assert_never(event)
 
-    def _tell_work(self, event: Work) -> Iterator[Line]:
+    def _tell_tool(self, event: events.ToolCalled | events.ToolResultRecorded) -> Iterator[Line]:
+        if isinstance(event, events.ToolCalled):
+            self.running = Step(steps.short(event.tool), subject=event.summary)
+            return
+        self.running = _AGENT
+        yield self._step(steps.tool(event))
+
+    def _tell_turn(self, event: Turn) -> Iterator[Line]:
         match event:
             case events.RoundStarted():
                 self.label = f"round {event.round}"
+                self._said = None
                 self.running = _AGENT
-            case events.ToolCalled():
-                self.running = Step(steps.short(event.tool), subject=event.summary)
-            case events.ToolResultRecorded():
-                self.running = _AGENT
-                yield self._step(steps.tool(event))
+            case events.MessageRecorded():
+                if event.role == "assistant" and event.has_text:
+                    self._said = event.text
             case events.RoundFinished():
                 self.running = None
+                yield from map(self._step, steps.words(self._last_words()))
                 yield from map(self._step, steps.notices(event))
             case _:
                 assert_never(event)
+
+    def _last_words(self) -> str:
+        return self._words(self._said) if self._words and self._said else ""
 
     def _tell_validators(self, event: events.StepStarted | events.ValidatorsFinished) -> Iterator[Line]:
         if isinstance(event, events.StepStarted):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from goalrunner.events import Record
+from goalrunner.model.observation import TranscriptRef
 from goalrunner.model.outcome import GoalStatus
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
@@ -22,14 +23,16 @@ def show_text(
     folder: str,
     has_outcome: Callable[[], bool] = lambda: True,
     lost: Callable[[], bool] = lambda: False,
+    words: Callable[[TranscriptRef], str] | None = None,
     columns: int | None = None,
 ) -> Iterator[str]:
     """The pieces of the text, one a record, in memory that does not grow with the log.
 
     `has_outcome` says whether there is an outcome.json, `lost` whether the process of a run that has not ended is gone;
-    both are asked when the records are at their end.
+    both are asked when the records are at their end. `words` reads a message of the
+    transcript: each round's last one is told.
     """
-    narrative, state = Narrative(), None
+    narrative, state = Narrative(words=words), None
 
     def text(lines: Iterable[Line]) -> str:
         layout = Layout(columns, narrative.name_columns)

@@ -9,8 +9,11 @@ from goalrunner import events
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.line import Step
+from goalrunner.reports.terminal_text import cut, one_line
 
 _SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
+_LONGEST_WORDS = 300
+"""Columns of an agent's message that are told."""
 _WORTH_A_TIME = 0.5
 """Seconds from which a file tool's time is told; a command's always is."""
 
@@ -33,6 +36,13 @@ def notices(event: events.RoundFinished | events.UsageRecorded) -> Iterator[Step
                 yield Step(event.account, "!", remark=said, tone="warn")
         case _:
             assert_never(event)
+
+
+def words(said: str) -> Iterator[Step]:
+    """What the agent said at the end of its turn, shortened; nothing where it said nothing."""
+    text = cut(one_line(said), _LONGEST_WORDS)
+    if text:
+        yield Step("agent", subject="said", remark=text)
 
 
 def tool(event: events.ToolResultRecorded) -> Step:
