@@ -65,7 +65,7 @@ def assemble(
     `goal_file` is where the goal was read from: it is always protected. `approver` is who is asked where something waits
     for a person. `continues` is a run whose conversation goes on in this one.
     """
-    setting = Setting(home, environ, observers, extras, goal_file, approver)
+    setting = Setting(home, environ, observers, extras, goal_file, approver, tape)
     redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal, extras))
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
     refuse_unfit(goal, models, home)

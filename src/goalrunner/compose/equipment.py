@@ -9,6 +9,7 @@ from typing import Any
 
 from goalrunner.artifacts import ArtifactStore
 from goalrunner.compose.models import Models
+from goalrunner.compose.own_files import own_files
 from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators
 from goalrunner.compose.refusals import CHECKOUTS, workspace_of
 from goalrunner.compose.saving import saver
@@ -37,6 +38,8 @@ class Setting:
     goal_file: Path | None = None
     """Where the goal was read from: it is always protected."""
     approver: Approver | None = None
+    tape: Path | None = None
+    """Where the models' replies are recorded."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def equip(
         (setting.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     store = None
     if goal.deliverable == "workspace":
-        store = SnapshotStore(workspace, setting.home, outputs=goal.workspace.outputs, start=folder.path / "start")
+        passing = (*goal.workspace.outputs, *own_files(workspace, setting.tape))
+        store = SnapshotStore(workspace, setting.home, outputs=passing, start=folder.path / "start")
     parts = Parts(
         conversation=extras.conversation or _conversation(goal, models, workspace, launcher, setting.environ),
         validators=goal_validators(goal, launcher, setting.environ, extras.validators),
