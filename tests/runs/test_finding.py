@@ -132,3 +132,17 @@ def test_a_home_that_is_a_file_is_an_error_and_not_empty(tmp_path: Path) -> None
         list_runs(tmp_path / "home")
     with pytest.raises(UsageError, match=r"/other/runs is not a folder"):
         find_run(tmp_path / "other")
+
+
+def test_a_run_is_found_from_a_folder_that_is_gone(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = list_runs(home)[0]["run_id"]
+    gone = tmp_path_factory.mktemp("gone")
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert find_run(home, name).run_id == name
+    with pytest.raises(RunNotFound):
+        find_run(home, "chat.json")
+    with pytest.raises(RunNotFound):
+        find_run(home, "a\0b")

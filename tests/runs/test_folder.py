@@ -112,3 +112,21 @@ def test_nothing_heavy_is_imported() -> None:
 
 def test_a_home_of_a_user_who_is_not_known_is_taken_as_it_stands() -> None:
     assert goal_home({"GOAL_HOME": "~nobody-of-that-name/goal"}).name == "goal"
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(UsageError, match=r"you have no home folder.*\nexport GOAL_HOME=/a/folder/of/yours"):
+        goal_home({})
+
+
+def test_a_relative_home_in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="the current folder does not exist any more"):
+        goal_home({"GOAL_HOME": "kept"})

@@ -54,7 +54,10 @@ def list_runs(home: Path) -> list[dict[str, Any]]:
 
 def _folder(reference: str) -> RunFolder | None:
     """The run in the folder of that path: what `goal show --path` prints. None where there is none."""
-    path = os.path.realpath(reference) if "\0" not in reference else ""
+    try:
+        path = os.path.realpath(reference)
+    except (OSError, ValueError):  # the current folder is gone, or the name can be none
+        return None
     if os.path.isfile(f"{path}/events.jsonl") or os.path.isfile(f"{path}/summary.json"):  # noqa: PTH113 - never raises
         return RunFolder(Path(path))
     return None

@@ -14,7 +14,18 @@ from goalrunner.errors import RecordError, UsageError
 
 
 def goal_home(environ: Mapping[str, str]) -> Path:
-    """Where `goal` keeps its things: GOAL_HOME, else `goal` in XDG_STATE_HOME, else ~/.local/state/goal."""
+    """Where `goal` keeps its things: GOAL_HOME, else `goal` in XDG_STATE_HOME, else ~/.local/state/goal.
+
+    Raises UsageError where neither says, as for a user without a home.
+    """
+    try:
+        return _goal_home(environ)
+    except (OSError, RuntimeError) as error:
+        told = "the current folder does not exist any more" if isinstance(error, OSError) else "you have no home folder"
+        raise UsageError(f"{told}, so there is nowhere to keep runs", "export GOAL_HOME=/a/folder/of/yours") from error
+
+
+def _goal_home(environ: Mapping[str, str]) -> Path:
     if chosen := environ.get("GOAL_HOME"):
         return Path(os.path.expanduser(chosen)).absolute()  # noqa: PTH111 - pathlib raises for a user that is unknown
     state = environ.get("XDG_STATE_HOME", "")
