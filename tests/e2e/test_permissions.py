@@ -57,7 +57,8 @@ def test_a_home_that_may_not_be_read(place: Path, command: str) -> None:
 
 
 def test_a_run_in_a_home_that_may_not_be_entered(place: Path) -> None:
-    ended = goal("run", "goal.toml", cwd=place, GOAL_HOME=str(place / "locked"))
+    (place / "ws").mkdir()
+    ended = goal("run", "goal.toml", "--workspace", "ws", cwd=place, GOAL_HOME=str(place / "locked"))
     assert (ended.code, ended.err.splitlines()[1:]) == (2, ["set GOAL_HOME to a folder that can be written"]), ended
 
 
