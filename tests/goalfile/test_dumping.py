@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from goalrunner.errors import UsageError
 from goalrunner.goalfile import dump_goal, load_goal_text
+from goalrunner.goalfile.tables import OWNED_PARAMETERS
 from goalrunner.model.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
 
 
@@ -104,7 +105,7 @@ SECONDS = st.one_of(st.none(), st.floats(1e-6, 1e9))
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 ENV = st.dictionaries(NAMES, st.text(ANY, max_size=8), max_size=3)
 PARAMS = st.dictionaries(
-    st.text(max_size=5),
+    st.text(max_size=5).filter(lambda name: name not in OWNED_PARAMETERS),
     st.recursive(
         st.one_of(
             st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), LINES
