@@ -53,7 +53,7 @@ async def test_a_round_runs_tools_until_the_model_answers(toolbox: Toolbox, reco
     reply = await chat.send("Say hello.", recorder)
     assert (reply.text, reply.reason, reply.steps) == ("All done.", "answered", 2)
     assert roles(chat.messages) == ["user", "assistant", "tool", "assistant"]
-    assert chat.messages[2] == {"role": "tool", "tool_call_id": "call_1", "content": "(exit 0)\nhello\n"}
+    assert chat.messages[2] == {"role": "tool", "tool_call_id": "call_1", "content": "[o1] (exit 0)\nhello\n"}
     assert recorder.texts == ["I look.", "All done."]
     assert recorder.usages == [("agent", ONE_CALL), ("agent", ONE_CALL)]
     assert recorder.trail == [
@@ -75,7 +75,7 @@ async def test_the_model_gets_system_prompt_chat_and_tools(toolbox: Toolbox, rec
     model = ScriptedModel(said("ok"))
     await ChatConversation(model, toolbox=toolbox, system_prompt="Be brief.").send("Go.", recorder)
     assert model.requests == [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]]
-    assert model.tools == [("shell", "read_file", "write_file", "edit_file", "report_blocked", "ask")]
+    assert model.tools == [("shell", "read_file", "write_file", "edit_file", "report_blocked", "ask", "plan")]
 
 
 async def test_the_built_in_prompt_names_the_workspace(toolbox: Toolbox, workspace: Path) -> None:
@@ -91,7 +91,7 @@ async def test_calls_of_one_reply_run_one_after_another(
     chat = ChatConversation(ScriptedModel(asked(first, second), said("ok")), toolbox=toolbox)
     await chat.send("Go.", recorder)
     assert recorder.outputs == [b"", b"one\n"]
-    assert chat.messages[2]["content"] == "(exit 0)\n[no output]"
+    assert chat.messages[2]["content"] == "[o1] (exit 0)\n[no output]"
 
 
 async def test_the_step_limit_ends_the_round(toolbox: Toolbox, recorder: MemoryRecorder) -> None:
@@ -153,7 +153,7 @@ async def test_malformed_arguments_go_back_and_leave_a_sendable_chat(
     tool_call = chat.messages[1]["tool_calls"][0]
     assert tool_call["function"]["arguments"] == '{"malformed_arguments": "{\\"command\\": \\"ls\\""}'
     assert recorder.results[0].facts == ("error",)
-    assert chat.messages[2]["content"].startswith("(error)\nthe arguments are malformed JSON: ")
+    assert chat.messages[2]["content"].startswith("[o1] (error)\nthe arguments are malformed JSON: ")
 
 
 async def test_a_made_up_name_leaves_a_sendable_chat(toolbox: Toolbox, recorder: MemoryRecorder) -> None:
@@ -183,7 +183,7 @@ async def test_long_output_is_shown_by_its_ends_and_kept_whole(toolbox: Toolbox,
     await chat.send("Go.", recorder)
     shown = chat.messages[2]["content"]
     assert recorder.outputs[0] == b"".join(b"%d\n" % n for n in range(1, 100_001))
-    assert shown.startswith("(exit 0)\n1\n2\n")
+    assert shown.startswith("[o1] (exit 0)\n1\n2\n")
     assert shown.endswith("\n99999\n100000\n")
     assert "\n[... 568,895 characters omitted; the whole output is kept ...]\n" in shown
 
@@ -298,7 +298,7 @@ async def test_a_chat_too_long_is_shortened_and_asked_again(toolbox: Toolbox, re
     await chat.send(objective, recorder)
     assert len(chat.messages[2]["content"]) < 1_200
     assert "characters omitted to fit the context window ...]" in chat.messages[2]["content"]
-    assert (chat.messages[0]["content"], chat.messages[4]["content"]) == (objective, "(exit 0)\ntwo\n")
+    assert (chat.messages[0]["content"], chat.messages[4]["content"]) == (objective, "[o2] (exit 0)\ntwo\n")
     assert model.requests[3] == chat.messages[:-1]
 
 

@@ -18,14 +18,14 @@ def recorded(output: bytes, *facts: str) -> Recorded:
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        (b"hello\n", "(exit 0)\nhello\n"),
-        (b"", "(exit 0)\n[no output]"),
-        (b"\x1b[31mred\x1b[0m\n", "(exit 0)\nred\n"),
-        (b"caf\xe9\n", "(exit 0)\ncaf�\n"),
-        (b"a\x07b\n", "(exit 0)\na�b\n"),
+        (b"hello\n", "[o1] (exit 0)\nhello\n"),
+        (b"", "[o1] (exit 0)\n[no output]"),
+        (b"\x1b[31mred\x1b[0m\n", "[o1] (exit 0)\nred\n"),
+        (b"caf\xe9\n", "[o1] (exit 0)\ncaf�\n"),
+        (b"a\x07b\n", "[o1] (exit 0)\na�b\n"),
         (
             b"\x7fELF\0\1\2",
-            "(exit 0)\n[binary output, 7 bytes, beginning with 7f 45 4c 46 00 01 02; the whole output is kept]",
+            "[o1] (exit 0)\n[binary output, 7 bytes, beginning with 7f 45 4c 46 00 01 02; the whole output is kept]",
         ),
     ],
 )

@@ -260,7 +260,7 @@ def test_output_of_any_size_is_kept_whole_and_shown_at_both_ends(tmp_path: Path,
     outcome = run_goal(conversation, "count", validators=[passes], workspace=workspace)
     shown = conversation.messages[2]["content"]
     assert len(shown) < 21_000
-    assert shown.startswith("(exit 0)\n1\n2\n")
+    assert shown.startswith("[o1] (exit 0)\n1\n2\n")
     assert shown.endswith("399999\n400000\n")
     kept = [path.stat().st_size for path in (Path(outcome.run_path) / "artifacts").rglob("*") if path.is_file()]
     assert max(kept) == sum(len(str(number)) + 1 for number in range(1, 400_001))

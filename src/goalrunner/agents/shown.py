@@ -33,10 +33,10 @@ def head_and_tail(text: str, limit: int, note: str) -> str:
 
 
 def shown(recorded: Recorded, limit: int = SHOWN_CHARACTERS) -> str:
-    """The text of a tool message: what the runner knows of the call, then its output, bounded."""
+    """The text of a tool message: the result's id and what the runner knows of the call, then its output, bounded."""
     facts = ", ".join(recorded.observation.facts)
-    body = _body(recorded, limit)
-    return f"({facts})\n{body}" if facts else body
+    heading = f"[{recorded.observation.id}] ({facts})" if facts else f"[{recorded.observation.id}]"
+    return f"{heading}\n{_body(recorded, limit)}"
 
 
 def _body(recorded: Recorded, limit: int) -> str:

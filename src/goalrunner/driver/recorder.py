@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +26,7 @@ from goalrunner.events import (
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Observation
 from goalrunner.model.usage import Usage
-from goalrunner.ports import Message, Recorded, ToolResult
+from goalrunner.ports import Message, ProposedPlan, Recorded, ToolResult
 
 
 class RunRecorder:
@@ -63,6 +64,8 @@ class RunRecorder:
 
     async def tool_result(self, result: ToolResult) -> Recorded:
         """Keep the whole output, look at the workspace where it may have changed, number it, and write the event."""
+        if result.plan is not None:
+            result = self._planned(result, result.plan)
         before = self._watch.last
         after = await self._watch.take("tool") if result.writes else before
         artifacts = self._journal.artifacts
@@ -93,6 +96,13 @@ class RunRecorder:
         elif result.notice == "question":
             self._journal.append(QuestionOpened(question=self._redact(result.command)))
         return recorded(observation, artifacts)
+
+    def _planned(self, result: ToolResult, plan: ProposedPlan) -> ToolResult:
+        """Keep a plan; the result is what the agent is told. A crash in between leaves a call that was cut: it plans again."""
+        event, told = policy.settle_plan(plan, self._journal.trail().observation)
+        self._journal.append(event)
+        refused = f", {len(event.refused)} refused" if event.refused else ""
+        return replace(result, output=told.encode(), summary=f"{len(event.completed)} done{refused}")
 
     def usage(self, account: Account, usage: Usage) -> None:
         """One model call's usage."""

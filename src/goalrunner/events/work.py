@@ -54,6 +54,7 @@ class PlanProposed(Frozen):
     pending: tuple[str, ...] = ()
     completed: dict[str, str] = Field(default_factory=dict, description="step -> id of the observation that shows it")
     refused: tuple[str, ...] = Field(default=(), description="steps called done without evidence that exists")
+    stop_reason: str = Field(default="", description="why the agent says that it may stop")
 
 
 class SecretsReplaced(Frozen):

@@ -10,6 +10,12 @@ from pydantic import Field
 
 from goalrunner.model.base import Frozen
 
+SAID = frozenset({"report_blocked", "ask", "plan", "response"})
+"""Sources of observations that hold, or follow from, the agent's own words alone."""
+
+UNDONE = frozenset({"error", "denied", "interrupted"})
+"""Facts of a call that was not made, or of which nobody knows what it did."""
+
 
 class ArtifactRef(Frozen):
     """A large output, kept whole on disk under its hash."""
@@ -39,6 +45,11 @@ class Observation(Frozen):
     before: str | None = Field(default=None, description="id of the snapshot before it ran; None: none was taken")
     after: str | None = Field(default=None, description="id of the snapshot after it ran; None: none was taken")
     path: str | None = Field(default=None, description="the only path that it depends on; None: the whole workspace")
+
+    @property
+    def shows(self) -> bool:
+        """Whether it shows something that was done: no words of the agent, and no call that failed or was never made."""
+        return self.source not in SAID and not UNDONE.intersection(self.facts)
 
     @property
     def heading(self) -> str:

@@ -14,6 +14,7 @@ from goalrunner.policy.endings import (
     out_of_budget,
     timed_out,
 )
+from goalrunner.policy.plans import settle_plan
 from goalrunner.policy.proof import budget_spent, proven
 from goalrunner.policy.steps import (
     AskApproval,
@@ -52,5 +53,6 @@ __all__ = [
     "out_of_budget",
     "proven",
     "rule_for",
+    "settle_plan",
     "timed_out",
 ]

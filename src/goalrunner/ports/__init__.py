@@ -17,7 +17,16 @@ from goalrunner.ports.launcher import Completion, Launcher
 from goalrunner.ports.parts import Observer, Parts
 from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
-from goalrunner.ports.work import Conversation, Recorded, Recorder, Resumable, RoundReply, ToolResult, Unfinished
+from goalrunner.ports.work import (
+    Conversation,
+    ProposedPlan,
+    Recorded,
+    Recorder,
+    Resumable,
+    RoundReply,
+    ToolResult,
+    Unfinished,
+)
 
 __all__ = [
     "ApprovalAnswer",
@@ -39,6 +48,7 @@ __all__ = [
     "Message",
     "Observer",
     "Parts",
+    "ProposedPlan",
     "Recorded",
     "Recorder",
     "Resumable",

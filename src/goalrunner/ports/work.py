@@ -14,6 +14,17 @@ from goalrunner.ports.stores import Message
 
 
 @dataclass(frozen=True)
+class ProposedPlan:
+    """The steps that an agent sees: its words, before anything of them is believed."""
+
+    current: str = ""
+    pending: tuple[str, ...] = ()
+    completed: Mapping[str, str] = field(default_factory=dict)
+    """Step -> id of the observation that is said to show it."""
+    stop_reason: str = ""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What a tool call gave, before it is numbered and kept."""
 
@@ -34,6 +45,8 @@ class ToolResult:
     """Whether it may have changed the workspace."""
     notice: Literal["blocked", "question"] | None = None
     """What `command` tells the run besides: the agent cannot go on, or asks a person."""
+    plan: ProposedPlan | None = None
+    """A plan to be kept; the output is then what the runner says of it."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ def with_evidence(state: RunState, ids: Sequence[str], *, counted: bool = True) 
     for identifier in ids:
         refs = kept(refs, identifier)
     numbered = state.observations + (len(ids) if counted else 0)
-    return with_fields(with_memory(state, evidence_refs=refs), observations=numbered)
+    newest = ids[-1] if ids else state.seen
+    return with_fields(with_memory(state, evidence_refs=refs), observations=numbered, seen=newest)
 
 
 def kept(refs: tuple[str, ...], new: str) -> tuple[str, ...]:

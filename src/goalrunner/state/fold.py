@@ -10,6 +10,7 @@ from goalrunner.events import Record
 from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict, verdict_of
+from goalrunner.state import steps
 from goalrunner.state.changes import kept, with_budget, with_evidence, with_fields, with_memory
 from goalrunner.state.permission import approval_recorded, approval_requested
 from goalrunner.state.planning import planned
@@ -40,7 +41,10 @@ def apply(state: RunState | None, record: Record) -> RunState:
     if record.seq != state.memory.version + 1:
         raise RecordError(f"event {record.seq} follows event {state.memory.version}: events between them are missing")
     changed = _changed(state, record)
-    memory = changed.memory.model_copy(update={"version": record.seq})
+    moved: dict[str, object] = {"version": record.seq}
+    if changed is not state and _moved(state, changed):
+        moved["pending_steps"] = steps.remaining(changed)
+    memory = changed.memory.model_copy(update=moved)
     goal = changed.goal.model_copy(update={"updated_at": record.at})
     return changed.model_copy(update={"memory": memory, "goal": goal, "elapsed": record.elapsed})
 
@@ -48,7 +52,18 @@ def apply(state: RunState | None, record: Record) -> RunState:
 def _created(event: events.GoalCreated, record: Record) -> RunState:
     goal = event.goal
     memory = WorkingMemory(run_id=goal.run_id, goal_id=goal.goal_id, constraints=goal.constraints, version=record.seq)
-    return RunState(goal=goal, memory=memory, plan=event.plan, criteria=goal.success_criteria, elapsed=record.elapsed)
+    state = RunState(goal=goal, memory=memory, plan=event.plan, criteria=goal.success_criteria, elapsed=record.elapsed)
+    return with_memory(state, pending_steps=steps.remaining(state))
+
+
+def _moved(old: RunState, new: RunState) -> bool:
+    """Whether what remains to be done may be another."""
+    before, after = old.memory, new.memory
+    return (
+        old.phase is not new.phase
+        or before.current_step != after.current_step
+        or before.pending_steps != after.pending_steps
+    )
 
 
 def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one arm per event, closed by assert_never
@@ -62,7 +77,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RunResumed():
             return resumed(state, event)
         case events.StepStarted():
-            return _begin(state, event.step_id)
+            return steps.begun(state, event.step_id)
         case events.RoundStarted():
             return _round_started(state, event)
         case events.MessageRecorded():
@@ -80,12 +95,12 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.UsageRecorded():
             return _spent(state, event.account, event.usage)
         case events.RoundFinished():
-            seen = [event.response.id] if event.response else []
-            return with_evidence(with_fields(_end_step(state), phase=Phase.WORKED, snapshot=event.snapshot), seen)
+            seen = with_evidence(state, [event.response.id] if event.response else [])
+            return with_fields(steps.ended(seen), phase=Phase.WORKED, snapshot=event.snapshot)
         case events.ValidatorsFinished():
             return _validated(state, event)
         case events.AuditStarted():
-            return with_fields(_begin(state, f"audit-{event.round}"), awaiting="judge")
+            return with_fields(steps.begun(state, f"audit-{event.round}"), awaiting="judge")
         case events.AuditFailed():
             return _audit_failed(state, event)
         case events.VerdictRecorded():
@@ -118,7 +133,9 @@ def _closed(state: RunState, event: events.Ending) -> RunState:
     """How a run ended. An ending that is final stays."""
     match event:
         case events.Completed():
-            return _ended(_end_step(state), GoalStatus.COMPLETE, StopReason.SATISFIED, event.result_ref)
+            return _ended(
+                with_memory(state, current_step=None), GoalStatus.COMPLETE, StopReason.SATISFIED, event.result_ref
+            )
         case events.Blocked():
             return _ended(state, GoalStatus.BLOCKED, event.stop_reason, event.reason)
         case events.Capped():
@@ -143,15 +160,14 @@ def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     unstable = state.unstable + 1 if event.stale_only else 0
     unread = state.unread + 1 if event.verdict.source == "fallback" else 0
-    judged = with_fields(_end_step(state), phase=Phase.JUDGED, criteria=_bound(state, event))
+    done = steps.ended(state, steps.audit_evidence(state, event.verdict))
+    judged = with_fields(done, phase=Phase.JUDGED, criteria=_bound(state, event))
     judged = with_fields(judged, unstable=unstable, unread=unread)
     return _decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
 
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
-    steps = [f"validate-{event.round}"] if state.plan.validators else []
-    steps += [f"audit-{event.round}"] if state.plan.has_judge else []
-    begun = with_memory(_begin(state, f"round-{event.round}"), pending_steps=tuple(steps))
+    begun = with_memory(steps.begun(state, f"round-{event.round}"), proposed_stop="")
     begun = with_fields(
         begun, phase=Phase.WORKING, round=event.round, validators=(), drift=(), proof=None, block_report=""
     )
@@ -175,7 +191,7 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
 
 
 def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
-    seen = with_evidence(_end_step(state), [observation.id for observation in event.observations])
+    seen = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
     baseline = Baseline(standing=event.standing, reason=event.reason, results=event.results)
     green = event.standing == "green"
     taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=state.base)
@@ -184,7 +200,7 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
 
 
 def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
-    ran = with_evidence(_end_step(state), [observation.id for observation in event.observations])
+    ran = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
     ran = with_fields(ran, phase=Phase.VALIDATED, validators=event.results, drift=event.drift, touched=event.touched)
     return _decided(ran, verdict_of(event.results, event.drift)) if ran.decided_by_validators else ran
 
@@ -198,7 +214,7 @@ def _proved(state: RunState, event: events.ProofFinished) -> RunState:
         restored=event.restored,
         results=event.results,
     )
-    seen = with_evidence(_end_step(state), [observation.id for observation in event.observations])
+    seen = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
     proved = with_fields(seen, phase=Phase.PROVED, proof=proof)
     if event.passed or not state.attempts or state.verdict is None:
         return proved
@@ -208,7 +224,7 @@ def _proved(state: RunState, event: events.ProofFinished) -> RunState:
 
 
 def _confirmed(state: RunState, event: events.ConfirmationRecorded) -> RunState:
-    ended = with_fields(_end_step(state), phase=Phase.CONFIRMED)
+    ended = with_fields(steps.ended(state), phase=Phase.CONFIRMED)
     return (
         with_fields(ended, confirmed=event.reason or event.claim)
         if event.confirmed
@@ -234,7 +250,7 @@ def _count(state: RunState, *, passed: bool, feedback: str | None = None, score:
     number = state.iterations + 1
     attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)
     counted = with_fields(state, iterations=number, attempts=(*state.attempts[-KEPT + 1 :], attempt))
-    return with_budget(with_memory(counted, pending_steps=()), iteration_count=number)
+    return with_budget(counted, iteration_count=number)
 
 
 def _stalled(state: RunState) -> RunState:
@@ -262,20 +278,6 @@ def _ended(state: RunState, status: GoalStatus, reason: StopReason, message: str
     return with_fields(
         ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message
     )
-
-
-def _begin(state: RunState, step: str) -> RunState:
-    """A step begins; the one before it is over."""
-    begun = _end_step(state)
-    pending = tuple(name for name in begun.memory.pending_steps if name != step)
-    return with_memory(begun, current_step=step, pending_steps=pending)
-
-
-def _end_step(state: RunState) -> RunState:
-    step = state.memory.current_step
-    if step is None:
-        return state
-    return with_memory(state, current_step=None, completed_steps=kept(state.memory.completed_steps, step))
 
 
 def _sums(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from goalrunner import events
 from goalrunner.state.changes import with_memory
-from goalrunner.state.run_state import KEPT, RunState
-
-_RUNNERS = ("validate-", "audit-")
-"""Beginnings of the steps that the runner itself has before it."""
+from goalrunner.state.run_state import RunState
+from goalrunner.state.steps import completed, is_runners
 
 
 def planned(state: RunState, event: events.PlanProposed) -> RunState:
-    """The agent's steps beside the runner's; each completed one names the observation that shows it."""
-    memory = state.memory
-    done = tuple(step for step in event.completed if step not in memory.completed_steps)
-    runners = tuple(step for step in memory.pending_steps if step.startswith(_RUNNERS))
+    """The agent's steps beside the runner's; each completed one names the observation that shows it.
+
+    A plan replaces the one before it, but for what is completed: that stays.
+    """
+    done = completed(state, event.completed)
+    before = done.memory
+    current = event.current or before.current_step
+    if current in event.completed:
+        current = None if state.round == 0 else f"round-{state.round}"
+    left = (step for step in event.pending if step != current and step not in event.completed)
+    runners = (step for step in before.pending_steps if is_runners(step))
     return with_memory(
-        state,
-        current_step=event.current or memory.current_step,
-        pending_steps=tuple(dict.fromkeys((*event.pending, *runners))),
-        completed_steps=(*memory.completed_steps, *done)[-KEPT:],
-        step_evidence={**memory.step_evidence, **event.completed},
+        done,
+        current_step=current,
+        pending_steps=tuple(dict.fromkeys((*left, *runners))),
+        proposed_stop=event.stop_reason,
     )

@@ -49,8 +49,10 @@ class WorkingMemory(Frozen):
     approval_refs: tuple[str, ...] = ()
     budget_state: BudgetState = Field(default_factory=BudgetState)
     step_evidence: dict[str, str] = Field(
-        default_factory=dict, description="of completed steps: the id of the observation that shows it"
+        default_factory=dict,
+        description='of completed steps: the observation that shows it ("o7"); where there is none, the event ("e12")',
     )
+    proposed_stop: str = Field(default="", description="why the agent says that it may stop; decides nothing")
     stop_reason: MemoryStop | None = None
     version: int = Field(default=0, description="place in the log of the last event that was applied")
 
@@ -158,6 +160,7 @@ class RunState(Frozen):
     round: int = Field(default=0, description="rounds begun")
     iterations: int = Field(default=0, description="rounds decided")
     observations: int = Field(default=0, description="observations numbered so far")
+    seen: str = Field(default="", description="id of the newest observation of the step at hand")
     validators: tuple[ValidatorResult, ...] = Field(default=(), description="of the round at hand")
     drift: tuple[str, ...] = Field(default=(), description="paths that changed while the validators ran")
     touched: tuple[str, ...] = Field(default=(), description="protected paths that differ from the start")

@@ -155,7 +155,7 @@ async def test_a_workspace_that_is_gone_is_no_crash(run: Run, workspace: Path) -
         (
             "bash",
             "{}",
-            "there is no tool of that name; the tools are shell, read_file, write_file, edit_file, report_blocked, ask",
+            "there is no tool of that name; the tools are shell, read_file, write_file, edit_file, report_blocked, ask, plan",
         ),
         (
             "shell",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalrunner.llm import ToolSpec
+from goalrunner.ports import ProposedPlan
 
 Notice = Literal["blocked", "question"]
 """What a tool tells the run: the agent cannot go on, or asks a person."""
@@ -56,6 +57,7 @@ class Answer:
     output: bytes | Path
     summary: str
     duration: float = 0.0
+    plan: ProposedPlan | None = None
 
 
 class Tool(ABC, Generic[A]):

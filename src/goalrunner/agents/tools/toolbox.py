@@ -10,6 +10,7 @@ from typing import Any
 
 from goalrunner.agents.tools.edit_file import EditFileTool
 from goalrunner.agents.tools.notices import AskTool, ReportBlockedTool
+from goalrunner.agents.tools.plan import PlanTool
 from goalrunner.agents.tools.read_file import ReadFileTool
 from goalrunner.agents.tools.shell import ShellTool
 from goalrunner.agents.tools.tool import Effect, Scratch, Tool, ToolError
@@ -48,6 +49,7 @@ class Toolbox:
             EditFileTool(self.workspace),
             ReportBlockedTool(),
             AskTool(),
+            PlanTool(),
         )
         self._tools = {tool.name: tool for tool in tools}
         self._specs = tuple(tool.spec() for tool in tools)
@@ -99,6 +101,7 @@ class Toolbox:
             path=tool.path(arguments),
             writes=tool.writes,
             notice=tool.notice,
+            plan=answer.plan,
         )
 
     def _read(self, call: ToolCall) -> tuple[Tool[Any], Any]:

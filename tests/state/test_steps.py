@@ -1,0 +1,127 @@
+"""What is under way, done and still to come; each completed step with what shows it."""
+
+from __future__ import annotations
+
+from goalrunner import events
+from goalrunner.model.observation import Observation
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.state import RunState, apply
+from goalrunner.state.run_state import KEPT, WorkingMemory
+from goalrunner.testing import MemoryLog
+
+PLAN = events.Plan(validators=("tests",), has_judge=True, takes_baseline=True, clean_proof=True)
+ROUND = events.RoundStarted(round=1, prompt="first")
+VALIDATE = events.StepStarted(step_id="validate-1", description="run 1 validator")
+
+
+def fold(*happened: events.Event) -> WorkingMemory:
+    record = events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0")
+    log = MemoryLog()
+    log.append(events.GoalCreated(goal=record, plan=PLAN))
+    for event in happened:
+        log.append(event)
+    state: RunState | None = None
+    for written in log.records:
+        state = apply(state, written)
+    assert state is not None
+    return state.memory
+
+
+def seen(number: int, source: str = "shell") -> Observation:
+    return Observation(id=f"o{number}", source=source, round=1)
+
+
+def tool(number: int) -> events.ToolResultRecorded:
+    return events.ToolResultRecorded(tool_call_id=f"c{number}", evidence_ref=f"o{number}", observation=seen(number))
+
+
+def checked(number: int, *, passed: bool = True) -> events.ValidatorsFinished:
+    result = ValidatorResult(name="tests", passed=passed)
+    return events.ValidatorsFinished(round=1, results=(result,), observations=(seen(number, "validator tests"),))
+
+
+def verdict(*cited: str, complete: bool = True) -> events.VerdictRecorded:
+    evidence = tuple(Citation(observation=identifier, quote="x") for identifier in cited)
+    criterion = CriterionVerdict(criterion="c", satisfied=complete, evidence=evidence)
+    return events.VerdictRecorded(
+        round=1, verdict=GoalVerdict(score=1.0, complete=complete, criteria=(criterion,), missing="")
+    )
+
+
+def test_a_state_says_from_its_first_event_what_remains() -> None:
+    assert fold().pending_steps == ("baseline", "round-1")
+    assert fold(ROUND).pending_steps == ("validate-1", "audit-1", "prove-1")
+    assert fold(ROUND, tool(1), events.RoundFinished(round=1)).pending_steps == ("validate-1", "audit-1", "prove-1")
+    assert fold(ROUND, events.RoundFinished(round=1), VALIDATE, checked(1, passed=False)).pending_steps == ("round-2",)
+
+
+def test_each_of_the_runners_steps_names_the_observation_that_shows_it() -> None:
+    memory = fold(
+        ROUND,
+        tool(1),
+        tool(2),
+        events.RoundFinished(round=1),
+        VALIDATE,
+        checked(3),
+        events.AuditStarted(round=1),
+        verdict("o99", "o2"),
+        events.StepStarted(step_id="prove-1", description="run the validators in a clean checkout"),
+        events.ProofFinished(round=1, passed=True, observations=(seen(4, "validator tests"),)),
+    )
+    assert memory.completed_steps == ("round-1", "validate-1", "audit-1", "prove-1")
+    assert memory.step_evidence == {"round-1": "o2", "validate-1": "o3", "audit-1": "o2", "prove-1": "o4"}
+    assert memory.pending_steps == ()
+
+
+def test_a_step_that_no_observation_shows_names_its_event() -> None:
+    memory = fold(ROUND, events.RoundFinished(round=1))
+    assert (memory.completed_steps, memory.step_evidence) == (("round-1",), {"round-1": "e3"})
+
+
+def test_a_step_that_was_cut_is_not_completed_by_the_one_that_begins_after_it() -> None:
+    again = events.RunResumed(plan=PLAN, version="0")
+    memory = fold(ROUND, tool(1), events.RoundFinished(round=1), VALIDATE, again, VALIDATE)
+    assert (memory.current_step, memory.completed_steps) == ("validate-1", ("round-1",))
+
+
+def test_the_agents_plan_stands_beside_the_runners_steps() -> None:
+    plan = events.PlanProposed(current="write it", pending=("test it",), completed={"read it": "o1"})
+    memory = fold(ROUND, tool(1), plan)
+    assert memory.current_step == "write it"
+    assert memory.pending_steps == ("test it", "validate-1", "audit-1", "prove-1")
+    assert (memory.completed_steps, memory.step_evidence) == (("read it",), {"read it": "o1"})
+
+
+def test_the_end_of_a_turn_completes_the_round_and_not_what_the_agent_was_at() -> None:
+    plan = events.PlanProposed(current="write it", pending=("test it",))
+    memory = fold(ROUND, tool(1), plan, events.RoundFinished(round=1))
+    assert memory.completed_steps == ("round-1",)
+    assert memory.pending_steps == ("write it", "test it", "validate-1", "audit-1", "prove-1")
+
+
+def test_a_plan_outlives_the_round_and_ends_with_the_goal() -> None:
+    plan = events.PlanProposed(pending=("test it",))
+    red = (ROUND, tool(1), plan, events.RoundFinished(round=1), VALIDATE, checked(2, passed=False))
+    assert fold(*red).pending_steps == ("test it", "round-2")
+    assert fold(*red, events.Capped(stop_reason="max_iterations", reason="x")).pending_steps == ("test it", "round-2")
+    assert fold(*red, events.Completed(result_ref="x")).pending_steps == ()
+
+
+def test_the_same_plan_twice_is_one() -> None:
+    plan = events.PlanProposed(current="b", pending=("c", "c"), completed={"a": "o1"}, stop_reason="all is done")
+    once, twice = fold(ROUND, tool(1), plan), fold(ROUND, tool(1), plan, plan)
+    assert once.model_copy(update={"version": 0}) == twice.model_copy(update={"version": 0})
+    assert once.proposed_stop == "all is done"
+
+
+def test_a_step_that_is_completed_is_no_longer_current_or_pending() -> None:
+    memory = fold(ROUND, tool(1), events.PlanProposed(current="a", pending=("b",), completed={"a": "o1", "b": "o1"}))
+    assert (memory.current_step, memory.pending_steps) == ("round-1", ("validate-1", "audit-1", "prove-1"))
+
+
+def test_the_state_keeps_the_newest_steps_and_no_evidence_of_others() -> None:
+    plans = [events.PlanProposed(completed={f"step {number}": "o1"}) for number in range(KEPT + 10)]
+    memory = fold(ROUND, tool(1), *plans)
+    assert len(memory.completed_steps) == KEPT
+    assert set(memory.step_evidence) == set(memory.completed_steps)
