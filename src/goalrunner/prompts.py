@@ -43,6 +43,9 @@ The objective is unchanged:
 
 RESUMED = "Go on with the objective (round {iteration}). It is unchanged."
 
+REMEMBERED = """Remembered from earlier runs. None of it is evidence, and it may be out of date: check it before you rely on it.
+"""
+
 _MOST_PATHS = 30
 
 CHECK_LAST = "Clean up first, then run your checks last: a result counts only if nothing changed after it."
@@ -57,6 +60,9 @@ class Prompts:
     """Replaces the retry message. None: the goal's own template, or the built-in one."""
     first: str | None = None
     """Replaces the first message: the caller's original input, where the objective is only its quality bar."""
+
+    remembered: tuple[str, ...] = ()
+    """What of earlier runs is told with the first message, one line each."""
 
     def render(self, brief: Brief) -> str:
         """The user message of a round; empty where the agent goes on in the middle of one and there is nothing to tell."""
@@ -84,8 +90,9 @@ class Prompts:
         return message if self.goal.preserve_context else f"{self._first()}\n\n{message}"
 
     def _first(self, feedback: str | None = None) -> str:
+        remembered = [REMEMBERED + _items(self.remembered)] if self.remembered else []
         if self.first is not None:
-            return self.first if feedback is None else f"{self.first}\n\n{feedback}"
+            return "\n\n".join([self.first, *remembered, *([feedback] if feedback is not None else [])])
         goal = self.goal
         parts = [goal.objective.strip()]
         if goal.success_criteria:
@@ -98,6 +105,7 @@ class Prompts:
         if goal.workspace.protect:
             kept = "Leave these as they are; they are taken from the start when your work is checked:\n"
             parts.append(kept + _items(goal.workspace.protect))
+        parts += remembered
         if goal.deliverable == "workspace":
             parts.append(CHECK_LAST)
         if feedback is not None:

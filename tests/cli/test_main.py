@@ -49,6 +49,9 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           watch    Follow a living run from another terminal; the exit code is...
           prune    Remove runs that ended long ago; never a living one, or one...
           verify   Check offline that the records of a run still hold.
+          promote  Let later runs remember a fact, where the goal allows it.
+          memory   List what is remembered beyond runs.
+          forget   Remove an item from the memory, and what it had corrected.
 
           Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,
           129, 130 and 143 by signal.

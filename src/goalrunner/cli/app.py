@@ -250,3 +250,41 @@ def verify(run: options.Run = None, json: options.VerifyJson = False) -> NoRetur
     from goalrunner.cli.verify import verify_run
 
     raise typer.Exit(verify_run(run, json=json))
+
+
+@app.command()
+def promote(
+    run: options.OfRun,
+    item: options.Item,
+    kind: options.Kind,
+    text: options.Said = "",
+    expires: options.Expires = None,
+    sensitivity: options.Sensitive = "low",
+    permission: options.Permission = "",
+    replaces: options.Replaces = "",
+) -> NoReturn:
+    """Let later runs remember a fact, where the goal allows it.
+
+    Only kinds that [memory] promote of the run's goal names are kept, for its owner. Later runs of that owner with
+    [memory] recall = true are told, and the judge never takes it for evidence.
+    """
+    from goalrunner.cli.promote import Wish, promote_item
+
+    wish = Wish(kind, text, expires, sensitivity, permission, replaces)
+    raise typer.Exit(promote_item(run, item, wish))
+
+
+@app.command()
+def memory(owner: options.Owner = None, json: options.MemoryJson = False) -> NoReturn:
+    """List what is remembered beyond runs."""
+    from goalrunner.cli.memory import list_memory
+
+    raise typer.Exit(list_memory(owner, json=json))
+
+
+@app.command()
+def forget(item: options.MemoryId) -> NoReturn:
+    """Remove an item from the memory, and what it had corrected."""
+    from goalrunner.cli.forget import forget_item
+
+    raise typer.Exit(forget_item(item))

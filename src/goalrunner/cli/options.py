@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
+
+MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
+Sensitivity = Literal["low", "medium", "high"]
 
 # Where a file cannot be read the command says so itself (readable=False): in its own words, like any other bad file.
 
@@ -53,6 +56,18 @@ ShowEvidence = Annotated[bool, Option("--evidence", help="Print what the last ve
 Round = Annotated[
     int | None, Argument(metavar="ROUND", help="Number of a round; default: the whole run, from start to end.")
 ]
+OfRun = Annotated[str, Argument(metavar="RUN", help="Id of a run or its beginning.")]
+Item = Annotated[str, Argument(metavar="ITEM", help="What it rests on: an observation (o7) or an event (e12).")]
+MemoryId = Annotated[str, Argument(metavar="ID", help="Id of a remembered item: goal memory.")]
+Kind = Annotated[MemoryKind, Option(help="What it is.")]
+Said = Annotated[str, Option("--text", metavar="TEXT", help="What is to be remembered; else the observation's output.")]
+Expires = Annotated[str | None, Option(metavar="TIME", help='When it is no longer told: "90d", "12h"; default: never.')]
+Sensitive = Annotated[Sensitivity, Option("--sensitivity", help="medium needs --permission, high --expires too.")]
+Permission = Annotated[str, Option(metavar="TEXT", help="Who allowed it to be kept.")]
+Replaces = Annotated[str, Option(metavar="ID", help="The item that this one corrects.")]
+Owner = Annotated[str | None, Option(metavar="NAME", help="Of this owner alone.")]
+MemoryJson = Annotated[bool, Option("--json", help="Print the items as a JSON list.")]
+
 RestoredRound = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; 0 is the start of the run.")]
 DiffStat = Annotated[bool, Option("--stat", help="Print the paths and how many lines changed, no patch.")]
 DiffJson = Annotated[bool, Option("--json", help="Print round, changes and patch as JSON.")]

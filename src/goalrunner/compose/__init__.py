@@ -9,7 +9,7 @@ from goalrunner.compose.models import Models, goal_models, judge_llm, model_name
 from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
-from goalrunner.compose.system import person
+from goalrunner.compose.system import SystemClock, person
 
 __all__ = [
     "Amendment",
@@ -18,6 +18,7 @@ __all__ = [
     "Models",
     "NewLimits",
     "Resumed",
+    "SystemClock",
     "amend",
     "assemble",
     "glance",

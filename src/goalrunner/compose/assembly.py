@@ -11,7 +11,7 @@ from typing import Any
 
 from goalrunner import __version__
 from goalrunner.compose.earlier import chat_of
-from goalrunner.compose.equipment import Setting, equip
+from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import (
@@ -84,14 +84,15 @@ def assemble(
         check_models=models.check,
         foresee_models=models.foresee,
     )
-    _begin(run, goal, equipment.parts, models, folder, setting, continues.run_id if continues else "")
+    _begin(run, goal, equipment, models, folder, setting, continues.run_id if continues else "")
     return Assembly(run=run, folder=folder, close=equipment.close)
 
 
 def _begin(
-    run: Run, goal: Goal, parts: Parts, models: Models, folder: RunFolder, setting: Setting, continues: str
+    run: Run, goal: Goal, equipment: Equipment, models: Models, folder: RunFolder, setting: Setting, continues: str
 ) -> None:
     """Write the first two events."""
+    parts = equipment.parts
     now = parts.clock.now()
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
     judged = parts.judge is not None
@@ -105,7 +106,7 @@ def _begin(
         models=named,
         version=__version__,
         labels=labels,
-        notes=notes_of(goal, labels),
+        notes=(*notes_of(goal, labels), *equipment.notes),
         deadline_at=deadline_at(now, goal.timeout),
         handed=handed(setting.extras),
         goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",

@@ -18,6 +18,7 @@ from goalrunner.driver.journal import Journal
 from goalrunner.errors import UsageError
 from goalrunner.eventlog import EventLog, TornTail, TranscriptFile
 from goalrunner.llm import LLM
+from goalrunner.memory import Recalled, recall
 from goalrunner.model.goal import Goal
 from goalrunner.ports import Approver, Observer, Parts
 from goalrunner.process import ProcessLauncher
@@ -50,6 +51,8 @@ class Equipment:
     journal: Journal
     prompts: Prompts
     close: Callable[[], None]
+    notes: tuple[str, ...] = ()
+    """What must be said aloud of what is remembered."""
 
 
 def equip(
@@ -98,7 +101,9 @@ def equip(
         folder.clear_scratch()
 
     journal = Journal(log, transcript, artifacts, setting.observers, saver(folder))
-    return Equipment(parts, journal, Prompts(goal, extras.resume_prompt, extras.first_prompt), close)
+    recalled = recall(setting.home, goal.owner, clock.now()) if goal.memory.recall else Recalled()
+    prompts = Prompts(goal, extras.resume_prompt, extras.first_prompt, recalled.lines)
+    return Equipment(parts, journal, prompts, close, recalled.notes)
 
 
 def _conversation(

@@ -40,6 +40,7 @@ def goal_created(
         # A callable alone checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
         stall_rounds=goal.stall_rounds if has_judge or _takes_baseline(goal, validators) else None,
         deliverable=goal.deliverable,
+        approvals=goal.approvals,
     )
     return GoalCreated(goal=record, plan=plan)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from goalrunner.eventlog.append import AppendFile
 from goalrunner.eventlog.following import follow_records
-from goalrunner.eventlog.lock import is_locked
+from goalrunner.eventlog.line import encode
+from goalrunner.eventlog.lock import WriterLock, is_locked
 from goalrunner.eventlog.log import EventLog
 from goalrunner.eventlog.reading import LogDamage, LogEnd, TornTail, read_end, read_places, read_records
 from goalrunner.eventlog.transcript import TranscriptFile, read_message, read_messages
 
 __all__ = [
+    "AppendFile",
     "EventLog",
     "LogDamage",
     "LogEnd",
     "TornTail",
     "TranscriptFile",
+    "WriterLock",
+    "encode",
     "follow_records",
     "is_locked",
     "read_end",

@@ -15,6 +15,7 @@ from goalrunner.policy.endings import (
     timed_out,
 )
 from goalrunner.policy.plans import settle_plan
+from goalrunner.policy.promotion import Promotion, Refusal, Sensitivity, promotion_refusal
 from goalrunner.policy.proof import budget_spent, proven
 from goalrunner.policy.steps import (
     AskApproval,
@@ -36,8 +37,11 @@ __all__ = [
     "Brief",
     "Confirm",
     "Finish",
+    "Promotion",
     "Prove",
+    "Refusal",
     "RunRound",
+    "Sensitivity",
     "Step",
     "TakeBaseline",
     "Validate",
@@ -51,6 +55,7 @@ __all__ = [
     "failed",
     "interrupted",
     "out_of_budget",
+    "promotion_refusal",
     "proven",
     "rule_for",
     "settle_plan",

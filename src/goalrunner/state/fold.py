@@ -40,6 +40,9 @@ def apply(state: RunState | None, record: Record) -> RunState:
         return state
     if record.seq != state.memory.version + 1:
         raise RecordError(f"event {record.seq} follows event {state.memory.version}: events between them are missing")
+    if isinstance(event, events.MemoryPromoted):
+        # It may come long after the end, of which it changes nothing: not even when that was.
+        return with_memory(state, version=record.seq)
     changed = _changed(state, record)
     moved: dict[str, object] = {"version": record.seq}
     if changed is not state and _moved(state, changed):

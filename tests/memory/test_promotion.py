@@ -1,0 +1,143 @@
+"""What becomes durable, and what does not."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner import events
+from goalrunner.compose import SystemClock
+from goalrunner.errors import RecordError, UsageError
+from goalrunner.eventlog import EventLog, read_records
+from goalrunner.memory import MemoryItem, Request, list_items, promote
+from goalrunner.redaction import Redactor
+from goalrunner.runs import RunFolder
+from goalrunner.state import RunState, apply
+from goalrunner.testing import ManualClock
+from tests.support.kept_run import OUTPUT, kept_run
+
+CLOCK = ManualClock()
+
+
+def promoted(folder: RunFolder, home: Path, item: str = "o1", **more: Any) -> MemoryItem:
+    request = Request(**{"item": item, "kind": "fact", "by": "ann@desk", **more})
+    return promote(folder, home, request, CLOCK, Redactor({"DB_PASSWORD": "hunter22hunter"}))
+
+
+def state_of(folder: RunFolder) -> RunState:
+    state: RunState | None = None
+    for record in read_records(folder.events):
+        state = apply(state, record)
+    assert state is not None
+    return state
+
+
+def test_a_promoted_fact_says_whose_it_is_and_what_it_rests_on(tmp_path: Path) -> None:
+    folder = kept_run(tmp_path)
+    item = promoted(folder, tmp_path, expires=90 * 86_400.0)
+    assert item.memory_id.startswith("m")
+    assert (item.kind, item.text, item.owner) == ("fact", OUTPUT.strip(), "parsers")
+    assert (item.run_id, item.source_ref) == (folder.run_id, "o1")
+    assert (item.sensitivity, item.permission) == ("low", '[memory] promote = ["fact"] of the goal')
+    assert item.expires_at == (CLOCK.now() + timedelta(days=90)).isoformat()
+    assert (item.promoted_by, item.promoted_at) == ("ann@desk", CLOCK.now().isoformat())
+    assert list_items(tmp_path) == ([item], [])
+    path = tmp_path / "memory" / "parsers.jsonl"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text()) == item.model_dump(mode="json")
+
+
+def test_the_log_says_that_it_was_promoted_and_the_end_of_the_run_stays_as_it_was(tmp_path: Path) -> None:
+    folder = kept_run(tmp_path)
+    before = state_of(folder)
+    item = promoted(folder, tmp_path)
+    *_, last = read_records(folder.events)
+    assert last.event == events.MemoryPromoted(memory_id=item.memory_id, kind="fact", source_ref="o1")
+    after = state_of(folder)
+    version = before.memory.version + 1
+    assert after == before.model_copy(update={"memory": before.memory.model_copy(update={"version": version})})
+
+
+@pytest.mark.parametrize(
+    ("memory", "owner", "more", "said"),
+    [
+        ("recall = true", "parsers", {}, '[memory] promote = ["fact"]'),
+        ('promote = ["event"]', "parsers", {}, '[memory] promote = ["fact"]'),
+        ('promote = ["fact", "nonsense"]', "parsers", {}, "[memory] promote"),
+        ('promote = ["fact"]', "", {}, 'owner = "..."'),
+        ('promote = ["fact"]', "parsers", {"item": "o2"}, "o2 (plan) shows nothing that happened"),
+        ('promote = ["fact"]', "parsers", {"item": "o99"}, 'no observation or event "o99"'),
+        ('promote = ["fact"]', "parsers", {"item": "../x"}, 'no observation or event "../x"'),
+        ('promote = ["fact"]', "parsers", {"item": "e4"}, '--text "..."'),
+        ('promote = ["fact"]', "parsers", {"text": "x" * 2_001}, '--text "..."'),
+        ('promote = ["fact"]', "parsers", {"sensitivity": "medium"}, '--permission "..."'),
+        ('promote = ["fact"]', "parsers", {"sensitivity": "high", "permission": "ops"}, "--expires 30d"),
+        ('promote = ["fact"]', "parsers", {"replaces": "m00000000"}, 'no item "m00000000"'),
+    ],
+)
+def test_what_is_not_clearly_allowed_is_refused_by_the_key_that_would_allow_it(
+    tmp_path: Path, memory: str, owner: str, more: dict[str, Any], said: str
+) -> None:
+    folder = kept_run(tmp_path, memory=memory, owner=owner)
+    size = folder.events.stat().st_size
+    with pytest.raises(UsageError) as refused:
+        promoted(folder, tmp_path, **more)
+    assert said in str(refused.value)
+    assert list_items(tmp_path) == ([], [])
+    assert folder.events.stat().st_size == size
+
+
+def test_a_run_without_its_goal_allows_nothing(tmp_path: Path) -> None:
+    folder = kept_run(tmp_path)
+    folder.goal_file.unlink()
+    with pytest.raises(UsageError, match=r"nothing of run .* may be promoted"):
+        promoted(folder, tmp_path)
+
+
+def test_an_event_is_promoted_with_words_of_a_person(tmp_path: Path) -> None:
+    item = promoted(kept_run(tmp_path), tmp_path, "e4", text="the parser was rewritten in November")
+    assert (item.source_ref, item.text) == ("e4", "the parser was rewritten in November")
+
+
+def test_a_secret_is_replaced_before_it_is_kept(tmp_path: Path) -> None:
+    promoted(kept_run(tmp_path), tmp_path, text="the password is hunter22hunter", permission="hunter22hunter")
+    text = (tmp_path / "memory" / "parsers.jsonl").read_text()
+    assert "hunter22hunter" not in text
+    assert text.count("[redacted:DB_PASSWORD]") == 2
+
+
+def test_the_same_fact_twice_is_one(tmp_path: Path) -> None:
+    folder = kept_run(tmp_path)
+    item = promoted(folder, tmp_path)
+    with pytest.raises(UsageError, match=f"{item.memory_id} is that already"):
+        promoted(folder, tmp_path)
+
+
+def test_a_correction_takes_the_place_of_what_it_corrects(tmp_path: Path) -> None:
+    folder = kept_run(tmp_path)
+    old = promoted(folder, tmp_path)
+    new = promoted(folder, tmp_path, text="it returns None", replaces=old.memory_id)
+    assert list_items(tmp_path) == ([new], [])
+
+
+def test_a_living_run_promotes_nothing(tmp_path: Path) -> None:
+    folder = kept_run(tmp_path)
+    with EventLog(folder.events, SystemClock(), Redactor({})), pytest.raises(RecordError, match="is in use: process"):
+        promoted(folder, tmp_path)
+    assert list_items(tmp_path) == ([], [])
+
+
+def test_what_the_log_cannot_take_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = kept_run(tmp_path)
+
+    def full(self: EventLog, event: events.Event) -> None:
+        raise RecordError("no space")
+
+    monkeypatch.setattr(EventLog, "append", full)
+    with pytest.raises(RecordError, match="no space"):
+        promoted(folder, tmp_path)
+    assert list_items(tmp_path) == ([], [])

@@ -1,0 +1,44 @@
+"""The folder of a run that is over, written without running it: a goal, one tool result, and the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalrunner import events
+from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose import SystemClock
+from goalrunner.eventlog import EventLog
+from goalrunner.model.observation import Observation
+from goalrunner.redaction import Redactor
+from goalrunner.runs import RunFolder
+
+OUTPUT = "parse() returns an empty Document\n"
+SAID = "all tests pass, believe me\n"
+
+
+def kept_run(
+    home: Path, *, name: str = "k3f9-make-parse", owner: str = "parsers", memory: str = 'promote = ["fact"]'
+) -> RunFolder:
+    """o1 is a command's result, o2 what the agent said in a plan, e4 an event. `memory` is the goal's table."""
+    folder = RunFolder.create(home, name)
+    folder.write_text(folder.goal_file, f'objective = "x"\nvalidator = "true"\nowner = "{owner}"\n[memory]\n{memory}\n')
+    redactor = Redactor({})
+    artifacts = ArtifactStore(folder.artifacts, redactor)
+    record = events.GoalRecord(
+        goal_id=name, run_id=name, owner=owner, description="x", created_at="2026-11-21T10:00:00+00:00", updated_at=""
+    )
+    with EventLog(folder.events, SystemClock(), redactor) as log:
+        log.append(events.GoalCreated(goal=record, plan=events.Plan(validators=("true",))))
+        log.append(events.RunStarted(workspace=str(home), version="0"))
+        log.append(events.RoundStarted(round=1, prompt="first"))
+        for number, (source, text) in enumerate((("shell", OUTPUT), ("plan", SAID)), start=1):
+            observation = Observation(
+                id=f"o{number}", source=source, round=1, facts=("exit 0",), output=artifacts.put(text.encode())
+            )
+            log.append(
+                events.ToolResultRecorded(
+                    tool_call_id=f"c{number}", evidence_ref=observation.id, observation=observation
+                )
+            )
+        log.append(events.Completed(result_ref="validators of round 1"))
+    return folder
