@@ -1,0 +1,60 @@
+"""What people do to a run from another process: decide, answer, cancel. Written into its log, as their commands do."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from goalrunner import events
+from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose import SystemClock, glance
+from goalrunner.eventlog import EventLog
+from goalrunner.events.people import Decision
+from goalrunner.model.observation import Observation
+from goalrunner.model.outcome import StopReason
+from goalrunner.redaction import Redactor
+from goalrunner.runs import RunFolder
+
+
+def decide_approval(folder: RunFolder, decision: Decision, *, reason: str = "") -> str:
+    """Approve or deny what waits; gives its id."""
+    state, _ = glance(folder)
+    waiting = state.waiting[0]
+    recorded = events.ApprovalRecorded(
+        approval_id=waiting.id, decision=decision, by="ann@desk", reason=reason, guarded=False
+    )
+    append(folder, recorded)
+    return waiting.id
+
+
+def answer_question(folder: RunFolder, answer: str) -> str:
+    """Answer the first open question; gives the id of the observation that holds the answer."""
+    state, _ = glance(folder)
+    question = state.memory.open_questions[0]
+    ref = ArtifactStore(folder.artifacts, Redactor({})).put(answer.encode())
+    identifier = f"o{state.observations + 1}"
+    observation = Observation(id=identifier, source="answer", round=state.round, output=ref)
+    append(
+        folder,
+        events.QuestionAnswered(
+            question=question, answer=answer, evidence_ref=identifier, observation=observation, by="ann@desk"
+        ),
+    )
+    return identifier
+
+
+def cancel_run(folder: RunFolder) -> None:
+    """Cancel a run that is not living, for good."""
+    append(folder, events.Cancelled(reason="ann@desk cancelled it", stop_reason=StopReason.CANCELLED))
+
+
+def append(folder: RunFolder, event: events.Event) -> None:
+    """Write one event into the log of a run that is not living."""
+    with EventLog(folder.events, SystemClock(), Redactor(os.environ)) as log:
+        log.append(event)
+
+
+def outcome_of_folder(folder: RunFolder) -> dict[str, object]:
+    """What outcome.json says."""
+    values: dict[str, object] = json.loads(folder.outcome.read_text(encoding="utf-8"))
+    return values

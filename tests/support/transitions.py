@@ -1,0 +1,185 @@
+"""Which event may follow which: an oracle for logs that folds nothing and knows the runner's code not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from goalrunner import events
+from goalrunner.events import Record
+from goalrunner.model.outcome import StopReason
+from goalrunner.state.evidence import observations_of
+
+AFTER_THE_END = (
+    events.RunResumed,
+    events.ApprovalRecorded,
+    events.QuestionAnswered,
+    events.MemoryPromoted,
+    events.Cancelled,
+    events.SecretsReplaced,
+)
+"""What may be written when nobody works on a run."""
+ENDINGS = (events.Completed, events.Blocked, events.Capped, events.Cancelled, events.Failed)
+FINAL = (StopReason.SATISFIED, StopReason.CANCELLED)
+
+
+@dataclass
+class Oracle:
+    """Looks at one record after the other; `judge` gives what is wrong with it, empty for nothing."""
+
+    plan: events.Plan | None = None
+    risk: str = "low"
+    ended: events.Event | None = None
+    round: int = 0
+    working: bool = False
+    step: str = ""
+    calls: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
+    observations: int = 0
+    requested: dict[str, str] = field(default_factory=dict)
+    questions: set[str] = field(default_factory=set)
+    green: bool = False
+    satisfied: bool = False
+    proven: bool = False
+    accepted: bool = False
+    seen: int = 0
+
+    def judge(self, record: Record) -> str:
+        """What is wrong with the record in its place."""
+        event = record.event
+        self.seen += 1
+        if record.seq != self.seen:
+            return f"event {record.seq} stands at place {self.seen}"
+        if (self.seen == 1) != isinstance(event, events.GoalCreated):
+            return "goal_created is the first event and no other"
+        seen_again = isinstance(event, events.SnapshotTaken) and event.moment == "resumed"
+        if self.ended is not None and not (isinstance(event, AFTER_THE_END) or seen_again):
+            return f"{event.type} after {self.ended.type}"
+        return self._numbered(event) or self._in_order(event)
+
+    def _numbered(self, event: events.Event) -> str:
+        seen = list(observations_of(event))
+        if isinstance(event, events.QuestionAnswered) and event.observation is not None:
+            seen.append(event.observation)
+        for observation in seen:
+            self.observations += 1
+            if observation.id != f"o{self.observations}":
+                return f"{observation.id} where o{self.observations} was due"
+        return ""
+
+    def _in_order(self, event: events.Event) -> str:  # noqa: C901  one arm per kind of event
+        match event:
+            case events.GoalCreated():
+                self.plan, self.risk = event.plan, event.goal.risk_class
+            case events.RunResumed():
+                if getattr(self.ended, "stop_reason", None) in FINAL or isinstance(self.ended, events.Completed):
+                    return "a final run goes on"
+                self.ended, self.step, self.cut = None, "", set(event.cut)
+            case events.RoundStarted():
+                if self.working or event.round != self.round + 1:
+                    return f"round {event.round} begins after round {self.round}"
+                self.round, self.working = event.round, True
+                self.green = self.satisfied = self.proven = self.accepted = False
+            case events.RoundFinished():
+                if not self.working or event.round != self.round or self.calls - self.cut:
+                    return f"round {event.round} ends with {self.calls or 'nothing'} open"
+                self.working, self.calls = False, set()
+            case events.ToolCalled() | events.ToolResultRecorded() | events.PlanProposed():
+                return self._work(event)
+            case events.StepStarted():
+                self.step = event.step_id
+            case events.AuditStarted():
+                self.step = f"audit-{event.round}"
+            case events.ValidatorsFinished() | events.VerdictRecorded() | events.ProofFinished():
+                return self._check(event)
+            case events.ApprovalRequested() | events.ApprovalRecorded():
+                return self._approval(event)
+            case events.QuestionOpened():
+                self.questions.add(event.question)
+            case events.QuestionAnswered():
+                if event.question not in self.questions:
+                    return "an answer to no open question"
+                self.questions.remove(event.question)
+            case events.Completed():
+                self.ended = event
+                return self._complete()
+            case events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
+                if isinstance(self.ended, events.Completed):
+                    return "a complete run ends again"
+                self.ended = event
+            case _:
+                pass
+        return ""
+
+    def _work(self, event: events.ToolCalled | events.ToolResultRecorded | events.PlanProposed) -> str:
+        if not self.working:
+            return f"{event.type} outside of a round"
+        match event:
+            case events.ToolCalled():
+                if event.tool_call_id in self.calls:
+                    return f"{event.tool_call_id} is called again before it has a result"
+                refused = self.requested.get(event.tool_call_id)
+                if refused == "":
+                    return f"{event.tool_call_id} runs before it is approved"
+                self.calls.add(event.tool_call_id)
+            case events.ToolResultRecorded():
+                if event.tool_call_id not in self.calls or event.evidence_ref != event.observation.id:
+                    return f"a result of {event.tool_call_id}, which has not begun"
+                self.calls.remove(event.tool_call_id)
+            case events.PlanProposed():
+                known = {f"o{number}" for number in range(1, self.observations + 1)}
+                if not known.issuperset(event.completed.values()):
+                    return "a completed step rests on nothing"
+        return ""
+
+    def _check(self, event: events.ValidatorsFinished | events.VerdictRecorded | events.ProofFinished) -> str:
+        name = {"validators_finished": "validate", "verdict_recorded": "audit", "proof_finished": "prove"}[event.type]
+        if self.working or self.step != f"{name}-{event.round}":
+            return f"{event.type} of round {event.round} in step {self.step or 'none'}"
+        self.step = ""
+        match event:
+            case events.ValidatorsFinished():
+                self.green = all(result.passed for result in event.results) and not event.drift
+            case events.VerdictRecorded():
+                self.satisfied = event.verdict.complete
+            case events.ProofFinished():
+                self.proven = event.passed
+        return ""
+
+    def _approval(self, event: events.ApprovalRequested | events.ApprovalRecorded) -> str:
+        if isinstance(event, events.ApprovalRequested):
+            if event.approval_id in self.requested:
+                return f"{event.approval_id} is asked for twice"
+            self.requested[event.approval_id] = ""
+            self.requested[event.tool_call_id or "complete"] = ""
+            self._asked = event
+            return ""
+        if self.requested.get(event.approval_id) != "":
+            return f"{event.approval_id} is decided without being asked for, or twice"
+        self.requested[event.approval_id] = event.decision
+        self.requested[self._asked.tool_call_id or "complete"] = event.decision
+        self.accepted = self._asked.kind == "complete" and event.decision == "approved"
+        return ""
+
+    def _complete(self) -> str:
+        plan = self.plan or events.Plan()
+        if self.round == 0:
+            return ""
+        missing = [
+            *(["green validators"] if plan.validators and not self.green else []),
+            *(["a verdict"] if plan.has_judge and not self.satisfied else []),
+            *(["the clean proof"] if plan.clean_proof and not self.proven else []),
+            *(["a person's word"] if self._asks() and not self.accepted else []),
+        ]
+        return f"complete without {', '.join(missing)}" if missing else ""
+
+    def _asks(self) -> bool:
+        return self.risk in ("high", "critical") or (
+            self.plan is not None and "complete" in self.plan.approvals.require
+        )
+
+
+def faults(records: Iterable[Record]) -> list[str]:
+    """What is wrong with each record in its place; an entry for each, empty for nothing."""
+    oracle = Oracle()
+    return [oracle.judge(record) for record in records]

@@ -1,0 +1,368 @@
+"""The evaluation list of Goals and State: its ten tests as real runs. Their trajectory is looked at, not their end alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from goalrunner import events
+from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose import SystemClock
+from goalrunner.errors import GoalError, UsageError
+from goalrunner.events import Record
+from goalrunner.memory import Request, list_items, promote
+from goalrunner.policy import Finish, decide
+from goalrunner.redaction import Redactor
+from goalrunner.state import RunState, apply
+from tests.support.course import Course, effect
+from tests.support.deciding import answer_question, cancel_run, decide_approval
+from tests.support.rates import Samples
+from tests.support.recordings import agent, fact, judge, quote, shell, write_file
+
+Measured = Callable[[Course], Samples]
+
+CRITERIA = ["two.txt exists"]
+CHECKS = [{"name": "two", "run": "test -e two.txt"}]
+WORK = (
+    agent("I begin.", effect("one")),
+    agent("I am done."),
+    agent("I go on.", effect("two", "touch two.txt")),
+    agent("Now I am."),
+)
+"""Round 1 does not do it, round 2 does."""
+GOAL: dict[str, Any] = {"success_criteria": CRITERIA, "validators": CHECKS}
+SPENT = {"usage": {"input_tokens": 600, "output_tokens": 0}}
+
+
+def fold(records: list[Record]) -> RunState:
+    state: RunState | None = None
+    for record in records:
+        state = apply(state, record)
+    assert state is not None
+    return state
+
+
+def of_kind(course: Course, kind: type[Any]) -> list[Any]:
+    return [record.event for record in course.log if isinstance(record.event, kind)]
+
+
+def plan(**arguments: object) -> dict[str, Any]:
+    return {"name": "plan", "arguments": arguments}
+
+
+async def test_a_multi_step_task_creates_a_goal_with_observable_success_criteria(
+    course: Course, measured: Measured
+) -> None:
+    await course.run(
+        agent("", plan(current="look", pending=["make it"])),
+        agent("", shell("ls -a")),
+        agent("", plan(current="make it", completed={"look": "o3", "make it": "o9"})),
+        *WORK[2:],
+        ends="complete",
+        constraints=["touch nothing else"],
+        **GOAL,
+    )
+    first = course.log[0].event
+    assert isinstance(first, events.GoalCreated)
+    assert first.goal.success_criteria == ("two.txt exists",)
+    assert first.plan.validators == ("two",)
+    memory = course.state.memory
+    assert memory.completed_steps == ("baseline", "look", "round-1", "validate-1")
+    assert memory.step_evidence == {"baseline": "o1", "look": "o3", "round-1": "o5", "validate-1": "o6"}
+    (refused,) = (event.refused for event in of_kind(course, events.PlanProposed) if event.refused)
+    assert refused == ("make it",)
+    measured(course)
+
+
+async def test_each_tool_result_becomes_a_state_event_with_an_evidence_reference(
+    course: Course, measured: Measured
+) -> None:
+    calls = (
+        shell("printf hello; exit 3"),
+        write_file("a.txt", "a\n"),
+        {"name": "read_file", "arguments": {"path": "a.txt"}},
+        {"name": "edit_file", "arguments": {"path": "a.txt", "old": "a", "new": "b"}},
+        {"name": "read_file", "arguments": {"path": "no.txt"}},
+        {"name": "sehll", "arguments": {}},
+        {"name": "shell", "arguments": "{"},
+        {"name": "ask", "arguments": {"question": "which colour?"}},
+    )
+    await course.run(agent("", *calls), *WORK[2:], ends="complete", **GOAL)
+    results = of_kind(course, events.ToolResultRecorded)
+    assert len(results) == len(calls) + 1
+    artifacts = ArtifactStore(course.run_folder.artifacts, Redactor({}))
+    for result in results:
+        assert result.evidence_ref == result.observation.id
+        assert result.observation.output is not None
+        artifacts.read(result.observation.output)
+    memory = course.state.memory
+    assert memory.tool_result_refs == tuple(result.tool_call_id for result in results)
+    assert set(memory.evidence_refs) >= {result.evidence_ref for result in results}
+    assert len(set(memory.evidence_refs)) == len(memory.evidence_refs)
+    measured(course)
+
+
+async def test_a_retry_leaves_the_transitions_idempotent(course: Course, measured: Measured) -> None:
+    busy = {"account": "agent", "error": {"status": 503, "message": "busy"}}
+    await course.run(busy, *WORK, ends="complete", **GOAL)
+    outcome = course.ends[0]
+    assert ([attempt.passed for attempt in outcome.attempts], outcome.iterations) == ([False, True], 2)
+    assert course.effects == ["one", "two"]
+    records = course.log
+    state = fold(records)
+    for record in records:
+        assert apply(state, record) == state
+    measured(course)
+
+
+INTERRUPTED = [
+    pytest.param(lambda event: isinstance(event, events.RoundStarted), id="in the first prompt"),
+    pytest.param(lambda event: isinstance(event, events.ToolResultRecorded), id="after a tool result"),
+    pytest.param(lambda event: isinstance(event, events.RoundFinished), id="before the checks"),
+    pytest.param(lambda event: isinstance(event, events.ValidatorsFinished), id="after the checks"),
+]
+
+
+@pytest.mark.parametrize("when", INTERRUPTED)
+async def test_resume_after_interruption(course: Course, measured: Measured, when: Any) -> None:
+    course.interrupt(when)
+    await course.run(*WORK, ends="cancelled/interrupted", **GOAL)
+    before = course.state
+    outcome = await course.resume(ends="complete")
+    assert outcome.iterations == 2
+    assert course.effects == ["one", "two"], "nothing ran twice, and nothing was left out"
+    assert course.state.memory.evidence_refs[: len(before.memory.evidence_refs)] == before.memory.evidence_refs
+    measured(course)
+
+
+async def test_resume_after_an_interruption_in_the_middle_of_a_tool_call(course: Course, measured: Measured) -> None:
+    long = agent("I begin.", effect("one", "sleep 60"), effect("never"))
+    course.interrupt(lambda event: isinstance(event, events.ToolCalled), after=1.0)
+    await course.run(long, *WORK[1:], ends="cancelled/interrupted", **GOAL)
+    await course.resume(ends="complete")
+    assert course.effects == ["one", "two"]
+    assert "interrupted; its effect is unknown" in course.told
+    (resumed,) = of_kind(course, events.RunResumed)
+    assert resumed.cut == ("call_1",)
+    measured(course)
+
+
+CRASHED = [
+    pytest.param(lambda event: isinstance(event, events.RoundStarted), ["one", "two"], id="round_started"),
+    pytest.param(lambda event: isinstance(event, events.ToolCalled), ["two"], id="tool_called"),
+    pytest.param(lambda event: isinstance(event, events.ToolResultRecorded), ["one", "two"], id="tool_result_recorded"),
+    pytest.param(lambda event: isinstance(event, events.RoundFinished), ["one", "two"], id="round_finished"),
+    pytest.param(lambda event: isinstance(event, events.StepStarted), ["one", "two"], id="step_started"),
+    pytest.param(lambda event: isinstance(event, events.ValidatorsFinished), ["one", "two"], id="validators_finished"),
+]
+
+
+@pytest.mark.parametrize(("when", "effects"), CRASHED)
+async def test_resume_after_a_crash(course: Course, measured: Measured, when: Any, effects: list[str]) -> None:
+    image = course.image(when)
+    await course.run(*WORK, ends="complete", **GOAL)
+    course.crash(image)
+    outcome = await course.resume(ends="complete")
+    assert outcome.iterations == 2
+    assert course.effects == effects, "a call that had begun is not made again, and its effect is said to be unknown"
+    assert ("interrupted while this was running" in course.told) == (effects == ["two"])
+    measured(course)
+
+
+async def test_a_cancelled_run_does_not_continue(course: Course, measured: Measured) -> None:
+    course.interrupt(lambda event: isinstance(event, events.ToolResultRecorded))
+    await course.run(*WORK, ends="cancelled/interrupted", **GOAL)
+    cancel_run(course.run_folder)
+    state, size = course.state, course.run_folder.events.stat().st_size
+    assert (state.goal.status, state.memory.stop_reason) == ("cancelled", "cancelled")
+    assert isinstance(decide(state), Finish)
+    with pytest.raises(UsageError, match="was cancelled, which is final"):
+        await course.resume(ends="cancelled/cancelled")
+    assert course.run_folder.events.stat().st_size == size
+    assert course.effects == ["one"]
+    course.ends.clear()
+    course.expected.clear()
+    measured(course)
+
+
+PAY = {"success_criteria": CRITERIA, "validators": CHECKS, "approvals": {"commands": ["*two.txt*"]}}
+
+
+async def test_approval_waits_survive_resume_and_the_approved_action_runs_once(
+    course: Course, measured: Measured
+) -> None:
+    await course.run(*WORK, ends="blocked/approval_required", **PAY)
+    (waiting,) = course.state.waiting
+    assert (course.state.goal.status, course.state.memory.stop_reason) == ("waiting_for_approval", "approval_required")
+    assert course.ends[-1].exit_code == 3
+    await course.resume(ends="blocked/approval_required")
+    assert course.state.waiting == (waiting,)
+    assert course.effects == ["one"]
+    decide_approval(course.run_folder, "approved")
+    outcome = await course.resume(ends="complete")
+    assert course.effects == ["one", "two"]
+    assert len(of_kind(course, events.ApprovalRequested)) == 1
+    assert course.state.memory.approval_refs == (waiting.id,)
+    assert outcome.labels.count("unguarded approval") == 1
+    measured(course)
+
+
+@pytest.mark.parametrize("decision", ["denied", "expired"])
+async def test_what_a_person_did_not_allow_is_never_done(course: Course, measured: Measured, decision: Any) -> None:
+    expires = {"approvals": {**PAY["approvals"], "expires": 2.0}} if decision == "expired" else {}
+    await course.run(*WORK, ends="blocked/approval_required", max_iterations=2, **{**PAY, **expires})
+    if decision == "denied":
+        decide_approval(course.run_folder, "denied", reason="not today")
+    else:
+        await asyncio.sleep(2.0)
+    await course.resume(ends="blocked/denied")
+    assert course.state.memory.stop_reason == "blocked"
+    await course.resume(ends="capped/max_iterations")
+    (approval,) = course.state.approvals
+    assert (approval.decision, course.effects) == (decision, ["one"])
+    measured(course)
+
+
+async def test_the_agent_is_told_of_a_denial_where_the_goal_says_so(course: Course, measured: Measured) -> None:
+    going = {**PAY, "approvals": {**PAY["approvals"], "on_deny": "continue"}}
+    replies = (*WORK[:3], agent("", write_file("two.txt", "by hand\n")), agent("Done in another way."))
+    await course.run(*replies, ends="blocked/approval_required", **going)
+    decide_approval(course.run_folder, "denied", reason="not by echo")
+    await course.resume(ends="complete")
+    assert course.effects == ["one"]
+    assert "The owner of this run denied it: not by echo" in course.told
+    measured(course)
+
+
+async def test_a_completion_waits_for_a_person_who_may_refuse_it(course: Course, measured: Measured) -> None:
+    await course.run(*WORK, ends="blocked/approval_required", risk_class="high", **GOAL)
+    assert [approval.kind for approval in course.state.waiting] == ["complete"]
+    decide_approval(course.run_folder, "denied", reason="the name is wrong")
+    await course.resume(ends="blocked/denied")
+    assert not of_kind(course, events.Completed)
+    assert course.state.verdict is not None
+    assert not course.state.verdict.complete
+    measured(course)
+
+
+LIMITS = [
+    pytest.param({"budget": {"tokens": 1_000}}, "budget_exhausted", {"tokens": 1_000_000}, id="tokens"),
+    pytest.param({"max_iterations": 1}, "max_iterations", {"max_iterations": 5}, id="iterations"),
+]
+
+
+@pytest.mark.parametrize(("goal", "reason", "raised"), LIMITS)
+async def test_budget_exhaustion_is_recorded_as_the_stop_reason(
+    course: Course, measured: Measured, goal: dict[str, Any], reason: str, raised: dict[str, float | None]
+) -> None:
+    await course.run(*({**reply, **SPENT} for reply in WORK), ends=f"capped/{reason}", **GOAL, **goal)
+    state = course.state
+    assert (state.goal.status, state.memory.stop_reason) == ("blocked", "budget_exhausted")
+    spent = state.memory.budget_state.token_estimate
+    with pytest.raises(UsageError, match="is capped"):
+        await course.resume(ends="")
+    assert course.state == state
+    await course.resume(ends="complete", **raised)
+    assert course.state.memory.budget_state.token_estimate == 2_400 > spent
+    assert course.effects == ["one", "two"]
+    measured(course)
+
+
+async def test_a_deadline_is_recorded_as_the_stop_reason(course: Course, measured: Measured) -> None:
+    slow = {**WORK[1], "delay": 30}
+    await course.run(WORK[0], slow, *WORK[2:], ends="capped/timeout", timeout=3, **GOAL)
+    assert course.state.memory.stop_reason == "budget_exhausted"
+    assert course.state.memory.budget_state.deadline_at is not None
+    assert course.effects == ["one"]
+    measured(course)
+
+
+async def test_fresh_evidence_wins_over_stale_tool_results(course: Course, measured: Measured) -> None:
+    course.write({"a.txt": "old words\n"})
+    await course.run(
+        agent("", shell("cat a.txt"), write_file("a.txt", "new words\n")),
+        agent("It says old words."),
+        judge(("a.txt says new words", [quote("o1", "old words")])),
+        agent("", shell("cat a.txt")),
+        agent("It says new words."),
+        judge(("a.txt says new words", [quote("o3", "new words"), fact("o3", "exit 0")])),
+        ends="complete",
+        judged=True,
+        success_criteria=["a.txt says new words"],
+    )
+    stale, fresh = of_kind(course, events.VerdictRecorded)
+    assert not stale.verdict.complete
+    assert stale.stale == {"o1": "a.txt changed after o1"}
+    assert (fresh.verdict.complete, fresh.stale) == (True, {})
+    assert course.state.verdict == fresh.verdict
+    measured(course)
+
+
+async def test_a_blocked_run_preserves_its_open_questions(course: Course, measured: Measured) -> None:
+    question = "Which name shall it have?"
+    asked = {"name": "ask", "arguments": {"question": question}}
+    await course.run(agent("", effect("one"), asked), agent("I wait."), *WORK[2:], ends="blocked/question_open", **GOAL)
+    assert course.state.memory.open_questions == (question,)
+    assert (course.state.goal.status, course.state.memory.stop_reason) == ("blocked", "blocked")
+    await course.resume(ends="blocked/question_open")
+    assert course.state.memory.open_questions == (question,)
+    evidence = answer_question(course.run_folder, "two.txt, what else")
+    await course.resume(ends="complete")
+    assert course.state.memory.open_questions == ()
+    assert evidence in course.state.memory.evidence_refs
+    assert "Answer: two.txt, what else" in course.told
+    measured(course)
+
+
+async def test_working_memory_is_not_promoted_without_policy(course: Course, measured: Measured) -> None:
+    await course.run(*WORK, ends="complete", owner="ann", **GOAL)
+    assert not (course.home / "memory").exists()
+    with pytest.raises(UsageError, match=r"\[memory\] promote"):
+        _promote(course, "o2")
+    course.promotions.append(not (course.home / "memory").exists() and not of_kind(course, events.MemoryPromoted))
+    measured(course)
+
+
+async def test_what_the_policy_allows_is_promoted_with_its_source_and_nothing_else_is(
+    course: Course, measured: Measured
+) -> None:
+    said = agent("", plan(current="two.txt is green"))
+    await course.run(said, *WORK, ends="complete", owner="ann", memory={"promote": ["fact"]}, **GOAL)
+    for item, kind, allowed in (("o3", "fact", True), ("o3", "event", False), ("o2", "fact", False)):
+        try:
+            _promote(course, item, kind)
+            course.promotions.append(allowed)
+        except UsageError:
+            course.promotions.append(not allowed)
+    (kept,), _ = list_items(course.home)
+    (event,) = of_kind(course, events.MemoryPromoted)
+    assert (event.memory_id, event.source_ref) == (kept.memory_id, "o3")
+    measured(course)
+
+
+async def test_a_living_run_is_promoted_from_by_nobody(course: Course, measured: Measured) -> None:
+    tried: list[GoalError | None] = []
+
+    class Promoter(Course):
+        def on_record(self, record: Record) -> None:
+            super().on_record(record)
+            if isinstance(record.event, events.RoundFinished) and not tried:
+                try:
+                    _promote(self, "o2")
+                    tried.append(None)
+                except GoalError as error:
+                    tried.append(error)
+
+    living = Promoter(course.folder / "living")
+    await living.run(*WORK, ends="complete", owner="ann", memory={"promote": ["fact"]}, **GOAL)
+    assert "in use" in str(tried[0])
+    living.promotions.append(not of_kind(living, events.MemoryPromoted))
+    measured(living)
+
+
+def _promote(course: Course, item: str, kind: Any = "fact") -> None:
+    request = Request(item=item, kind=kind, by="ann@desk", text="two.txt is made by touching it")
+    promote(course.run_folder, course.home, request, SystemClock(), Redactor({}))
