@@ -98,8 +98,11 @@ class Course:
         if keys.pop("judged", False):
             keys["judge"] = {"model": model}
         keys["workspace"] = {"path": str(self.workspace), "clean_proof": False, **keys.get("workspace", {})}
-        work = arun(Goal.model_validate(keys), home=self.home, observers=[self], approver=approver)
-        return await self._await(work, ends)
+        return await self.drive(Goal.model_validate(keys), approver=approver, ends=ends)
+
+    async def drive(self, goal: Goal, *, approver: Approver | None = None, ends: str) -> GoalOutcome:
+        """A run of a goal as it is; `ends` as for `run`."""
+        return await self._await(arun(goal, home=self.home, observers=[self], approver=approver), ends)
 
     async def resume(
         self, *, ends: str, approver: Approver | None = None, note: str = "", **limits: float | None

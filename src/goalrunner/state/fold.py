@@ -117,7 +117,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.QuestionAnswered():
             return answered(state, event)
         case events.ApprovalRequested():
-            return approval_requested(state, event, record.at)
+            # Whoever waits for a person asks no model: there is no call that could have been cut.
+            return with_fields(approval_requested(state, event, record.at), awaiting=None)
         case events.ApprovalRecorded():
             return approval_recorded(state, event)
         case events.PlanProposed():

@@ -1,0 +1,39 @@
+"""What a refund assistant may call: `show ORDER` to look, `issue ORDER AMOUNT` to pay. Paying writes the ledger."""
+
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LEDGER = HERE / "ledger.csv"
+
+
+def show(order: str) -> str:
+    """Everything that is known of an order, each part under its reference."""
+    delivery = json.loads((HERE / "deliveries.json").read_text())[order]
+    policy = json.loads((HERE / "policy.json").read_text())
+    recommendation = HERE / "recommendation.json"
+    said = recommendation.read_text().strip() if recommendation.exists() else "none yet"
+    return "\n".join(
+        [
+            f"order:{order} {json.loads((HERE / 'orders.json').read_text())[order]}",
+            f"delivery:{delivery['delivery']} {delivery}",
+            f"policy:{policy['version']} {policy['rule']}",
+            f"recommendation: {said}",
+            f"ledger: {LEDGER.read_text().split()[1:]}",
+        ]
+    )
+
+
+def issue(order: str, amount: str) -> str:
+    """Pay, once for each call. Never more than was paid."""
+    if float(amount) > float(json.loads((HERE / "orders.json").read_text())[order]["paid"]):
+        sys.exit(f"{amount} is more than was paid for {order}")
+    with LEDGER.open("a") as ledger:
+        ledger.write(f"{order},{amount}\n")
+    return f"issued {amount} for {order}"
+
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    print({"show": show, "issue": issue}[command](*arguments))

@@ -1,0 +1,149 @@
+"""The refund case of Goals and State, `goals/refund`: what a person denied is never paid, what one approved is paid once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goalrunner import events
+from goalrunner.goalfile import load_goal
+from goalrunner.model.goal import Goal
+from tests.support.command_line import environment
+from tests.support.command_line import goal as goal_command
+from tests.support.course import Course
+from tests.support.deciding import decide_approval
+from tests.support.rates import Samples
+
+Measured = Callable[[Course], Samples]
+
+REFUND = Path(__file__).parents[2] / "goals" / "refund"
+HEADING = "order,amount\n"
+PAID = f"{HEADING}O-104,189.00\n"
+
+
+@pytest.fixture
+def refund(course: Course, monkeypatch: pytest.MonkeyPatch) -> Goal:
+    """The goal, in a copy of its folder."""
+    monkeypatch.setenv("PATH", environment()["PATH"])
+    shutil.copytree(REFUND, course.workspace, dirs_exist_ok=True)
+    return load_goal(course.workspace / "goal.toml", {}, os.environ)
+
+
+def ledger(course: Course) -> str:
+    return (course.workspace / "ledger.csv").read_text()
+
+
+async def test_the_payment_waits_and_the_state_says_on_what_evidence(
+    course: Course, refund: Goal, measured: Measured
+) -> None:
+    await course.drive(refund, ends="blocked/approval_required")
+    state = course.state
+    assert (state.goal.status, state.memory.stop_reason) == ("waiting_for_approval", "approval_required")
+    assert state.goal.risk_class == "high"
+    done = ("order_loaded", "delivery_status_loaded", "policy_referenced", "recommend")
+    assert state.memory.completed_steps == ("baseline", *done)
+    assert [state.memory.step_evidence[step] for step in done] == ["o2", "o2", "o3", "o6"]
+    assert state.memory.current_step == "refund_issued"
+    (waiting,) = state.waiting
+    assert (waiting.kind, waiting.action) == ("shell", "python3 refund.py issue O-104 189.00")
+    assert ledger(course) == HEADING
+    measured(course)
+
+
+async def test_a_denied_payment_is_never_made(course: Course, refund: Goal, measured: Measured) -> None:
+    await course.drive(refund, ends="blocked/approval_required")
+    evidence = course.state.memory.evidence_refs
+    decide_approval(course.run_folder, "denied", reason="not without a photo")
+    outcome = await course.resume(ends="blocked/denied")
+    assert "not without a photo" in outcome.message
+    assert course.state.memory.evidence_refs == evidence
+    assert not [record for record in course.log if isinstance(record.event, events.Completed)]
+    assert ledger(course) == HEADING
+    measured(course)
+
+
+async def test_an_approved_payment_is_made_once_and_the_result_waits_for_a_person_too(
+    course: Course, refund: Goal, measured: Measured
+) -> None:
+    await course.drive(refund, ends="blocked/approval_required")
+    before = course.state
+    decide_approval(course.run_folder, "approved")
+    await course.resume(ends="blocked/approval_required")
+    assert ledger(course) == PAID
+    assert course.state.memory.evidence_refs[: len(before.memory.evidence_refs)] == before.memory.evidence_refs
+    assert [(item.kind, item.decision) for item in course.state.approvals] == [
+        ("shell", "approved"),
+        ("complete", None),
+    ]
+    decide_approval(course.run_folder, "approved")
+    outcome = await course.resume(ends="complete")
+    assert ledger(course) == PAID
+    assert outcome.verdict is not None
+    assert {row.stale for row in outcome.evidence} == {""}
+    assert course.state.memory.step_evidence["refund_issued"] == "o8"
+    assert course.state.total.estimated_tokens == 0, "nobody asked a model while the run waited"
+    measured(course)
+
+
+async def test_a_result_that_a_person_refuses_is_not_complete(course: Course, refund: Goal, measured: Measured) -> None:
+    await course.drive(refund, ends="blocked/approval_required")
+    decide_approval(course.run_folder, "approved")
+    await course.resume(ends="blocked/approval_required")
+    decide_approval(course.run_folder, "denied", reason="the customer withdrew")
+    await course.resume(ends="blocked/denied")
+    assert not [record for record in course.log if isinstance(record.event, events.Completed)]
+    assert ledger(course) == PAID
+    measured(course)
+
+
+RECOMMENDED = json.dumps(
+    {
+        "order": "order:O-104",
+        "delivery": "delivery:D-88",
+        "policy": "policy:refunds:v2026-06",
+        "decision": "refund",
+        "amount": "189.00",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"recommendation.json": RECOMMENDED, "ledger.csv": PAID}, "policy gate: ok"),
+        ({"recommendation.json": RECOMMENDED, "ledger.csv": PAID, "policy.json": None}, "there is no policy.json"),
+        ({"ledger.csv": PAID}, "there is no recommendation.json"),
+        ({"recommendation.json": RECOMMENDED}, "the ledger holds []"),
+        ({"recommendation.json": RECOMMENDED, "ledger.csv": PAID + "O-104,189.00\n"}, "the ledger holds ['O-104"),
+        ({"recommendation.json": RECOMMENDED.replace("v2026-06", "v2025-01"), "ledger.csv": PAID}, "policy is"),
+    ],
+)
+def test_the_policy_gate(tmp_path: Path, files: dict[str, str | None], said: str) -> None:
+    folder = tmp_path / "refund"
+    shutil.copytree(REFUND, folder)
+    for name, content in files.items():
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(content)
+    command = [sys.executable, "check.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.startswith(said), done.returncode) == (True, int(said != "policy gate: ok")), done
+
+
+def test_the_command_says_what_waits_and_what_to_type(tmp_path: Path, own_home: Path) -> None:
+    folder = tmp_path / "refund"
+    shutil.copytree(REFUND, folder)
+    ended = goal_command("run", folder / "goal.toml", cwd=tmp_path)
+    assert ended.code == 3, ended
+    assert "a1: python3 refund.py issue O-104 189.00" in ended.out
+    assert "goal approve" in ended.out
+    assert "goal deny" in ended.out
+    assert (folder / "ledger.csv").read_text() == HEADING
