@@ -70,6 +70,7 @@ def test_the_log_says_that_it_was_promoted_and_the_end_of_the_run_stays_as_it_wa
         ('promote = ["fact", "nonsense"]', "parsers", {}, "[memory] promote"),
         ('promote = ["fact"]', "", {}, 'owner = "..."'),
         ('promote = ["fact"]', "parsers", {"item": "o2"}, "o2 (plan) shows nothing that happened"),
+        ('promote = ["fact"]', "parsers", {"item": "o3"}, "o3 is of a hidden validator"),
         ('promote = ["fact"]', "parsers", {"item": "o99"}, 'no observation or event "o99"'),
         ('promote = ["fact"]', "parsers", {"item": "../x"}, 'no observation or event "../x"'),
         ('promote = ["fact"]', "parsers", {"item": "e4"}, '--text "..."'),

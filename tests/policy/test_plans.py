@@ -32,6 +32,7 @@ def test_a_step_that_a_result_shows_is_done() -> None:
         ("a", "o3", "o3 shows nothing that was done"),
         ("a", "o4", "o4 shows nothing that was done"),
         ("audit-1", "o1", "its name is one of the runner's own"),
+        ("audit-log", "o1", "its name is one of the runner's own"),
     ],
 )
 def test_a_step_without_evidence_is_refused_and_the_agent_is_told_why(step: str, shown: str, why: str) -> None:

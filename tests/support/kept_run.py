@@ -9,6 +9,7 @@ from goalrunner.artifacts import ArtifactStore
 from goalrunner.compose import SystemClock
 from goalrunner.eventlog import EventLog
 from goalrunner.model.observation import Observation
+from goalrunner.model.validation import ValidatorResult
 from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder
 
@@ -19,7 +20,7 @@ SAID = "all tests pass, believe me\n"
 def kept_run(
     home: Path, *, name: str = "k3f9-make-parse", owner: str = "parsers", memory: str = 'promote = ["fact"]'
 ) -> RunFolder:
-    """o1 is a command's result, o2 what the agent said in a plan, e4 an event. `memory` is the goal's table."""
+    """o1 is a command's result, o2 of a plan, o3 of a hidden validator, e4 an event. `memory` is the goal's table."""
     folder = RunFolder.create(home, name)
     folder.write_text(folder.goal_file, f'objective = "x"\nvalidator = "true"\nowner = "{owner}"\n[memory]\n{memory}\n')
     redactor = Redactor({})
@@ -40,5 +41,10 @@ def kept_run(
                     tool_call_id=f"c{number}", evidence_ref=observation.id, observation=observation
                 )
             )
+        secret = Observation(
+            id="o3", source="validator secret", round=1, output=artifacts.put(b"the hidden case is ''\n")
+        )
+        result = ValidatorResult(name="secret", passed=True, hidden=True, observation="o3")
+        log.append(events.ProofFinished(round=1, passed=True, results=(result,), observations=(secret,)))
         log.append(events.Completed(result_ref="validators of round 1"))
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from goalrunner import events
 from goalrunner.artifacts import ArtifactStore
 from goalrunner.errors import UsageError
 from goalrunner.eventlog import read_records
@@ -37,8 +38,18 @@ def find_source(folder: RunFolder, item: str) -> Source:
             return Source(f"e{number}")
         for observation in observations_of(record.event) if kind == "o" else ():
             if observation.id == f"o{number}":
+                _refuse_hidden(record.event, observation)
                 return Source(observation.id, observation, _text(folder, observation))
     raise _unknown(folder, item)
+
+
+def _refuse_hidden(event: events.Event, observation: Observation) -> None:
+    """Raises UsageError: what a hidden validator says would be told to the agent of a later run."""
+    results = event.results if isinstance(event, events.ProofFinished) else ()
+    if any(result.hidden and result.observation == observation.id for result in results):
+        raise UsageError(
+            f"{observation.id} is of a hidden validator, which never speaks to an agent", "name another observation"
+        )
 
 
 def _text(folder: RunFolder, observation: Observation) -> str:

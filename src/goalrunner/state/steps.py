@@ -12,7 +12,7 @@ from goalrunner.model.verdict import GoalVerdict
 from goalrunner.state.changes import with_fields, with_memory
 from goalrunner.state.run_state import KEPT, Phase, RunState
 
-_RUNNERS = re.compile(r"baseline|(?:round|validate|audit|confirm|prove)-[0-9]+")
+_RUNNERS = re.compile(r"baseline|(?:round|validate|audit|confirm|prove)-.*")
 _OBSERVATION = re.compile(r"o([1-9][0-9]{0,9})")
 
 
