@@ -34,9 +34,16 @@ if TYPE_CHECKING:
     from goalrunner.model.outcome import GoalStatus as GoalStatus
     from goalrunner.model.validation import ValidationOutcome as ValidationOutcome
     from goalrunner.model.verdict import GoalVerdict as GoalVerdict
+    from goalrunner.ports import ApprovalAnswer as ApprovalAnswer
+    from goalrunner.ports import ApprovalRequest as ApprovalRequest
+    from goalrunner.ports import Approver as Approver
+    from goalrunner.ports import QuestionReply as QuestionReply
     from goalrunner.transcripts import read_transcript as read_transcript
 
 _HOMES = {
+    "ApprovalAnswer": "ports",
+    "ApprovalRequest": "ports",
+    "Approver": "ports",
     "ChatConversation": "agents",
     "Goal": "model.goal",
     "GoalAttempt": "model.outcome",
@@ -51,6 +58,7 @@ _HOMES = {
     "JudgeConfig": "model.goal",
     "JudgeOutcome": "judge",
     "LLM": "llm",
+    "QuestionReply": "ports",
     "ValidationOutcome": "model.validation",
     "ValidatorSpec": "model.goal",
     "ajudge_goal": "api",

@@ -117,13 +117,14 @@ class ApprovalPending(GoalError):
 
 
 class ApprovalDenied(GoalError):
-    """A person said no, or nobody decided in time. `approval_id` is which approval."""
+    """A person said no, or nobody decided in time. `approval_id` is which approval, `told` what an agent is to know."""
 
     exit_code = ExitCode.BLOCKED
 
-    def __init__(self, message: str, approval_id: str) -> None:
+    def __init__(self, message: str, approval_id: str, told: str = "") -> None:
         super().__init__(message)
         self.approval_id = approval_id
+        self.told = told or message
 
 
 class ModelError(GoalError):

@@ -234,8 +234,8 @@ def test_a_citation_has_a_quote_or_a_fact() -> None:
 def test_schema_and_model_ask_for_the_same() -> None:
     assert set(JUDGE_SCHEMA["properties"]) == set(JudgeOutcome.model_fields)
     model = JudgeOutcome.model_json_schema()
-    # OpenAI's strict mode wants every key; a judge without a schema may leave these two out.
-    assert JUDGE_SCHEMA["required"] == [*model["required"], "need", "blocked"]
+    # OpenAI's strict mode wants every key; a judge without a schema may leave these out.
+    assert JUDGE_SCHEMA["required"] == [*model["required"], "need", "blocked", "questions"]
     item = JUDGE_SCHEMA["properties"]["criteria"]["items"]
     assert item["required"] == model["$defs"]["CriterionOutcome"]["required"]
     assert model["additionalProperties"] is False
@@ -289,7 +289,7 @@ prose = st.text(max_size=60).filter(lambda text: "{" not in text and '"' not in 
 @given(answer=open_verdicts, before=prose, after=prose, ascii_only=st.booleans())
 def test_a_valid_verdict_survives_any_prose(answer: Json, before: str, after: str, ascii_only: bool) -> None:
     outcome = parse_reply(before + json.dumps(answer, ensure_ascii=ascii_only) + after)
-    assert outcome.model_dump() == answer | {"need": [], "blocked": ""}
+    assert outcome.model_dump() == answer | {"need": [], "blocked": "", "questions": []}
 
 
 @given(st.text(max_size=300))

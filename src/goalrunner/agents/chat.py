@@ -15,7 +15,7 @@ from goalrunner.agents.prompts import system_prompt as built_in_prompt
 from goalrunner.agents.shown import shown
 from goalrunner.agents.tools.toolbox import UNKNOWN_TOOL, Toolbox, refused
 from goalrunner.agents.window import shorten, total
-from goalrunner.errors import ApprovalPending, ContextWindowExceeded, ConversationBusy, ModelError, RecordError
+from goalrunner.errors import ApprovalDenied, ContextWindowExceeded, ConversationBusy, ModelError, RecordError
 from goalrunner.llm import Reply, ToolCall, ToolSpec
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.goal import DEFAULT_MAX_STEPS
@@ -75,6 +75,7 @@ class ChatConversation:
         self._recorder: Recorder | None = None
         self._density: float | None = None
         self._busy = False
+        self._undecided = False
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Give it a user message and let it work until it answers without a tool call, or `max_steps` is reached.
@@ -119,12 +120,12 @@ class ChatConversation:
         self._busy = True
         try:
             yield
-        except ApprovalPending:
-            raise  # the call that waits is to have its answer when somebody has decided
         except BaseException:
-            self._settle()
+            if not self._undecided:  # a call that waits for a person is to have its answer when somebody has decided
+                self._settle()
             raise
         finally:
+            self._undecided = False
             # What a full disk kept from being written must not hide the error that is on its way.
             with suppress(RecordError):
                 self._record(recorder)
@@ -199,7 +200,13 @@ class ChatConversation:
         tool = self.toolbox.name(call) if self.toolbox else UNKNOWN_TOOL
         summary = self.toolbox.summary(call) if self.toolbox else ""
         effect = self.toolbox.effect(call) if self.toolbox else None
-        denial = await recorder.permit(call.id, effect.kind, effect.text, effect.preview) if effect else None
+        ending: ApprovalDenied | None = None
+        self._undecided = effect is not None
+        try:
+            denial = await recorder.permit(call.id, effect.kind, effect.text, effect.preview) if effect else None
+        except ApprovalDenied as error:  # the agent is told even so, for somebody may resume the run
+            denial, ending = error.told, error
+        self._undecided = False
         recorder.tool_called(call.id, tool, summary)
         if denial is not None:
             result = replace(refused(call, tool, summary, denial, "denied"), facts=("denied",))
@@ -208,6 +215,8 @@ class ChatConversation:
         else:
             result = refused(call, tool, summary, "this conversation has no tools")
         self._add(tool_message(call.id, shown(await recorder.tool_result(result))), recorder)
+        if ending is not None:
+            raise ending
 
     def _begin_run(self, recorder: Recorder) -> None:
         """Another recorder is another run: its transcript begins with all that the model is told, and its first prompt is

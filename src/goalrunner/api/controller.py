@@ -20,7 +20,7 @@ from goalrunner.model.goal import DEFAULT_MAX_ITERATIONS, Goal
 from goalrunner.model.observation import Claim, Observation
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.policy import Finish, RunRound
-from goalrunner.ports import Message, Recorder, RoundReply, ToolResult
+from goalrunner.ports import Approver, Message, Recorder, RoundReply, ToolResult
 from goalrunner.prompts import ResumePrompt
 
 
@@ -59,6 +59,7 @@ class GoalController:
         workspace: Path | str | None = None,
         on_event: Callable[[Event], None] | None = None,
         home: Path | str | None = None,
+        approver: Approver | None = None,
     ) -> None:
         self._request = Request(
             objective=objective,
@@ -74,6 +75,7 @@ class GoalController:
         self._agent = _ForeignAgent()
         self._on_event = on_event
         self._home = home
+        self._approver = approver
         self._assembly: Assembly | None = None
         self._round = 0
         self._taken: list[str] = []
@@ -82,7 +84,9 @@ class GoalController:
         """The first user message. Raises UsageError for a goal that cannot run."""
         if self._assembly is not None:
             raise UsageError("this controller has started already", "make a new GoalController for a new run")
-        self._assembly = assemble_request(self._request, self._agent, self._on_event, self._home, baseline=False)
+        self._assembly = assemble_request(
+            self._request, self._agent, self._on_event, self._home, baseline=False, approver=self._approver
+        )
         with settled(self._assembly, ended=self._is_over):
             step = self._advance(self._assembly)
         if isinstance(step, GoalDone):

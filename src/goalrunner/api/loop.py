@@ -25,7 +25,7 @@ from goalrunner.events import Event
 from goalrunner.llm import LLM, warm_up
 from goalrunner.model.goal import AGENT_MODEL, DEFAULT_MAX_ITERATIONS, Goal
 from goalrunner.model.outcome import GoalOutcome
-from goalrunner.ports import Conversation
+from goalrunner.ports import Approver, Conversation
 from goalrunner.process import ProcessLauncher
 from goalrunner.prompts import ResumePrompt
 from goalrunner.runs import goal_home
@@ -47,6 +47,7 @@ def run_goal(
     workspace: Path | str | None = None,
     on_event: Callable[[Event], None] | None = None,
     home: Path | str | None = None,
+    approver: Approver | None = None,
 ) -> GoalOutcome:
     """`arun_goal` for code that does not await; the same arguments. Raises UsageError inside a running event loop.
 
@@ -65,6 +66,7 @@ def run_goal(
         workspace=workspace,
         on_event=on_event,
         home=home,
+        approver=approver,
     )
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
@@ -83,6 +85,7 @@ async def arun_goal(
     workspace: Path | str | None = None,
     on_event: Callable[[Event], None] | None = None,
     home: Path | str | None = None,
+    approver: Approver | None = None,
 ) -> GoalOutcome:
     """Drive the conversation until the objective is provably complete or a limit stops it.
 
@@ -108,7 +111,7 @@ async def arun_goal(
         prompt=prompt,
         workspace=workspace,
     )
-    return await finish(assemble_request(request, conversation, on_event, home))
+    return await finish(assemble_request(request, conversation, on_event, home, approver=approver))
 
 
 def assemble_request(
@@ -118,6 +121,7 @@ def assemble_request(
     home: Path | str | None,
     *,
     baseline: bool = True,
+    approver: Approver | None = None,
 ) -> Assembly:
     """The run of a request over a conversation that exists already."""
     refuse_no_conversation(conversation)
@@ -136,7 +140,8 @@ def assemble_request(
         baseline=baseline,
     )
     observers = () if on_event is None else (EventCallback(on_event),)
-    return assemble(goal, home=Path(home) if home else goal_home(os.environ), observers=observers, extras=extras)
+    chosen = Path(home) if home else goal_home(os.environ)
+    return assemble(goal, home=chosen, observers=observers, extras=extras, approver=approver)
 
 
 def _judge(request: Request, goal: Goal, conversation: Conversation) -> LLM | None:

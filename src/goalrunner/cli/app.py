@@ -117,6 +117,41 @@ def resume(
 
 
 @app.command()
+def approve(run: options.OneRun, approval: options.ApprovalId = None, json: options.PeopleJson = False) -> NoReturn:
+    """Approve what waits in a run that has ended waiting.
+
+    Then `goal resume` goes on; what was approved is done once. The outcome is labelled "unguarded approval", because the
+    agent could have typed this as well; an approval at the terminal of the run itself is not.
+    """
+    from goalrunner.cli import people
+
+    raise typer.Exit(people.decide(run, approval, "approved", json=json))
+
+
+@app.command()
+def deny(
+    run: options.OneRun,
+    approval: options.ApprovalId = None,
+    reason: options.Reason = "",
+    json: options.PeopleJson = False,
+) -> NoReturn:
+    """Deny what waits in a run that has ended waiting; it is never done."""
+    from goalrunner.cli import people
+
+    raise typer.Exit(people.decide(run, approval, "denied", reason=reason, json=json))
+
+
+@app.command()
+def answer(
+    run: options.OneRun, text: options.Answer, question: options.Question = None, json: options.PeopleJson = False
+) -> NoReturn:
+    """Answer an open question of a run; `goal resume` tells the agent."""
+    from goalrunner.cli import people
+
+    raise typer.Exit(people.answer(run, text, number=question, json=json))
+
+
+@app.command()
 def status(
     target: options.Target = None,
     objective: options.JudgedBy = None,

@@ -39,6 +39,13 @@ Record = Annotated[
 
 Note = Annotated[str, Option(metavar="TEXT", help="What the agent is told when it goes on.")]
 
+OneRun = Annotated[str, Argument(metavar="RUN", help="Id of a run or its beginning.")]
+ApprovalId = Annotated[str | None, Argument(metavar="ID", help="Which approval, such as a1; default: the only one.")]
+Reason = Annotated[str, Option(metavar="TEXT", help="Why not; the agent is told where the run goes on.")]
+Answer = Annotated[str, Argument(metavar="TEXT", help="The answer.")]
+Question = Annotated[int | None, Option("--question", metavar="N", help="Which question; default: the only one.")]
+PeopleJson = Annotated[bool, Option("--json", help="Print what was recorded as JSON.")]
+
 Target = Annotated[str | None, Argument(metavar="RUN|TRANSCRIPT", help="Id of a run (default: the newest), or a file.")]
 JudgedBy = Annotated[str | None, Option(metavar="TEXT", help="Judge the transcript by this objective.")]
 JudgedByGoal = Annotated[Path | None, Option(metavar="FILE", readable=False, help=_BY_GOAL)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from goalrunner.model.outcome import GoalOutcome
-    from goalrunner.ports import Observer
+    from goalrunner.ports import Approver, Observer
 
 
 def resume_run(reference: str | None, limits: Mapping[str, Any], manner: Manner, *, note: str = "") -> int:
@@ -25,13 +25,14 @@ def resume_run(reference: str | None, limits: Mapping[str, Any], manner: Manner,
     home = runs.goal_home(os.environ)
     folder = runs.find_run(home, reference)
 
-    def work(observers: tuple[Observer, ...]) -> Coroutine[Any, Any, GoalOutcome]:
+    def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
         return api.aresume(
             folder,
             home=home,
             limits=raised,
             note=note,
             observers=observers,
+            approver=approver,
             on_torn=lambda torn: output.complain(f"warning: {torn}; they are cut off"),
         )
 

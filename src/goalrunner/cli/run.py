@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from goalrunner.model.goal import Goal
     from goalrunner.model.outcome import GoalOutcome
-    from goalrunner.ports import Observer
+    from goalrunner.ports import Approver, Observer
     from goalrunner.reports.progress import Progress
 
-    Work = Callable[[tuple[Observer, ...]], Coroutine[Any, Any, GoalOutcome]]
+    Work = Callable[[tuple[Observer, ...], Approver | None], Coroutine[Any, Any, GoalOutcome]]
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,10 @@ def _drive(goal: Goal, manner: Manner, goal_file: Path | None) -> int:
 
     home = goal_home(os.environ)
 
-    def work(observers: tuple[Observer, ...]) -> Coroutine[Any, Any, GoalOutcome]:
-        return api.arun(goal, home=home, observers=observers, record=manner.record, goal_file=goal_file)
+    def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
+        return api.arun(
+            goal, home=home, observers=observers, record=manner.record, goal_file=goal_file, approver=approver
+        )
 
     return drive(work, manner)
 
@@ -112,12 +114,14 @@ def drive(work: Work, manner: Manner) -> int:
     """Do the work with progress shown, and let everybody who waits for the outcome have it; gives the exit code."""
     import asyncio
 
+    from goalrunner.cli.asking import terminal_approver
     from goalrunner.reports.progress import open_progress
 
     stream = sys.stderr if manner.json else sys.stdout
     with open_progress(stream, quiet=manner.quiet, place=_place) as progress:
         try:
-            coroutine = work((progress,))
+            approver = terminal_approver(stream, progress.suspended)
+            coroutine = work((progress,), approver)
             garbage.look_again()
             outcome = asyncio.run(coroutine)
         except RecordError as error:

@@ -10,6 +10,7 @@ from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
 from goalrunner.compose.system import SystemClock, person
+from goalrunner.compose.visiting import Visit, visit
 
 __all__ = [
     "Amendment",
@@ -19,6 +20,7 @@ __all__ = [
     "NewLimits",
     "Resumed",
     "SystemClock",
+    "Visit",
     "amend",
     "assemble",
     "glance",
@@ -30,4 +32,6 @@ __all__ = [
     "person",
     "reassemble",
     "refuse_unfit",
+    "refuse_unknown_prices",
+    "visit",
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from goalrunner.events import Event, Record
 from goalrunner.model.dialogue import text_of
+from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.observation import Claim, Observation, Trail
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.ports import Artifacts, Log, Observer, Transcript
@@ -68,8 +70,15 @@ class Journal:
 
     def outcome(self, run_path: str = "") -> GoalOutcome:
         """The outcome of the state as it is, with the table of its evidence."""
-        outcome = outcome_of(self.state, run_path)
-        return outcome.model_copy(update={"evidence": self._evidence.rows(self.state)})
+        return outcome_of(self.state, run_path).model_copy(update={"evidence": self.evidence()})
+
+    def evidence(self) -> tuple[EvidenceRow, ...]:
+        """The table of what the last verdict rests on."""
+        return self._evidence.rows(self.state)
+
+    def paused(self) -> AbstractContextManager[None]:
+        """A time that a person takes: it is no active time."""
+        return self._log.paused()
 
     def save(self) -> None:
         """Let the summary of the state be rewritten."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from goalrunner import policy
 from goalrunner.driver.journal import Journal
-from goalrunner.driver.people import People
+from goalrunner.driver.people import People, answered_by
 from goalrunner.driver.resumption import recorded
 from goalrunner.driver.watch import Watch
 from goalrunner.errors import BudgetExhausted
@@ -18,13 +18,14 @@ from goalrunner.events import (
     AuditFailed,
     BlockReported,
     MessageRecorded,
+    QuestionAnswered,
     QuestionOpened,
     ToolCalled,
     ToolResultRecorded,
     UsageRecorded,
 )
 from goalrunner.model.dialogue import text_of
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import OWNER, Observation
 from goalrunner.model.usage import Usage
 from goalrunner.ports import Message, ProposedPlan, Recorded, ToolResult
 
@@ -63,9 +64,19 @@ class RunRecorder:
         self._journal.append(ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=self._redact(summary)))
 
     async def tool_result(self, result: ToolResult) -> Recorded:
-        """Keep the whole output, look at the workspace where it may have changed, number it, and write the event."""
+        """Keep the whole output, look at the workspace where it may have changed, number it, and write the event.
+
+        A question is asked first: what a person says to it is the result.
+        """
         if result.plan is not None:
             result = self._planned(result, result.plan)
+        source, reply, question = _source(result.tool), None, self._redact(result.command)
+        if result.notice == "question":
+            self._journal.append(QuestionOpened(question=question))
+            reply = await self._people.answer(question)
+        if reply is not None:
+            said, facts = reply.text.encode(errors="replace"), answered_by(reply)
+            source, result = OWNER, replace(result, output=said, facts=facts, summary="answered")
         before = self._watch.last
         after = await self._watch.take("tool") if result.writes else before
         artifacts = self._journal.artifacts
@@ -73,7 +84,7 @@ class RunRecorder:
         ref = artifacts.adopt(output) if isinstance(output, Path) else artifacts.put(output)
         observation = Observation(
             id=self._journal.next_observation(),
-            source=result.tool,
+            source=source,
             facts=result.facts,
             command=self._redact(result.command),
             round=self._journal.state.round,
@@ -93,8 +104,9 @@ class RunRecorder:
         )
         if result.notice == "blocked":
             self._journal.append(BlockReported(reason=self._redact(result.command)))
-        elif result.notice == "question":
-            self._journal.append(QuestionOpened(question=self._redact(result.command)))
+        if reply is not None:
+            answered = QuestionAnswered(question=question, answer=reply.text, evidence_ref=observation.id, by=reply.by)
+            self._journal.append(answered)
         return recorded(observation, artifacts)
 
     def _planned(self, result: ToolResult, plan: ProposedPlan) -> ToolResult:
@@ -125,3 +137,8 @@ class RunRecorder:
     def scratch(self, suffix: str = "") -> Path:
         """A fresh path in the run's own folder."""
         return self._scratch(suffix)
+
+
+def _source(tool: str) -> str:
+    """Where an observation comes from; no tool passes for the owner, whatever a model calls it."""
+    return f"tool_{tool}" if tool.lower() == OWNER else tool

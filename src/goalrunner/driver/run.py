@@ -11,6 +11,7 @@ from typing import TypeVar, assert_never
 
 from goalrunner import events, policy
 from goalrunner.driver.checks import Checks
+from goalrunner.driver.deadline import Deadline
 from goalrunner.driver.ending import ending
 from goalrunner.driver.exclusion import exclusive
 from goalrunner.driver.journal import Journal
@@ -21,7 +22,7 @@ from goalrunner.driver.validation import InterruptedByValidatorError
 from goalrunner.driver.watch import Watch
 from goalrunner.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, RecordError
 from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import GoalOutcome, GoalStatus
+from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.policy import Brief, Finish
 from goalrunner.ports import Conversation, Parts, Resumable, RoundReply
 from goalrunner.state import RunState
@@ -61,7 +62,8 @@ class Run:
         self._signal: int | None = None
         self._cancelled_by: str | None = None
         self.watch = Watch(parts.watch, journal)
-        self._people = People(parts, journal)
+        self._deadline = Deadline(journal.paused)
+        self._people = People(parts, journal, self.watch, self._deadline)
         self.recorder = RunRecorder(journal, self.watch, self._people, parts.scratch, parts.redact)
         self._checks = Checks(parts, journal, self.watch, self.recorder)
 
@@ -116,7 +118,7 @@ class Run:
 
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | Finish:
         """Await `work()` under the deadline; whatever stops it becomes an ending."""
-        deadline = asyncio.timeout(self._remaining())
+        deadline = self._deadline.begin(self._remaining())
         try:
             async with deadline:
                 return await work()
@@ -176,7 +178,7 @@ class Run:
         by = self._cancelled_by
         return policy.interrupted(self._signal) if by is None else policy.cancelled(by)
 
-    async def advance(self) -> policy.RunRound | Finish:
+    async def advance(self) -> policy.RunRound | Finish:  # noqa: C901  one arm per step
         """Perform steps until the agent is to work, or the run is to end."""
         if self.state.phase is Phase.READY:
             self._check_models()
@@ -188,6 +190,8 @@ class Run:
                 case policy.RunRound():
                     await self._foresee()
                     return step
+                case policy.Finish(reason=StopReason.QUESTION_OPEN) if await self._people.answers_all():
+                    pass
                 case policy.Finish():
                     return step
                 case policy.TakeBaseline():

@@ -12,7 +12,7 @@ from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.ports import Workspace
 from goalrunner.state.freshness import why_stale
 
-Moment = Literal["start", "tool", "round", "validators", "resumed"]
+Moment = Literal["start", "tool", "round", "validators", "resumed", "approval"]
 
 
 class Watch:
@@ -53,6 +53,12 @@ class Watch:
     async def surroundings(self) -> str:
         """A hash over what no comparison of snapshots shows; empty without a workspace to watch."""
         return "" if self._workspace is None else await self._workspace.surroundings()
+
+    async def patch(self, old: Snapshot | None, new: Snapshot | None) -> str:
+        """What differs as a unified patch, for people; empty where there is nothing to compare."""
+        if self._workspace is None or old is None or new is None:
+            return ""
+        return await self._workspace.diff(old, new)
 
     async def stale(self, items: Sequence[Observation | Claim], final: Snapshot | None) -> dict[str, str]:
         """By observation id: why it no longer counts at `final`."""

@@ -12,8 +12,16 @@ from pathlib import Path
 from goalrunner.errors import RecordError
 
 
+class LogInUse(RecordError):
+    """Another process writes this log: `owner` says which."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.owner = owner
+        super().__init__(f"{folder} is in use: {owner} is writing it", "wait for it to end")
+
+
 class WriterLock:
-    """Held from creation to `close`. Raises RecordError naming the owner when another writer holds it."""
+    """Held from creation to `close`. Raises LogInUse naming the owner when another writer holds it, and RecordError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -25,7 +33,7 @@ class WriterLock:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._handle)
-            raise RecordError(f"{path.parent} is in use: {owner(path)} is writing it", "wait for it to end") from error
+            raise LogInUse(path.parent, owner(path)) from error
         with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC
 from functools import cache
 from pathlib import Path
@@ -49,11 +50,23 @@ class EventLog:
         self._link = end.link
         self._before = end.elapsed
         self._opened = clock.monotonic()
+        self._stood: float | None = None
 
     @property
     def elapsed(self) -> float:
         """Seconds of active time since the run began, those of earlier processes included."""
-        return self._before + max(0.0, self._clock.monotonic() - self._opened)
+        now = self._clock.monotonic() if self._stood is None else self._stood
+        return self._before + max(0.0, now - self._opened)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A time that a person takes: it is no active time."""
+        self._stood = since = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._stood = None
+            self._opened += self._clock.monotonic() - since
 
     def append(self, event: Event) -> Record:
         """Write one event, secrets replaced, and give it its place. Raises RecordError when it cannot be written whole."""

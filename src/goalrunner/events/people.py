@@ -8,7 +8,8 @@ from pydantic import Field
 
 from goalrunner.model.approvals import ApprovalKind
 from goalrunner.model.base import Frozen
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import ArtifactRef, Observation
+from goalrunner.model.snapshot import Snapshot
 
 Decision = Literal["approved", "denied", "expired"]
 
@@ -41,7 +42,10 @@ class ApprovalRequested(Frozen):
     action: str = Field(description="the command, the path, or what is to be called complete; for people")
     rule: str = Field(description="what of the goal asks for it")
     tool_call_id: str = Field(default="", description="of a tool call that waits")
-    snapshot: str = Field(default="", description="id of the snapshot that a completion rests on")
+    snapshot: str = Field(
+        default="", description="what a completion rests on: a snapshot's id, or the hash of the response"
+    )
+    preview: ArtifactRef | None = Field(default=None, description="the unified diff of what would be written")
     evidence_refs: tuple[str, ...] = Field(default=(), description="observations that it rests on")
     expires_at: str | None = Field(default=None, description="ISO 8601, UTC; after it nobody can approve it")
 
@@ -56,3 +60,5 @@ class ApprovalRecorded(Frozen):
     reason: str = ""
     guarded: bool = Field(default=True, description="False: given by a command that the agent could have run as well")
     evidence_refs: tuple[str, ...] = Field(default=(), description="observations that were shown to the person")
+    changed: tuple[str, ...] = Field(default=(), description="paths that changed while a completion waited")
+    snapshot: Snapshot | None = Field(default=None, description="the workspace then, where anything changed")

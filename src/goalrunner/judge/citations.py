@@ -190,6 +190,8 @@ def examine(
         missing="" if complete else _missing(outcome, found.unproven, minimum_score if too_low else None),
         criteria=tuple(found.kept),
         blocked=blocked,
+        # What is proven needs no more facts.
+        questions=() if complete else tuple(dict.fromkeys(filter(None, map(str.strip, outcome.questions)))),
     )
     audit = Audit(
         verdict=verdict,

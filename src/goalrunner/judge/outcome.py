@@ -60,6 +60,7 @@ class JudgeOutcome(_Strict):
     blocked: str = Field(
         default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
     )
+    questions: list[str] = Field(default=[], description="facts that only a person can give, as questions")
 
     @property
     def passed(self) -> bool:
@@ -128,6 +129,11 @@ JUDGE_SCHEMA: dict[str, Any] = _object(
     blocked={
         "type": "string",
         "description": "why the goal cannot be reached, or needs a person; empty when it can go on",
+    },
+    questions={
+        "type": "array",
+        "items": _TEXT,
+        "description": "facts that are needed and that only a person can give, as questions; empty when none",
     },
 )
 """The schema of the answer, as OpenAI's strict mode takes it: all keys required, no others, no references, no ranges."""

@@ -1,7 +1,7 @@
 """From a judge's text to its answer. Owns the rules of reading: strict, and in doubt unreadable - never complete.
 
-- One JSON object with all the keys, anywhere in the text: alone, in prose, in a fence. `need` and `blocked` may be left
-  out.
+- One JSON object with all the keys, anywhere in the text: alone, in prose, in a fence. `need`, `blocked` and
+  `questions` may be left out.
 - The same verdict twice is one. Two different ones are none, and so is a whole one beside pieces of another.
 - Every type is exact: no "false", no 1 for true, no score outside 0 to 1, no NaN, no key twice.
 - Keys that nobody asked for are ignored, unless one is an asked one in another spelling ("Complete").
@@ -28,7 +28,7 @@ _NOTHING = re.compile(
 )
 _NOT_BLOCKED = re.compile(r"(?:no|not blocked|false|none|nothing|n/?a|null|empty)?", re.IGNORECASE)
 
-_KEYS = ("criteria", "score", "complete", "missing", "need", "blocked")
+_KEYS = ("criteria", "score", "complete", "missing", "need", "blocked", "questions")
 _CRITERION_KEYS = ("criterion", "satisfied", "evidence", "missing")
 _EVIDENCE_KEYS = ("observation", "quote", "fact")
 
@@ -112,7 +112,7 @@ def _pruned(verdict: dict[str, Any]) -> dict[str, Any]:
     """The verdict without the keys that nobody asked for, and each citation with its quote or its fact alone."""
     value = dict(_asked(verdict, _KEYS))
     # What may be left out may be null as well; neither of them can make a verdict complete.
-    for key in ("need", "blocked"):
+    for key in ("need", "blocked", "questions"):
         if value.get(key, 0) is None or (key == "blocked" and value.get(key) is False):
             del value[key]
     if isinstance(value.get("criteria"), list):

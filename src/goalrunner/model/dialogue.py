@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalrunner.model.observation import Claim, Observation, Trail
+from goalrunner.model.observation import OWNER, Claim, Observation, Trail
 
 RESPONSE = "response"
 """The source of the observation that holds the response; no tool may bear this name."""
@@ -153,9 +153,9 @@ def _parsed(arguments: str) -> object:
 
 
 def _tool_name(name: str) -> str:
-    """A name that fits a heading and cannot pass for facts, for another line, or for the response."""
+    """A name that fits a heading and cannot pass for facts, for another line, for the response, or for a person's answer."""
     safe = _UNSAFE.sub("_", name)[:_NAME_LIMIT] or "tool"
-    return f"tool_{safe}" if safe.lower() == RESPONSE else safe
+    return f"tool_{safe}" if safe.lower() in (RESPONSE, OWNER) else safe
 
 
 def _command(arguments: object, known: object) -> str:

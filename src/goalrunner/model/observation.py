@@ -16,6 +16,9 @@ SAID = frozenset({"report_blocked", "ask", "plan", "response"})
 UNDONE = frozenset({"error", "denied", "interrupted"})
 """Facts of a call that was not made, or of which nobody knows what it did."""
 
+OWNER = "owner"
+"""The source of an observation that holds what a person answered; it rests on no file. No tool may bear this name."""
+
 
 class ArtifactRef(Frozen):
     """A large output, kept whole on disk under its hash."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
 from goalrunner.errors import ExitCode
+from goalrunner.model.approvals import ApprovalKind
 from goalrunner.model.base import Frozen
 from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.usage import Usage
@@ -72,6 +74,24 @@ class GoalAttempt(Frozen):
     score: float = Field(default=0.0, ge=0, le=1)
 
 
+class ApprovalRow(Frozen):
+    """Something that waited, or waits, for a person, and what was said of it."""
+
+    id: str
+    kind: ApprovalKind
+    action: str = Field(description="the command, the path, or what is to be called complete")
+    rule: str = Field(default="", description="what of the goal asked for it")
+    requested_at: str = Field(description="ISO 8601, UTC")
+    expires_at: str | None = Field(default=None, description="ISO 8601, UTC; None: never")
+    decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"
+    decided_at: str = ""
+    by: str = Field(default="", description="user@host")
+    reason: str = ""
+    guarded: bool = Field(default=True, description="False: given by a command that the agent could have run as well")
+    evidence_refs: tuple[str, ...] = Field(default=(), description="observations that it rests on")
+    diff: str = Field(default="", description="name of the artifact that holds what would be written")
+
+
 class GoalOutcome(Frozen):
     """The result of a run, as `outcome.json` holds it."""
 
@@ -94,10 +114,13 @@ class GoalOutcome(Frozen):
     models: dict[str, str] = Field(default_factory=dict, description='by role: "agent", "judge"')
     workspace: str = ""
     labels: tuple[str, ...] = Field(
-        default=(), description='what weakens the proof: "unprotected", "no clean proof", "self-judged"'
+        default=(),
+        description='what weakens the proof: "unprotected", "no clean proof", "self-judged", "unguarded approval"',
     )
     touched: tuple[str, ...] = Field(default=(), description="checks and protected paths that differ from the start")
     proof: str = Field(default="", description="what the clean checkout said, in one line; empty when there was none")
+    approvals: tuple[ApprovalRow, ...] = Field(default=(), description="what waited for a person, the last 100")
+    questions: tuple[str, ...] = Field(default=(), description="what only a person can answer, and nobody has")
     started_at: str = Field(default="", description="ISO 8601, UTC")
     finished_at: str = Field(default="", description="ISO 8601, UTC; empty while running")
     duration: float = Field(default=0.0, ge=0, description="seconds of active time")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalrunner.policy.approvals import Action, expires_at, rule_for
+from goalrunner.policy.approvals import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
 from goalrunner.policy.decision import decide
 from goalrunner.policy.endings import (
     awaiting_approval,
@@ -10,6 +10,7 @@ from goalrunner.policy.endings import (
     crashed,
     denied,
     failed,
+    in_short,
     interrupted,
     out_of_budget,
     timed_out,
@@ -48,15 +49,19 @@ __all__ = [
     "awaiting_approval",
     "budget_spent",
     "cancelled",
+    "completion_rule",
     "crashed",
     "decide",
     "denied",
     "expires_at",
     "failed",
+    "in_short",
     "interrupted",
+    "is_late",
     "out_of_budget",
     "promotion_refusal",
     "proven",
+    "reaches_network",
     "rule_for",
     "settle_plan",
     "timed_out",

@@ -6,7 +6,7 @@ from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.verdict import touched_message, verdict_of
 from goalrunner.policy.approvals import completion_rule
-from goalrunner.policy.endings import denied, out_of_budget, unreadable
+from goalrunner.policy.endings import awaiting_approval, denied, out_of_budget, unreadable
 from goalrunner.policy.proof import budget_spent, proven
 from goalrunner.policy.steps import (
     AskApproval,
@@ -20,7 +20,7 @@ from goalrunner.policy.steps import (
     TakeBaseline,
     Validate,
 )
-from goalrunner.state.run_state import Baseline, Phase, RunState
+from goalrunner.state.run_state import Approval, Baseline, Phase, RunState
 
 UNSTABLE_AUDITS = 2
 """Audits in a row that fail on freshness alone before the run is blocked."""
@@ -113,11 +113,18 @@ def _with_leave(state: RunState) -> Step:
     if not rule or (approval is not None and approval.decision == "approved"):
         return _complete(state)
     if approval is not None and approval.refused:
-        return denied(approval) if state.plan.approvals.on_deny == "stop" else _go_on(state)
+        return denied(approval) if _stops(state, approval) else _go_on(state)
     return AskApproval(f"complete: {state.goal.description}", rule)
 
 
+def _stops(state: RunState, refused: Approval) -> bool:
+    """Whether the run ends for a denial; once is enough: whoever resumes it then wants it to go on."""
+    return state.plan.approvals.on_deny == "stop" and not refused.told
+
+
 def _complete(state: RunState) -> Finish:
+    if state.waiting:
+        return awaiting_approval(state)
     by = "verdict" if state.plan.has_judge else "validators"
     where = f"round {state.round}" if state.round else "the baseline"
     return Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, f"{by} of {where}")
@@ -126,7 +133,7 @@ def _complete(state: RunState) -> Finish:
 def _go_on(state: RunState) -> Step:
     """The next round, unless a limit or a stall is in the way."""
     refused = state.completion
-    if refused is not None and refused.refused and state.plan.approvals.on_deny == "stop":
+    if refused is not None and refused.refused and _stops(state, refused):
         return denied(refused)
     limit = state.plan.max_iterations
     if limit is not None and state.iterations >= limit:
@@ -147,7 +154,7 @@ def _go_on(state: RunState) -> Step:
 def _open_questions(state: RunState) -> Finish:
     questions = "\n".join(state.memory.open_questions)
     run = state.goal.run_id
-    hint = f'goal answer {run} "..." and then goal resume {run}'
+    hint = f'goal answer {run} "..."; then goal resume {run}'
     return Finish(GoalStatus.BLOCKED, StopReason.QUESTION_OPEN, f"only a person can answer: {questions}\n{hint}")
 
 

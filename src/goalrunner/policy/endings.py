@@ -8,6 +8,9 @@ from goalrunner.policy.proof import budget_spent
 from goalrunner.policy.steps import Finish
 from goalrunner.state.run_state import Approval, RunState
 
+_SHOWN = 200
+"""Characters of an action in a message."""
+
 
 def timed_out(state: RunState) -> Finish:
     """The deadline cut whatever was under way."""
@@ -45,20 +48,28 @@ def cancelled(by: str) -> Finish:
 
 def awaiting_approval(state: RunState) -> Finish:
     """Nobody is there to decide; nothing of what waits has been done."""
-    waits = "; ".join(f"{item.id}: {item.action}" for item in state.waiting)
+    waits = "; ".join(f"{item.id} {item.kind}: {in_short(item.action)}" for item in state.waiting)
     run = state.goal.run_id
+    which = "" if len(state.waiting) == 1 else " ID"
     return Finish(
         GoalStatus.BLOCKED,
         StopReason.APPROVAL_REQUIRED,
-        f"this waits for a person: {waits}\ngoal approve {run}, or goal deny {run} --reason TEXT; then goal resume {run}",
+        f"this waits for a person: {waits}\n"
+        f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}",
     )
+
+
+def in_short(action: str) -> str:
+    """An action on one line that people can read; the whole of it is in the log."""
+    line = " ".join(action.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
 def denied(approval: Approval) -> Finish:
     """A person said no, or nobody decided in time: it is never done."""
     what = "nobody decided in time on" if approval.decision == "expired" else "denied:"
     reason = f" ({approval.reason})" if approval.reason else ""
-    return Finish(GoalStatus.BLOCKED, StopReason.DENIED, f"{what} {approval.action}{reason}")
+    return Finish(GoalStatus.BLOCKED, StopReason.DENIED, f"{what} {in_short(approval.action)}{reason}")
 
 
 def failed(state: RunState, error: GoalError) -> Finish:

@@ -15,7 +15,7 @@ from goalrunner.ports.checks import (
 )
 from goalrunner.ports.launcher import Completion, Launcher
 from goalrunner.ports.parts import Observer, Parts
-from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver
+from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
 from goalrunner.ports.work import (
     Conversation,
@@ -49,6 +49,7 @@ __all__ = [
     "Observer",
     "Parts",
     "ProposedPlan",
+    "QuestionReply",
     "Recorded",
     "Recorder",
     "Resumable",

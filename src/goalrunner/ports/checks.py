@@ -121,6 +121,10 @@ class Workspace(Protocol):
         """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
         ...
 
+    async def diff(self, old: Snapshot, new: Snapshot) -> str:
+        """A unified patch of what differs, for people."""
+        ...
+
 
 @dataclass(frozen=True)
 class CleanCheck:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from goalrunner.model.evidence import EvidenceRow
 from goalrunner.state.run_state import Approval
 
 
@@ -13,7 +14,7 @@ class ApprovalAnswer:
     """What a person said of something that waits."""
 
     decision: Literal["approved", "denied"]
-    by: str
+    by: str = ""
     """user@host"""
     reason: str = ""
 
@@ -24,9 +25,20 @@ class ApprovalRequest:
 
     approval: Approval
     preview: str = ""
-    """A unified diff of the file that would be written; empty for a command and for a completion."""
+    """A unified diff: of the file that would be written, for a completion of all since the start; empty for a command."""
     changed: tuple[str, ...] = ()
-    """Paths that differ from the start of the run."""
+    """Paths that differ from the start of the run, for a completion."""
+    evidence: tuple[EvidenceRow, ...] = ()
+    """What a completion rests on: a row for each citation, and for each validator."""
+
+
+@dataclass(frozen=True)
+class QuestionReply:
+    """What a person said to a question."""
+
+    text: str
+    by: str = ""
+    """user@host"""
 
 
 class Approver(Protocol):
@@ -36,6 +48,6 @@ class Approver(Protocol):
         """Whether it may be done. May take as long as a person takes; cancellation ends the question."""
         ...
 
-    async def answer(self, question: str) -> str | None:
+    async def answer(self, question: str) -> QuestionReply | None:
         """What a person says to a question."""
         ...

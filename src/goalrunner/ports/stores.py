@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,6 +40,10 @@ class Log(Protocol):
 
     def append(self, event: Event) -> Record:
         """Write one event and give it its place. Raises RecordError when it cannot be written whole."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """A time that a person takes: it is no active time."""
         ...
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from goalrunner.events import GoalCreated, Plan, RunStarted
+from goalrunner.events import GoalCreated, Plan, RiskClass, RunStarted
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Line
 from goalrunner.reports.places import home_path, model_name
+from goalrunner.reports.waiting import waits_for
 
 SCRIPTED = "scripted/"
 """How the name of a model begins whose replies are recorded."""
@@ -21,7 +22,9 @@ def goal_lines(created: GoalCreated) -> Iterator[Line]:
     yield Fact("goal", created.goal.description)
 
 
-def start_lines(started: RunStarted, run_id: str, plan: Plan | None, place: str = "") -> Iterator[Line]:
+def start_lines(
+    started: RunStarted, run_id: str, plan: Plan | None, place: str = "", risk: RiskClass = "low"
+) -> Iterator[Line]:
     """Workspace, run, models, limits and what must be said aloud. `place` is more of the workspace: "git, clean"."""
     workspace = " · ".join(part for part in (home_path(started.workspace), place) if part)
     yield Fact("workspace", workspace, beside=("run", run_id) if run_id else None)
@@ -32,6 +35,8 @@ def start_lines(started: RunStarted, run_id: str, plan: Plan | None, place: str 
         limits = figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)
         protects = ", ".join(plan.protects)
         yield Fact("limits", limits, beside=("protects", protects) if protects else None)
+        if waits := waits_for(plan.approvals, risk):
+            yield Fact("approvals", waits)
         if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:
             yield unlimited_line()
     for note in started.notes:

@@ -9,10 +9,13 @@ from typing import Any
 from goalrunner.reports import figures
 from goalrunner.reports.summary import Summary
 from goalrunner.reports.terminal_text import cut, one_line, pad, width
+from goalrunner.reports.waiting import waiting_line
 
 _HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
 _GAP = "  "
 _LEAST_GOAL = 16
+_WAITING = 5
+"""Runs that are said to wait for a person, below the table."""
 
 
 def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, columns: int | None = None) -> str:
@@ -22,7 +25,11 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, colum
     table = [_HEADINGS, *(_cells(Summary(summary), now) for summary in summaries)]
     widths = [max(map(width, column)) for column in zip(*table, strict=True)]
     room = columns - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1) if columns is not None else widths[-1]
-    return "".join(_row(cells, widths, max(room, _LEAST_GOAL)) + "\n" for cells in table)
+    rows = [_row(cells, widths, max(room, _LEAST_GOAL)) for cells in table]
+    waiting = [line for line in (waiting_line(Summary(summary)) for summary in summaries) if line]
+    more = [f"and {len(waiting) - _WAITING} more wait"] if len(waiting) > _WAITING else []
+    said = ["", *waiting[:_WAITING], *more] if waiting else []
+    return "".join(f"{line}\n" for line in (*rows, *said))
 
 
 def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO, cast
 
@@ -103,6 +104,15 @@ class LiveProgress:
     def on_text(self, delta: str) -> None:
         """Stream the agent's text; a thread of the terminal's draws it a few times a second."""
         self._text = (self._text + delta)[-_TEXT_KEPT:]
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Wipe what lives while somebody is asked; the terminal is theirs until they have answered."""
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Wipe what lives and print the last lines."""

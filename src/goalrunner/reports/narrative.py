@@ -48,6 +48,7 @@ class Narrative:
         self._said: TranscriptRef | None = None
         self._run_id = ""
         self._plan: events.Plan | None = None
+        self._risk: events.RiskClass = "low"
         self.label = ""
 
     def tell(self, record: events.Record) -> list[Line]:
@@ -60,7 +61,8 @@ class Narrative:
                 self._meet(event)
                 yield from goal_lines(event)
             case events.RunStarted():
-                yield from start_lines(event, self._run_id, self._plan, self._place_of(event.workspace))
+                place = self._place_of(event.workspace)
+                yield from start_lines(event, self._run_id, self._plan, place, self._risk)
             case events.RoundStarted() | events.MessageRecorded() | events.RoundFinished():
                 yield from self._tell_turn(event)
             case events.ToolCalled() | events.ToolResultRecorded():
@@ -148,6 +150,7 @@ class Narrative:
     def _meet(self, created: events.GoalCreated) -> None:
         self._run_id = created.goal.run_id
         self._plan = created.plan
+        self._risk = created.goal.risk_class
         longest = max((len(name) for name in created.plan.validators), default=0)
         self.name_columns = min(max(self.name_columns, longest), _LONGEST_NAME)
 

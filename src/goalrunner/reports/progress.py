@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
@@ -36,6 +37,10 @@ class Progress(Protocol):
         """A piece of the agent's text."""
         ...
 
+    def suspended(self) -> AbstractContextManager[None]:
+        """A time in which somebody else writes to the terminal."""
+        ...
+
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines."""
         ...
@@ -63,6 +68,10 @@ class PlainProgress:
 
     def on_text(self, delta: str) -> None:
         """The agent's text is not printed into a log."""
+
+    def suspended(self) -> AbstractContextManager[None]:
+        """Nothing lives here that would have to stand still."""
+        return nullcontext()
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines."""

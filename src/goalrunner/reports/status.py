@@ -11,6 +11,7 @@ from goalrunner.reports.line import Fact, Layout, plain
 from goalrunner.reports.places import home_path, model_name
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary
 from goalrunner.reports.terminal_text import one_line
+from goalrunner.reports.waiting import waiting_facts
 
 
 def status_text(summary: Mapping[str, Any], *, now: datetime, folder: str = "", columns: int | None = None) -> str:
@@ -64,8 +65,7 @@ def _progress(summary: Summary) -> Iterator[Fact]:
         f"{'✓' if passed else '✗'} {one_line(name)}  {one_line(said)}" for name, passed, said in summary.validators
     ]
     yield from (Fact("checks" if index == 0 else "", check) for index, check in enumerate(checks))
-    for question in summary.texts("open_questions"):
-        yield Fact("open", question)
+    yield from waiting_facts(summary)
 
 
 def _setting(summary: Summary, now: datetime) -> Iterator[Fact]:

@@ -74,6 +74,8 @@ def observations_of(event: events.Event) -> tuple[Observation, ...]:
             return event.observations
         case events.RoundFinished(response=Observation() as response):
             return (response,)
+        case events.QuestionAnswered(observation=Observation() as answer):
+            return (answer,)
         case _:
             return ()
 

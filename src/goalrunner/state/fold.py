@@ -7,12 +7,20 @@ from typing import assert_never
 from goalrunner import events
 from goalrunner.errors import RecordError
 from goalrunner.events import Record
-from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
+from goalrunner.model.outcome import GoalAttempt
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict, verdict_of
 from goalrunner.state import steps
 from goalrunner.state.changes import kept, with_budget, with_evidence, with_fields, with_memory
-from goalrunner.state.permission import approval_recorded, approval_requested
+from goalrunner.state.ending import closed
+from goalrunner.state.permission import (
+    accepted,
+    approval_recorded,
+    approval_requested,
+    begun,
+    turned_over,
+    withdrawn,
+)
 from goalrunner.state.planning import planned
 from goalrunner.state.questions import answered, asked
 from goalrunner.state.resumption import resumed
@@ -26,7 +34,6 @@ from goalrunner.state.run_state import (
     Stall,
     WorkingMemory,
 )
-from goalrunner.state.stops import memory_stop, record_status
 
 
 def apply(state: RunState | None, record: Record) -> RunState:
@@ -44,6 +51,8 @@ def apply(state: RunState | None, record: Record) -> RunState:
         # It may come long after the end, of which it changes nothing: not even when that was.
         return with_memory(state, version=record.seq)
     changed = _changed(state, record)
+    if changed.phase is Phase.ENDED and state.phase is not Phase.ENDED:
+        changed = with_fields(changed, ended_at=record.at)
     moved: dict[str, object] = {"version": record.seq}
     if changed is not state and _moved(state, changed):
         moved["pending_steps"] = steps.remaining(changed)
@@ -86,7 +95,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.MessageRecorded():
             return _heard(state, event)
         case events.ToolCalled():
-            return with_fields(state, calling=event.tool_call_id, awaiting=None)
+            return with_fields(begun(state, event.tool_call_id), calling=event.tool_call_id, awaiting=None)
         case events.SnapshotTaken():
             return with_fields(state, base=event.snapshot) if event.moment == "start" else state
         case events.BaselineTaken():
@@ -98,8 +107,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.UsageRecorded():
             return _spent(state, event.account, event.usage)
         case events.RoundFinished():
-            seen = with_evidence(state, [event.response.id] if event.response else [])
-            return with_fields(steps.ended(seen), phase=Phase.WORKED, snapshot=event.snapshot)
+            return _round_finished(state, event)
         case events.ValidatorsFinished():
             return _validated(state, event)
         case events.AuditStarted():
@@ -120,7 +128,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             # Whoever waits for a person asks no model: there is no call that could have been cut.
             return with_fields(approval_requested(state, event, record.at), awaiting=None)
         case events.ApprovalRecorded():
-            return approval_recorded(state, event)
+            return approval_recorded(state, event, record.at)
         case events.PlanProposed():
             return planned(state, event)
         case events.SecretsReplaced():
@@ -128,27 +136,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.MemoryPromoted() | events.Unrecognised():
             return state
         case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
-            return _closed(state, event)
-        case _:
-            assert_never(event)
-
-
-def _closed(state: RunState, event: events.Ending) -> RunState:
-    """How a run ended. An ending that is final stays."""
-    match event:
-        case events.Completed():
-            return _ended(
-                with_memory(state, current_step=None), GoalStatus.COMPLETE, StopReason.SATISFIED, event.result_ref
-            )
-        case events.Blocked():
-            return _ended(state, GoalStatus.BLOCKED, event.stop_reason, event.reason)
-        case events.Capped():
-            return _ended(state, GoalStatus.CAPPED, event.stop_reason, event.reason)
-        case events.Cancelled():
-            ended = _ended(state, GoalStatus.CANCELLED, event.stop_reason, event.reason)
-            return with_fields(ended, signal=event.signal)
-        case events.Failed():
-            return _ended(state, GoalStatus.FAILED, event.stop_reason, event.reason)
+            return closed(state, event)
         case _:
             assert_never(event)
 
@@ -171,11 +159,18 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
 
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
-    begun = with_memory(steps.begun(state, f"round-{event.round}"), proposed_stop="")
-    begun = with_fields(
-        begun, phase=Phase.WORKING, round=event.round, validators=(), drift=(), proof=None, block_report=""
+    working = withdrawn(with_memory(steps.begun(state, f"round-{event.round}"), proposed_stop=""), lambda _: True)
+    working = with_fields(
+        working, phase=Phase.WORKING, round=event.round, validators=(), drift=(), proof=None, block_report=""
     )
-    return with_fields(begun, prompted=False, calling=None, awaiting=None)
+    return with_fields(working, prompted=False, calling=None, awaiting=None)
+
+
+def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
+    output = event.response.output if event.response else None
+    seen = with_evidence(state, [event.response.id] if event.response else [])
+    over = with_fields(turned_over(steps.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot)
+    return with_fields(over, response=output.sha256 if output else "")
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
@@ -245,6 +240,7 @@ def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:
 
 
 def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
+    verdict = accepted(state, verdict)
     counted = _count(state, passed=verdict.complete, feedback=verdict.missing or None, score=verdict.score)
     return _stalled(with_fields(counted, verdict=verdict))
 
@@ -273,15 +269,6 @@ def _spent(state: RunState, account: str, usage: Usage) -> RunState:
     cost = spent.total.cost_usd
     cents = None if cost is None else round(cost * 100, 6)
     return with_budget(spent, token_estimate=spent.total.tokens, cost_cents=cents)
-
-
-def _ended(state: RunState, status: GoalStatus, reason: StopReason, message: str) -> RunState:
-    goal = state.goal.model_copy(update={"status": record_status(status, reason)})
-    ended = with_memory(state, stop_reason=memory_stop(status, reason))
-    left = state.left if state.phase is Phase.ENDED else state.phase
-    return with_fields(
-        ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message
-    )
 
 
 def _sums(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

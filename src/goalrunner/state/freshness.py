@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from goalrunner.model.dialogue import RESPONSE
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import OWNER, Observation
 from goalrunner.model.snapshot import Snapshot
 
 Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[Sequence[str]]]
@@ -19,9 +19,9 @@ async def why_stale(item: Observation, taken: Mapping[str, Snapshot], final: Sna
     """Why an observation does not count at `final`, in words; empty where it does. `taken` are the snapshots by id.
 
     A file tool's observation depends on its own path alone, a command's on everything before, during and after it. What
-    was seen on no snapshot at all is the response, which is evidence of what it says.
+    was seen on no snapshot at all is the response, which is evidence of what it says, and what a person answered.
     """
-    if item.source == RESPONSE:
+    if item.source in (RESPONSE, OWNER):
         return ""
     before, after = taken.get(item.before or ""), taken.get(item.after or "")
     if after is None:

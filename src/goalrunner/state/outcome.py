@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from goalrunner.model.outcome import GoalOutcome, GoalStatus
+from goalrunner.model.outcome import ApprovalRow, GoalOutcome, GoalStatus
 from goalrunner.model.usage import Usage
-from goalrunner.state.run_state import RunState
+from goalrunner.state.run_state import Approval, RunState
 
 
 def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
     """The outcome of a state, ended or not (status `running`)."""
-    ended = state.status is not GoalStatus.RUNNING
     return GoalOutcome(
         run_id=state.goal.run_id,
         objective=state.goal.description,
@@ -29,7 +28,9 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         touched=state.touched,
         proof=_proof(state),
         started_at=state.goal.created_at,
-        finished_at=state.goal.updated_at if ended else "",
+        approvals=tuple(map(_approval, state.approvals)),
+        questions=state.memory.open_questions,
+        finished_at=state.ended_at,
         duration=state.elapsed,
         run_path=run_path,
         signal=state.signal,
@@ -79,7 +80,26 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "completed_steps": list(state.memory.completed_steps),
         "pending_steps": list(state.memory.pending_steps),
         "open_questions": list(state.memory.open_questions),
+        "approvals": [_approval(item).model_dump(mode="json") for item in state.waiting],
     }
+
+
+def _approval(item: Approval) -> ApprovalRow:
+    return ApprovalRow(
+        id=item.id,
+        kind=item.kind,
+        action=item.action,
+        rule=item.rule,
+        requested_at=item.requested_at,
+        expires_at=item.expires_at,
+        decision=item.decision or "waiting",
+        decided_at=item.decided_at,
+        by=item.by,
+        reason=item.reason,
+        guarded=item.guarded,
+        evidence_refs=item.evidence_refs,
+        diff=item.preview.sha256 if item.preview else "",
+    )
 
 
 def _proof(state: RunState) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from goalrunner import events
-from goalrunner.state.run_state import KEPT, Approval, RunState
+from goalrunner.model.outcome import StopReason
+from goalrunner.model.verdict import GoalVerdict
+from goalrunner.state.changes import with_fields
+from goalrunner.state.run_state import KEPT, Approval, Phase, RunState
 
 UNGUARDED = "unguarded approval"
 """Label of a run with an approval that the agent could have given itself."""
 
 
 def approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
-    """Something waits from now on. `at` is ISO 8601."""
+    """Something waits from now on. `at` is ISO 8601. An older request for the same call, or completion, is withdrawn."""
+    if event.kind == "complete":
+        state = withdrawn(state, lambda item: item.kind == "complete")
+    else:
+        state = withdrawn(state, lambda item: item.tool_call_id == event.tool_call_id)
     approval = Approval(
         id=event.approval_id,
         kind=event.kind,
@@ -20,13 +29,13 @@ def approval_requested(state: RunState, event: events.ApprovalRequested, at: str
         snapshot=event.snapshot,
         requested_at=at,
         expires_at=event.expires_at,
+        preview=event.preview,
+        evidence_refs=event.evidence_refs,
     )
-    return state.model_copy(
-        update={"approvals": (*state.approvals[-KEPT + 1 :], approval), "requested": state.requested + 1}
-    )
+    return with_fields(state, approvals=(*state.approvals[-KEPT + 1 :], approval), requested=state.requested + 1)
 
 
-def approval_recorded(state: RunState, event: events.ApprovalRecorded) -> RunState:
+def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) -> RunState:
     """A decision counts once: what has been decided stays decided. A denied completion never was one."""
     state = _noted(state, event)
     waiting = next((item for item in state.waiting if item.id == event.approval_id), None)
@@ -35,6 +44,7 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded) -> RunSta
     decided = waiting.model_copy(
         update={
             "decision": event.decision,
+            "decided_at": at,
             "by": event.by,
             "reason": event.reason,
             "guarded": event.guarded,
@@ -44,8 +54,56 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded) -> RunSta
     labels = state.labels
     if event.decision == "approved" and not event.guarded and UNGUARDED not in labels:
         labels = (*labels, UNGUARDED)
-    decided_state = state.model_copy(update={"approvals": approvals, "labels": labels})
-    return _undone(decided_state, decided) if decided.refused and decided.kind == "complete" else decided_state
+    state = _said(with_fields(state, approvals=approvals, labels=labels), decided)
+    if decided.kind != "complete":
+        return state
+    if decided.refused:
+        return _undone(state, decided)
+    if event.changed and event.snapshot is not None:
+        # What was approved is no longer what is there: it is checked, and asked about, once more.
+        again = Phase.WORKED if state.round else Phase.READY
+        return with_fields(state, phase=again, snapshot=event.snapshot, proof=None)
+    return state
+
+
+def withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
+    """The state in which nothing waits any more of what the approvals are `about`."""
+    gone = {item.id for item in state.waiting if about(item)}
+    return _with(state, lambda item: item.id in gone, decision="withdrawn") if gone else state
+
+
+def begun(state: RunState, tool_call_id: str) -> RunState:
+    """A tool call runs: its approval is used up, and never permits another one of the same id."""
+    return _with(state, lambda item: item.tool_call_id == tool_call_id and item.decision is not None, used=True)
+
+
+def turned_over(state: RunState) -> RunState:
+    """The agent's turn is over: its tool calls are no longer there to be approved."""
+    return withdrawn(state, lambda item: item.kind != "complete")
+
+
+def taken_up(state: RunState) -> RunState:
+    """The run had ended for a denial and goes on all the same: it does not end for it once more."""
+    return _with(state, lambda item: item.refused, told=True) if state.stop_reason is StopReason.DENIED else state
+
+
+def accepted(state: RunState, verdict: GoalVerdict) -> GoalVerdict:
+    """The verdict; not complete where a person has refused the completion of what is there."""
+    refused = state.completion
+    if not verdict.complete or refused is None or not refused.refused:
+        return verdict
+    return verdict.model_copy(update={"complete": False, "missing": refusal(refused)})
+
+
+def refusal(approval: Approval) -> str:
+    """What the agent is told of a completion that was refused."""
+    said = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
+    return f"the owner did not accept the result ({said})"
+
+
+def _with(state: RunState, which: Callable[[Approval], bool], **changes: object) -> RunState:
+    changed = tuple(item.model_copy(update=changes) if which(item) else item for item in state.approvals)
+    return with_fields(state, approvals=changed) if changed != state.approvals else state
 
 
 def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
@@ -56,10 +114,21 @@ def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
     return state.model_copy(update={"memory": memory})
 
 
+def _said(state: RunState, decided: Approval) -> RunState:
+    """A run that ended waiting says what was decided, and no longer that it waits."""
+    if state.stop_reason is not StopReason.APPROVAL_REQUIRED:
+        return state
+    if state.waiting:
+        left = ", ".join(item.id for item in state.waiting)
+        return with_fields(state, message=f"{left}: still waits for a person\ngoal approve {state.goal.run_id} ID")
+    by = f" by {decided.by}" if decided.by else ""
+    said = f"{decided.id} was {decided.decision}{by}" if decided.decision != "expired" else f"{decided.id} has expired"
+    return with_fields(state, message=f"{said}\ngoal resume {state.goal.run_id} goes on")
+
+
 def _undone(state: RunState, approval: Approval) -> RunState:
     """The attempt did not pass after all; the feedback is what the person said."""
-    said = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
-    feedback = f"the owner did not accept the result ({said})"
+    feedback = refusal(approval)
     changes: dict[str, object] = {}
     if state.verdict is not None:
         changes["verdict"] = state.verdict.model_copy(update={"complete": False, "missing": feedback})

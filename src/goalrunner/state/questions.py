@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from goalrunner import events
+from goalrunner.model.outcome import StopReason
 from goalrunner.state.changes import with_evidence, with_fields, with_memory
 from goalrunner.state.run_state import Interruption, RunState
 
@@ -18,8 +19,20 @@ def answered(state: RunState, event: events.QuestionAnswered) -> RunState:
     left = tuple(question for question in state.memory.open_questions if question != event.question)
     closed = with_memory(state, open_questions=left)
     closed = with_evidence(closed, [event.evidence_ref], counted=event.observation is not None)
+    closed = _said(closed, event)
     if event.observation is None:  # a tool result said it to the agent already
         return closed
     told = state.interruption or Interruption()
     answers = (*told.answers, (event.question, event.answer))
     return with_fields(closed, interruption=told.model_copy(update={"answers": answers}))
+
+
+def _said(state: RunState, event: events.QuestionAnswered) -> RunState:
+    """A run that ended with open questions says what is left of them."""
+    if state.stop_reason is not StopReason.QUESTION_OPEN:
+        return state
+    run, left = state.goal.run_id, state.memory.open_questions
+    if left:
+        return with_fields(state, message="\n".join(["only a person can answer:", *left, f'goal answer {run} "..."']))
+    by = f" by {event.by}" if event.by else ""
+    return with_fields(state, message=f"the question was answered{by}\ngoal resume {run} goes on")

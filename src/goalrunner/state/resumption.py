@@ -8,6 +8,7 @@ from __future__ import annotations
 from goalrunner import events
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.usage import Usage
+from goalrunner.state.permission import taken_up
 from goalrunner.state.run_state import Interruption, Phase, RunState, Stall
 
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
@@ -20,6 +21,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
     """The state with which the next step is decided; a run that is over for good stays so."""
     if state.stop_reason in FINAL:
         return state
+    state = taken_up(state)
     memory = state.memory.model_copy(
         update={
             "stop_reason": None,
@@ -41,6 +43,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
             "stop_reason": None,
             "message": "",
             "signal": None,
+            "ended_at": "",
             "resumes": state.resumes + 1,
             "usage": _with_cut(state, event),
             "awaiting": None,

@@ -13,6 +13,7 @@ from pydantic import Field
 from goalrunner.events import Account, GoalRecord, Plan, Standing
 from goalrunner.model.approvals import ApprovalKind
 from goalrunner.model.base import Frozen
+from goalrunner.model.observation import ArtifactRef
 from goalrunner.model.outcome import GoalAttempt, GoalStatus, StopReason
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
@@ -116,10 +117,17 @@ class Approval(Frozen):
     snapshot: str = ""
     requested_at: str
     expires_at: str | None = None
-    decision: Literal["approved", "denied", "expired"] | None = Field(default=None, description="None: it waits")
+    preview: ArtifactRef | None = None
+    evidence_refs: tuple[str, ...] = ()
+    decision: Literal["approved", "denied", "expired", "withdrawn"] | None = Field(
+        default=None, description="None: it waits; withdrawn: what it was about is there no more"
+    )
+    decided_at: str = ""
     by: str = ""
     reason: str = ""
     guarded: bool = True
+    used: bool = Field(default=False, description="whether the tool call has begun: it permits no other one")
+    told: bool = Field(default=False, description="whether the run has ended for its denial, and was taken up again")
 
     @property
     def refused(self) -> bool:
@@ -169,6 +177,7 @@ class RunState(Frozen):
     proof: Proof | None = Field(default=None, description="of the round at hand")
     base: Snapshot | None = Field(default=None, description="the workspace at the start")
     snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
+    response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
     block_report: str = Field(default="", description="why the agent says that it cannot go on, in the round at hand")
     refuted: str = Field(default="", description="a claim of being blocked that the second opinion did not confirm")
     confirmed: str = Field(default="", description="why the goal is blocked, by two opinions")
@@ -189,6 +198,7 @@ class RunState(Frozen):
     stop_reason: StopReason | None = None
     message: str = Field(default="", description="why it ended, for people")
     signal: int | None = None
+    ended_at: str = Field(default="", description="ISO 8601, UTC; empty while it goes on")
 
     @property
     def total(self) -> Usage:
@@ -201,15 +211,20 @@ class RunState(Frozen):
         return tuple(approval for approval in self.approvals if approval.decision is None)
 
     def approval_of(self, tool_call_id: str) -> Approval | None:
-        """The newest approval that a tool call of the round at hand asked for."""
-        return next((item for item in reversed(self.approvals) if item.tool_call_id == tool_call_id), None)
+        """The approval that a tool call asked for before it began. Ids of calls come again: one that began is another."""
+        of_it = (item for item in reversed(self.approvals) if item.tool_call_id == tool_call_id)
+        return next((item for item in of_it if not item.used and item.decision != "withdrawn"), None)
+
+    @property
+    def subject(self) -> str:
+        """What a completion would be of: the snapshot, else the response, else the round."""
+        return self.snapshot.id if self.snapshot else self.response or f"round {self.round}"
 
     @property
     def completion(self) -> Approval | None:
-        """The newest approval of the completion that the snapshot at hand would be."""
-        seen = self.snapshot.id if self.snapshot else ""
-        of_it = (item for item in reversed(self.approvals) if item.kind == "complete" and item.snapshot == seen)
-        return next(of_it, None)
+        """The newest approval of the completion of what is there now."""
+        of_it = (item for item in reversed(self.approvals) if item.kind == "complete" and item.snapshot == self.subject)
+        return next((item for item in of_it if item.decision != "withdrawn"), None)
 
     @property
     def validators_green(self) -> bool:

@@ -26,6 +26,8 @@ class TrailIndex:
                 self.items.extend(event.observations)
             case events.RoundFinished(response=Observation() as response):
                 self.items.append(response)
+            case events.QuestionAnswered(observation=Observation() as answer):
+                self.items.append(answer)
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.items.append(Claim(round=self._round, text=event.text))
             case _:

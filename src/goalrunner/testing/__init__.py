@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from goalrunner.testing.memory import ManualClock, MemoryArtifacts, MemoryLog, MemoryTranscript, RecordingObserver
 from goalrunner.testing.scripted import (
+    ScriptedApprover,
     ScriptedConversation,
     ScriptedJudge,
     ScriptedRound,
@@ -24,6 +25,7 @@ __all__ = [
     "MemoryTranscript",
     "RecordingObserver",
     "ScriptExhausted",
+    "ScriptedApprover",
     "ScriptedConversation",
     "ScriptedJudge",
     "ScriptedRound",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -40,13 +42,25 @@ class MemoryLog:
     def __init__(self, clock: Clock | None = None) -> None:
         self.records: list[Record] = []
         self._clock: Clock = clock or ManualClock()
+        self._waited = 0.0
+        self._stood: float | None = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The time in it is no active time."""
+        self._stood = since = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._stood = None
+            self._waited += self._clock.monotonic() - since
 
     def append(self, event: Event) -> Record:
         """Keep the event under the next number."""
         record = Record(
             seq=len(self.records) + 1,
             at=self._clock.now().isoformat(),
-            elapsed=self._clock.monotonic(),
+            elapsed=max((self._clock.monotonic() if self._stood is None else self._stood) - self._waited, 0.0),
             event=event,
         )
         self.records.append(record)

@@ -11,10 +11,13 @@ from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
 from goalrunner.ports import (
+    ApprovalAnswer,
+    ApprovalRequest,
     Audit,
     AuditRequest,
     Confirmation,
     Message,
+    QuestionReply,
     Recorder,
     RoundReply,
     ToolResult,
@@ -167,6 +170,37 @@ class ScriptedJudge:
         if isinstance(opinion, bool):
             return Confirmation(confirmed=opinion, reason="as scripted")
         return opinion
+
+
+class ScriptedApprover:
+    """A person who plays decisions and answers: True, False, a reason (a denial), or None for nobody being there."""
+
+    def __init__(self, *decisions: bool | str | None, answers: Sequence[str | None] = ()) -> None:
+        self._decisions = list(decisions)
+        self._answers = list(answers)
+        self.requests: list[ApprovalRequest] = []
+        self.questions: list[str] = []
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Play the next decision."""
+        if len(self.requests) >= len(self._decisions):
+            raise ScriptExhausted(f"the person has {len(self._decisions)} decisions, one more was asked for")
+        decision = self._decisions[len(self.requests)]
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        if decision is None:
+            return None
+        reason = decision if isinstance(decision, str) else ""
+        return ApprovalAnswer("approved" if decision is True else "denied", "ada@desk", reason)
+
+    async def answer(self, question: str) -> QuestionReply | None:
+        """Play the next answer."""
+        if len(self.questions) >= len(self._answers):
+            raise ScriptExhausted(f"the person has {len(self._answers)} answers, one more was asked for")
+        text = self._answers[len(self.questions)]
+        self.questions.append(question)
+        await asyncio.sleep(0)
+        return None if text is None else QuestionReply(text, "ada@desk")
 
 
 def satisfied(criterion: str = "it works", observation: str = "o1", quote: str = "1 passed") -> GoalVerdict:

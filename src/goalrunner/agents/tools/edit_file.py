@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from goalrunner.agents.tools.diff import unified
+from goalrunner.agents.tools.diff import Diff, unified
 from goalrunner.agents.tools.paths import file_mode, must_exist, read_regular, relative, replace
 from goalrunner.agents.tools.text import to_crlf
-from goalrunner.agents.tools.tool import Answer, Arguments, Effect, Scratch, Tool, ToolError
+from goalrunner.agents.tools.tool import Answer, Arguments, Effect, Scratch, Tool, ToolError, preview
 
 _LARGEST_FILE = 10_000_000
 _MOST_LINES_COMPARED = 5_000
@@ -46,18 +46,24 @@ class EditFileTool(Tool[EditFileArguments]):
 
     def effect(self, arguments: EditFileArguments) -> Effect:
         """The file is written."""
-        return Effect("write", self.command(arguments))
+        return Effect("write", self.command(arguments), preview(lambda: self._diff(*self._change(arguments)).text))
 
     async def run(self, arguments: EditFileArguments, scratch: Scratch) -> Answer:
         """Replace it; the answer is the difference."""
+        path, before, after = self._change(arguments)
+        replace(self._workspace, path, after.encode(), file_mode(path, arguments.path))
+        diff = self._diff(path, before, after)
+        return Answer((diff.summary,), diff.text.encode(), summary=diff.summary)
+
+    def _change(self, arguments: EditFileArguments) -> tuple[Path, str, str]:
+        """The file, its text, and what it would be. Raises ToolError and OSError where it cannot be done."""
         path = must_exist(self._workspace, arguments.path)
-        mode = file_mode(path, arguments.path)
         before = _text(read_regular(path, _LARGEST_FILE), arguments.path)
         old, new = _passage(before, arguments)
-        after = before.replace(old, new)
-        replace(self._workspace, path, after.encode(), mode)
-        diff = unified(before, after, str(path.relative_to(self._workspace)))
-        return Answer((diff.summary,), diff.text.encode(), summary=diff.summary)
+        return path, before, before.replace(old, new)
+
+    def _diff(self, path: Path, before: str, after: str) -> Diff:
+        return unified(before, after, str(path.relative_to(self._workspace)))
 
 
 def _text(data: bytes, name: str) -> str:

@@ -46,6 +46,14 @@ class Effect:
     preview: str = ""
 
 
+def preview(diff: Callable[[], str]) -> str:
+    """The diff for whoever must allow a call; why there is none, where the call cannot be done as things are now."""
+    try:
+        return diff()
+    except (ToolError, OSError) as error:
+        return f"as things are now it cannot be done: {error}\n"
+
+
 A = TypeVar("A", bound=Arguments)
 
 

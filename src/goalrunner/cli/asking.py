@@ -1,0 +1,115 @@
+"""The person at the terminal of a run, as the port `Approver`. Owns asking and reading a line; decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TextIO
+
+from goalrunner.cli.person import who
+from goalrunner.ports import ApprovalAnswer, QuestionReply
+from goalrunner.reports import asking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goalrunner.ports import ApprovalRequest
+
+_EVERYTHING = 1 << 30
+
+
+def terminal_approver(stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> TerminalApprover | None:
+    """Who can be asked: None unless both stdin and `stream` are a terminal. `suspended` keeps the progress still."""
+    try:
+        there = sys.stdin.isatty() and stream.isatty()
+    except (AttributeError, ValueError):  # closed, or none at all
+        return None
+    return TerminalApprover(sys.stdin.fileno(), stream, suspended) if there else None
+
+
+class TerminalApprover:
+    """Asks on `stream` and reads what is typed on `handle`. Ctrl-C ends the question with the run; Ctrl-D leaves it open."""
+
+    def __init__(self, handle: int, stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> None:
+        self._handle = handle
+        self._stream = stream
+        self._suspended = suspended
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Show it and ask until it is a yes or a no."""
+        with self._suspended():
+            self._say(asking.approval_text(request))
+            while True:
+                line = await self._ask(asking.prompt_text(request))
+                if line is None:
+                    return None
+                typed = asking.read_typed(line)
+                if typed.decision is not None:
+                    return ApprovalAnswer("approved" if typed.decision else "denied", who(), typed.reason)
+                if typed.everything:
+                    self._say(asking.approval_text(request, most=_EVERYTHING))
+
+    async def answer(self, question: str) -> QuestionReply | None:
+        """Ask until something is typed."""
+        with self._suspended():
+            self._say(asking.question_text(question))
+            while (line := await self._ask(asking.ANSWER)) is not None:
+                if line.strip():
+                    return QuestionReply(line.strip(), who())
+        return None
+
+    async def _ask(self, prompt: str) -> str | None:
+        """A line that is typed after the prompt; None at its end, and where the terminal is somebody else's now."""
+        if not self._is_ours():
+            return None
+        self._forget_typed()
+        self._say(prompt)
+        try:
+            data = await self._read()
+        except asyncio.CancelledError:
+            self._say("\n")
+            raise
+        if not data:
+            self._say("\n")
+            return None
+        return data.decode(errors="replace")
+
+    async def _read(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        line: asyncio.Future[bytes] = loop.create_future()
+
+        def readable() -> None:
+            if line.done():
+                return
+            try:
+                line.set_result(os.read(self._handle, 1 << 16))
+            except OSError:  # the terminal is gone
+                line.set_result(b"")
+
+        loop.add_reader(self._handle, readable)
+        try:
+            return await line
+        finally:
+            loop.remove_reader(self._handle)
+
+    def _is_ours(self) -> bool:
+        """Whether we are in the foreground: a background job that reads is stopped by the terminal."""
+        try:
+            return os.tcgetpgrp(self._handle) == os.getpgrp()
+        except OSError:
+            return False
+
+    def _forget_typed(self) -> None:
+        """What was typed before the question was there is no answer to it."""
+        import termios  # not at the top: only a terminal has it
+
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._handle, termios.TCIFLUSH)
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()

@@ -1,0 +1,357 @@
+"""Approvals and questions as people meet them: at a real terminal, from another one, and around a kill -9."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.eventlog import read_records
+from goalrunner.events import Record
+from tests.support.command_line import goal
+from tests.support.recordings import agent, judge, quote, recording, shell, write_file
+from tests.support.terminal import Terminal
+
+ONCE = "echo once >> done"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def goal_file(place: Path, model: str, approvals: str, extra: str = "") -> Path:
+    """A goal whose validator wants the file `done`."""
+    path = place.parent / "goal.toml"
+    path.write_text(
+        f'objective = "make done"\nmodel = "{model}"\nvalidator = "test -e done"\n{extra}\n'
+        f'[workspace]\npath = "{place}"\n[approvals]\n{approvals}\n'
+    )
+    return path
+
+
+def one_call(place: Path, *more: dict[str, Any]) -> str:
+    """An agent that runs one command and says that it did."""
+    return recording(place.parent / "r.jsonl", agent("", shell(ONCE)), *(more or (agent("made it"),)))
+
+
+def run_of(home: Path) -> Path:
+    (path,) = (home / "runs").iterdir()
+    return path
+
+
+def records(home: Path) -> list[Record]:
+    return list(read_records(run_of(home) / "events.jsonl"))
+
+
+def types(home: Path) -> list[str]:
+    return [record.event.type for record in records(home)]
+
+
+def outcome_of(home: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((run_of(home) / "outcome.json").read_text())
+    return result
+
+
+def test_nobody_there_blocks_and_an_approved_command_runs_once(place: Path, own_home: Path) -> None:
+    ended = goal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place)
+    run = run_of(own_home).name
+    outcome = outcome_of(own_home)
+    assert (ended.code, outcome["stop_reason"]) == (3, "approval_required"), ended
+    assert not (place / "done").exists()
+    assert f"goal approve {run}" in ended.out
+    assert outcome["approvals"][0] | {"requested_at": "", "expires_at": ""} == {
+        "id": "a1",
+        "kind": "shell",
+        "action": ONCE,
+        "rule": '[approvals] require = ["shell"]',
+        "requested_at": "",
+        "expires_at": "",
+        "decision": "waiting",
+        "decided_at": "",
+        "by": "",
+        "reason": "",
+        "guarded": True,
+        "evidence_refs": outcome["approvals"][0]["evidence_refs"],
+        "diff": "",
+    }
+    status = goal("status", run, cwd=place)
+    assert (status.code, "waits" in status.out, ONCE in status.out) == (3, True, True), status
+    assert f"goal approve {run} a1" in goal("list", cwd=place).out
+
+    again = goal("resume", run, cwd=place)
+    assert (again.code, [item["id"] for item in outcome_of(own_home)["approvals"]]) == (3, ["a1"]), again
+    assert types(own_home).count("approval_requested") == 1
+
+    approved = goal("approve", run, cwd=place)
+    assert (approved.code, f"goal resume {run}" in approved.out) == (0, True), approved
+    outcome = outcome_of(own_home)
+    assert (outcome["status"], outcome["approvals"][0]["decision"]) == ("blocked", "approved")
+    assert outcome["approvals"][0]["by"].partition("@")[2]
+    assert json.loads((run_of(own_home) / "summary.json").read_text())["approvals"] == []
+    assert "waits" not in goal("status", run, cwd=place).out
+    assert goal("verify", run, cwd=place).code == 0
+    twice = goal("approve", run, cwd=place)
+    assert (twice.code, "a1 was approved by" in twice.err) == (2, True), twice
+
+    done = goal("resume", run, cwd=place)
+    assert (done.code, (place / "done").read_text()) == (0, "once\n"), done
+    assert "unguarded approval" in outcome_of(own_home)["labels"]
+    over = goal("approve", run, cwd=place)
+    assert (over.code, "is complete" in over.err) == (2, True), over
+    assert goal("answer", run, "x", cwd=place).code == 2
+
+
+def test_a_denied_command_never_runs_and_a_later_resume_tells_the_agent(place: Path, own_home: Path) -> None:
+    model = one_call(place, agent("", write_file("done", "by hand\n")), agent("without it"))
+    assert goal("run", goal_file(place, model, 'commands = ["echo once*"]'), cwd=place).code == 3
+    run = run_of(own_home).name
+    denied = goal("deny", run, "a1", "--reason", "not like this", "--json", cwd=place)
+    assert (denied.code, json.loads(denied.out)["approval"]["decision"]) == (0, "denied"), denied
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "denied"), ended
+    assert "not like this" in ended.out
+    assert not (place / "done").exists()
+    went_on = goal("resume", run, cwd=place)
+    assert (went_on.code, (place / "done").read_text()) == (0, "by hand\n"), went_on
+    assert "not like this" in (run_of(own_home) / "transcript.jsonl").read_text()
+
+
+def test_on_deny_continue_the_agent_is_told_and_goes_on(place: Path, own_home: Path) -> None:
+    model = one_call(place, agent("", write_file("done", "by hand\n")), agent("without it"))
+    path = goal_file(place, model, 'require = ["shell"]\non_deny = "continue"')
+    assert goal("run", path, cwd=place).code == 3
+    run = run_of(own_home).name
+    assert goal("deny", run, "--reason", "use a file", cwd=place).code == 0
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, (place / "done").read_text()) == (0, "by hand\n"), ended
+
+
+def test_an_expired_approval_can_no_longer_be_given(place: Path, own_home: Path) -> None:
+    path = goal_file(place, one_call(place), 'require = ["shell"]\nexpires = "1s"')
+    assert goal("run", path, cwd=place).code == 3
+    run = run_of(own_home).name
+    time.sleep(1.1)
+    late = goal("approve", run, cwd=place)
+    assert (late.code, "expired" in late.err) == (2, True), late
+    assert outcome_of(own_home)["approvals"][0]["decision"] == "expired"
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "denied"), ended
+    assert not (place / "done").exists()
+
+
+def test_a_completion_waits_and_a_denied_one_never_completes(place: Path, own_home: Path) -> None:
+    model = one_call(place)
+    path = goal_file(place, model, "require = []", 'risk_class = "high"\nmax_iterations = 1')
+    ended = goal("run", path, cwd=place)
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "approval_required"), ended
+    assert "approvals  a person decides on complete" in ended.out
+    run = run_of(own_home).name
+    assert goal("deny", run, "--reason", "too fast", cwd=place).code == 0
+    assert goal("resume", run, cwd=place).code == 3
+    assert outcome_of(own_home)["stop_reason"] == "denied"
+    assert goal("resume", run, cwd=place).code == 1  # max_iterations: it went on, and had no round left
+    assert "completed" not in types(own_home)
+    assert goal("verify", run, cwd=place).code == 0
+
+
+def test_an_approved_completion_completes_and_one_of_other_files_is_asked_again(place: Path, own_home: Path) -> None:
+    path = goal_file(place, one_call(place), 'require = ["complete"]')
+    assert goal("run", path, cwd=place).code == 3
+    run = run_of(own_home).name
+    assert goal("approve", run, cwd=place).code == 0
+    (place / "done").write_text("something else\n")
+    changed = goal("resume", run, cwd=place)
+    assert changed.code == 3, changed
+    assert [item["decision"] for item in outcome_of(own_home)["approvals"]] == ["approved", "waiting"]
+    assert goal("approve", run, "a2", cwd=place).code == 0
+    assert goal("resume", run, cwd=place).code == 0
+
+
+def test_wrong_words_are_refused(place: Path, own_home: Path) -> None:
+    assert goal("approve", cwd=place).code == 2
+    assert goal("approve", "k3f9", cwd=place).code == 2
+    assert goal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place).code == 3
+    run = run_of(own_home).name
+    for arguments, said in (
+        (("approve", run, "a9"), "has no approval a9\nit waits for a1"),
+        (("answer", run, "blue"), "has no open question"),
+        (("answer", run, " "), "the answer is empty"),
+    ):
+        ended = goal(*arguments, cwd=place)
+        assert (ended.code, said in ended.err) == (2, True), ended
+    assert types(own_home).count("approval_recorded") == 0
+
+
+def test_approvals_that_do_not_hold_are_errors_of_the_goal_file(place: Path) -> None:
+    for line, said in (
+        ('require = ["everything"]', '"everything"'),
+        ('expires = "soon"', "duration"),
+        ('on_deny = "ask"', '"ask"'),
+        ('comands = ["x"]', "commands"),
+    ):
+        ended = goal("run", goal_file(place, one_call(place), line), cwd=place)
+        assert (ended.code, said in ended.err, "goal.toml:8" in ended.err) == (2, True, True), ended
+
+
+def cut_after(home: Path, event: str) -> None:
+    """Make the run what a kill -9 after that event would have left."""
+    run = run_of(home)
+    lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    place = next(at for at, line in enumerate(lines) if f'"{event}"'.encode() in line)
+    (run / "events.jsonl").write_bytes(b"".join(lines[: place + 1]))
+    (run / "outcome.json").unlink()
+
+
+def test_killed_between_approval_and_call_it_runs_once(place: Path, own_home: Path) -> None:
+    path = goal_file(place, one_call(place), 'require = ["shell"]')
+    assert goal("run", path, cwd=place).code == 3
+    run = run_of(own_home).name
+    assert goal("approve", run, cwd=place).code == 0
+    assert goal("resume", run, cwd=place).code == 0
+    (place / "done").unlink()
+    cut_after(own_home, "approval_recorded")
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, (place / "done").read_text()) == (0, "once\n"), ended
+
+
+def test_killed_after_the_call_began_it_is_never_run_again(place: Path, own_home: Path) -> None:
+    model = one_call(place, agent("I do not know"))
+    path = goal_file(place, model, 'require = ["shell"]', "max_iterations = 1")
+    assert goal("run", path, cwd=place).code == 3
+    run = run_of(own_home).name
+    assert goal("approve", run, cwd=place).code == 0
+    assert goal("resume", run, cwd=place).code == 0
+    (place / "done").unlink()
+    cut_after(own_home, "tool_called")
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, (place / "done").exists()) == (1, False), ended
+    assert types(own_home).count("approval_requested") == 1
+
+
+def test_at_a_terminal_the_command_is_in_view_and_a_yes_runs_it(place: Path, own_home: Path) -> None:
+    with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
+        terminal.wait_for("approve? ")
+        assert f"│ {ONCE}" in terminal.shown
+        assert not (place / "done").exists()
+        terminal.type("perhaps\n")
+        terminal.wait_for("approve? ", times=2)
+        terminal.type("y\n")
+        assert terminal.end() == 0, terminal.shown
+    assert (place / "done").read_text() == "once\n"
+    outcome = outcome_of(own_home)
+    assert outcome["approvals"][0]["guarded"]
+    assert "unguarded approval" not in outcome["labels"]
+
+
+def test_at_a_terminal_a_diff_and_a_completion_are_in_view_and_the_time_does_not_count(
+    place: Path, own_home: Path
+) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", write_file("done", "a new line\n")), agent("made it"))
+    path = goal_file(place, model, 'require = ["write", "complete"]', 'timeout = "6s"')
+    with Terminal("run", path, cwd=place) as terminal:
+        terminal.wait_for("approve? ")
+        assert "│ +a new line" in terminal.shown
+        time.sleep(7)
+        terminal.type("y\n")
+        terminal.wait_for("approve? ", times=2)
+        assert "changed since the start: done" in terminal.shown
+        assert "test -e done" in terminal.shown.rpartition("it rests on")[2]
+        terminal.type("n not yet\n")
+        assert terminal.end() == 3, terminal.shown
+    outcome = outcome_of(own_home)
+    assert (outcome["stop_reason"], outcome["approvals"][1]["reason"]) == ("denied", "not yet")
+    assert outcome["duration"] < 6
+
+
+def test_ctrl_c_at_the_question_leaves_it_pending(place: Path, own_home: Path) -> None:
+    with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
+        terminal.wait_for("approve? ")
+        terminal.type("\x03")
+        assert terminal.end() == 130, terminal.shown
+    outcome = outcome_of(own_home)
+    assert (outcome["stop_reason"], outcome["approvals"][0]["decision"]) == ("interrupted", "waiting")
+    run = run_of(own_home).name
+    assert f"goal approve {run} a1" in goal("status", run, cwd=place).out
+    with Terminal("resume", run, cwd=place) as terminal:
+        terminal.wait_for("approve? ")
+        terminal.type("y\n")
+        assert terminal.end() == 0, terminal.shown
+    assert (place / "done").read_text() == "once\n"
+    assert types(own_home).count("approval_requested") == 1
+
+
+def test_ctrl_d_leaves_it_to_somebody_else(place: Path, own_home: Path) -> None:
+    with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), "--json", cwd=place) as terminal:
+        terminal.wait_for("approve? ")
+        terminal.type("\x04")
+        assert terminal.end() == 3, terminal.shown
+    assert outcome_of(own_home)["stop_reason"] == "approval_required"
+
+
+def test_killed_while_it_asks_another_terminal_may_approve(place: Path, own_home: Path) -> None:
+    with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
+        terminal.wait_for("approve? ")
+        run = run_of(own_home).name
+        refused = goal("approve", run, cwd=place)
+        assert (refused.code, "is asking for a1 at its own terminal" in refused.err) == (2, True), refused
+        assert str(terminal.process.pid) in refused.err
+        assert "it is asked at the terminal of the run" in goal("status", run, cwd=place).out
+        terminal.kill()
+    approved = goal("approve", run, cwd=place)
+    assert approved.code == 0, approved
+    assert goal("status", run, "--json", cwd=place).code == 4
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, (place / "done").read_text()) == (0, "once\n"), ended
+
+
+def test_a_question_is_answered_at_the_terminal(place: Path, own_home: Path) -> None:
+    ask = {"name": "ask", "arguments": {"question": "Which colour?"}}
+    model = recording(place.parent / "r.jsonl", agent("", ask), agent("", shell(ONCE)), agent("made it"))
+    with Terminal("run", goal_file(place, model, ""), cwd=place) as terminal:
+        terminal.wait_for("your answer")
+        assert "│ Which colour?" in terminal.shown
+        terminal.type("blue\n")
+        assert terminal.end() == 0, terminal.shown
+    (answered,) = [record.event for record in records(own_home) if record.event.type == "question_answered"]
+    results = [record.event for record in records(own_home) if record.event.type == "tool_result_recorded"]
+    assert (answered.answer, answered.evidence_ref) == ("blue", results[0].evidence_ref)
+    assert results[0].observation.source == "owner"
+    assert outcome_of(own_home)["questions"] == []
+
+
+def test_a_question_blocks_and_its_answer_can_be_cited(place: Path, own_home: Path) -> None:
+    ask = {"name": "ask", "arguments": {"question": "Which colour?"}}
+    criterion = "the owner's colour is used"
+    model = recording(
+        place.parent / "r.jsonl",
+        agent("", ask),
+        agent("I wait"),
+        judge((criterion, []), missing="the colour is not known"),
+        agent("", shell("touch done")),
+        agent("it is blue"),
+        judge((criterion, [quote("o4", "dark blue, please")])),
+    )
+    path = goal_file(place, model, "", f'judge = "{model}"\nsuccess_criteria = ["{criterion}"]')
+    path.write_text(path.read_text().replace('validator = "test -e done"\n', 'validator = "true"\n'))
+    ended = goal("run", path, cwd=place)
+    run = run_of(own_home).name
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "question_open"), ended
+    assert outcome_of(own_home)["questions"] == ["Which colour?"]
+    assert f'goal answer {run} "..."' in ended.out
+    assert f"{run} asks: Which colour?" in goal("list", cwd=place).out
+    wrong = goal("answer", run, "x", "--question", "2", cwd=place)
+    assert (wrong.code, "1  Which colour?" in wrong.err) == (2, True), wrong
+    answered = goal("answer", run, "dark blue, please", "--json", cwd=place)
+    evidence = json.loads(answered.out)["evidence_ref"]
+    assert (answered.code, evidence) == (0, "o4"), answered
+    assert goal("verify", run, cwd=place).code == 0
+    done = goal("resume", run, cwd=place)
+    assert done.code == 0, done
+    assert "Answer: dark blue, please" in (run_of(own_home) / "transcript.jsonl").read_text().replace("\\n", "\n")
+    assert goal("verify", run, cwd=place).code == 0
