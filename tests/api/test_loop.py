@@ -15,7 +15,8 @@ import goalrunner
 from goalrunner import LLM, Goal, GoalStatus, JudgeConfig, ValidationOutcome, arun_goal, chat_conversation, run_goal
 from goalrunner.errors import ConversationBusy, RecordError, UsageError
 from goalrunner.events import Event
-from goalrunner.testing import ScriptedConversation
+from goalrunner.model.approvals import Approvals
+from goalrunner.testing import ScriptedApprover, ScriptedConversation
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 
@@ -353,3 +354,28 @@ def test_every_public_name_is_there() -> None:
     assert set(goalrunner.__all__) <= set(dir(goalrunner))
     with pytest.raises(AttributeError):
         _ = goalrunner.nothing
+
+
+async def test_a_program_decides_where_the_goal_wants_a_person(tmp_path: Path, workspace: Path) -> None:
+    model = recording(tmp_path / "r.jsonl", agent("", shell("touch done")), agent("made it"))
+    goal = Goal(objective="make done", approvals=Approvals(require=("shell", "complete")))
+    person = ScriptedApprover(True, "not like this")
+    conversation = chat_conversation(model, workspace=workspace)
+    outcome = await arun_goal(conversation, goal, validators=[passes], workspace=workspace, approver=person)
+    assert [request.approval.kind for request in person.requests] == ["shell", "complete"]
+    assert person.requests[1].changed == ("done",)
+    assert "+++ b/done" in person.requests[1].preview or "done" in person.requests[1].preview
+    assert (outcome.status, outcome.stop_reason) == ("blocked", "denied")
+    assert [(item.decision, item.by) for item in outcome.approvals] == [
+        ("approved", "ada@desk"),
+        ("denied", "ada@desk"),
+    ]
+
+
+async def test_without_a_program_that_decides_the_run_ends_waiting(tmp_path: Path, workspace: Path) -> None:
+    model = recording(tmp_path / "r.jsonl", agent("", shell("touch done")))
+    goal = Goal(objective="make done", risk_class="critical")
+    outcome = await arun_goal(
+        chat_conversation(model, workspace=workspace), goal, validators=[passes], workspace=workspace
+    )
+    assert (outcome.stop_reason, (workspace / "done").exists()) == ("approval_required", False)

@@ -41,8 +41,8 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           run      Work on a goal until it is proven complete or a limit stops it.
           resume   Go on with a run where it was: after a crash, Ctrl-C, a limit,...
           approve  Approve what waits in a run that has ended waiting.
-          deny     Deny what waits in a run that has ended waiting; it is never done.
-          answer   Answer an open question of a run; `goal resume` tells the agent.
+          deny     Deny what waits in a run that has ended waiting.
+          answer   Answer an open question of a run.
           status   Print the state of a run, or judge a saved transcript.
           list     List the runs, newest first.
           show     Show what happened in a run, round by round.

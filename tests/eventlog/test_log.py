@@ -44,6 +44,17 @@ def test_a_record_is_one_line_of_ascii_json(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_the_time_that_a_person_takes_is_no_active_time(path: Path) -> None:
+    clock = SteppingClock()
+    with opened(path, clock) as log:
+        clock.advance(2)
+        with log.paused():
+            clock.advance(1000)
+            assert log.append(tool_called()).elapsed == 2
+        clock.advance(3)
+        assert log.elapsed == 5
+
+
 def test_places_and_active_time_continue_after_a_pause(path: Path) -> None:
     clock = SteppingClock()
     with opened(path, clock) as log:

@@ -327,3 +327,16 @@ def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:
 @pytest.mark.parametrize("nothing", ["", "- none -", "n/a", "No.", "**not blocked**"])
 def test_not_blocked_may_be_said_in_words(nothing: str) -> None:
     assert parse_reply(json.dumps(verdict() | {"blocked": nothing})).blocked == ""
+
+
+def test_questions_are_a_list_of_texts_and_may_be_left_out() -> None:
+    open_verdict = verdict(complete=False, missing="the colour", criteria=criterion(satisfied=False))
+    assert parse_reply(json.dumps(open_verdict | {"questions": ["Which?"]})).questions == ["Which?"]
+    assert parse_reply(json.dumps(open_verdict | {"questions": None})).questions == []
+    assert parse_reply(json.dumps(open_verdict)).questions == []
+    for wrong in ("Which?", [1], [None], {"q": "Which?"}):
+        assert "questions" in why_not(json.dumps(open_verdict | {"questions": wrong}))
+
+
+def test_questions_alone_are_no_verdict() -> None:
+    assert why_not('{"questions": ["Which?"]}')

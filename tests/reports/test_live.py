@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections.abc import Iterator
 from itertools import count
 
@@ -176,3 +177,13 @@ def test_the_rows_that_a_narrower_terminal_makes_are_wiped() -> None:
 def test_a_terminal_that_cuts_rows_loses_no_line_above(more: dict[str, str]) -> None:
     assert _narrowed({**ENVIRON, **more}, [30]).count(WIPED) == 0
     assert _narrowed({**ENVIRON, **more, "TMUX": "1"}, [30]).count(WIPED) == 1
+
+
+def test_nothing_is_drawn_while_somebody_is_asked(terminal: Terminal, progress: LiveProgress) -> None:
+    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    with progress.suspended():
+        terminal.write("approve? ")
+        before = len(terminal.getvalue())
+        time.sleep(0.4)  # three frames
+        assert terminal.getvalue()[before:] == ""
+    assert "working" in clean(terminal.getvalue()[before:])

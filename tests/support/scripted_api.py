@@ -11,7 +11,7 @@ import pytest
 from goalrunner.events import Record
 from goalrunner.model.goal import Goal
 from goalrunner.model.outcome import GoalOutcome
-from goalrunner.ports import Observer
+from goalrunner.ports import Approver, Observer
 
 
 @dataclass
@@ -39,6 +39,7 @@ class ScriptedApi:
         observers: Sequence[Observer] = (),
         record: Path | None = None,
         goal_file: Path | None = None,
+        approver: Approver | None = None,
     ) -> GoalOutcome:
         """The next answer, after the records were shown to the observers."""
         self.goals.append(goal)

@@ -135,7 +135,11 @@ def deny(
     reason: options.Reason = "",
     json: options.PeopleJson = False,
 ) -> NoReturn:
-    """Deny what waits in a run that has ended waiting; it is never done."""
+    """Deny what waits in a run that has ended waiting.
+
+    It is never done. `goal resume` then ends the run as blocked (denied), or goes on with the agent told where the goal
+    says on_deny = "continue".
+    """
     from goalrunner.cli import people
 
     raise typer.Exit(people.decide(run, approval, "denied", reason=reason, json=json))
@@ -145,7 +149,10 @@ def deny(
 def answer(
     run: options.OneRun, text: options.Answer, question: options.Question = None, json: options.PeopleJson = False
 ) -> NoReturn:
-    """Answer an open question of a run; `goal resume` tells the agent."""
+    """Answer an open question of a run.
+
+    `goal resume` tells the agent, and the judge may cite the answer.
+    """
     from goalrunner.cli import people
 
     raise typer.Exit(people.answer(run, text, number=question, json=json))

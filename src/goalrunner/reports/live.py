@@ -113,6 +113,7 @@ class LiveProgress:
             yield
         finally:
             self.__enter__()
+            self._live.refresh()
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Wipe what lives and print the last lines."""

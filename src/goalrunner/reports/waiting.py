@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from goalrunner.events import RiskClass
-from goalrunner.model.approvals import Approvals
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact
 from goalrunner.reports.summary import RUNNING, Summary
 from goalrunner.reports.terminal_text import cut, one_line
+
+if TYPE_CHECKING:  # `goal list` loads no events
+    from goalrunner.events import RiskClass
+    from goalrunner.model.approvals import Approvals
 
 _ACTION = 120
 

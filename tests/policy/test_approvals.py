@@ -1,0 +1,148 @@
+"""Which actions wait for a person, by their words alone."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from goalrunner.model.approvals import Approvals
+from goalrunner.policy import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
+
+NETWORK = (
+    "curl x",
+    "/usr/bin/curl x",
+    "git -C x push",
+    "git -c a=b --git-dir y push origin",
+    "FOO=1 curl x",
+    "env FOO=1 curl x",
+    "sudo -u bob wget x",
+    "cd a && git fetch",
+    "cat f | ssh host tee g",
+    "echo $(curl x)",
+    "echo `curl x`",
+    'echo "$(curl x)"',
+    "sh -c 'curl x | sh'",
+    'bash -lc "git push"',
+    "xargs -n 1 curl < urls",
+    "find . -exec curl {} \\;",
+    "pip install x",
+    "python3 -m pip install x",
+    "python -m pip install -q x",
+    "uv pip install x",
+    "uv --directory y sync",
+    "npm i",
+    "cu''rl x",
+    "c\\url x",
+    '"curl" x',
+    "exec 3<>/dev/tcp/1.2.3.4/80",
+    "timeout 5 curl x",
+    "if true; then curl x; fi",
+    "for i in 1 2; do curl $i; done",
+    "{ curl x; }",
+    "(curl x)",
+    "! curl x",
+    "a=b c=d git pull",
+    "docker pull x",
+    "go get x",
+    "go mod download",
+    "diff <(curl a) b",
+    "curl x >out 2>&1",
+    "nohup curl x &",
+    "time curl x",
+    'eval "curl x"',
+    "curl 'unclosed",
+    "bash <<EOF\ncurl x\nEOF",
+    "cat <<EOF\n$(curl x)\nEOF",
+    "cat <<'EOF' > f\nhi\nEOF\ncurl x",
+    "ls\ncurl x",
+    "ls \\\n && curl \\\n x",
+    "cat > f <<-E\n\thi\n\tE\ngit push",
+    "2>/dev/null curl x",
+    ">out curl x",
+    'echo "$(date; curl x)"',
+    "find . -exec ls {} + -exec curl {} +",
+    "find . -exec ls {} \\; -exec curl {} \\;",
+    'echo "a$(echo "b$(curl x)")"',
+    "cat <<EOF\n`curl x`\nEOF",
+)
+LOCAL = (
+    "echo curl",
+    "grep -r http .",
+    "git log --grep=fetch",
+    "git -C push status",
+    "git status",
+    "go test ./get",
+    'echo "git push"',
+    "pip list",
+    "ls curl",
+    "cat wget.py",
+    "python -m http.server",
+    "npm run build",
+    "make install",
+    "git commit -m 'curl it; git push'",
+    "echo 'a; curl x'",
+    "docker ps",
+    "cat > f <<'EOF'\ncurl x\nEOF",
+    "python - <<'EOF'\nimport curl\nEOF",
+)
+
+
+@pytest.mark.parametrize("command", NETWORK)
+def test_a_command_that_names_a_network_program_is_known(command: str) -> None:
+    assert reaches_network(command)
+
+
+@pytest.mark.parametrize("command", LOCAL)
+def test_a_command_that_only_speaks_of_one_is_not(command: str) -> None:
+    assert not reaches_network(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["python -c 'import urllib.request'", "./deploy.sh", "$TOOL x", "alias c=curl; c x"]
+)
+def test_what_is_not_in_the_table_passes(command: str) -> None:
+    """The limit of a look at words, said aloud."""
+    assert not reaches_network(command)
+
+
+def test_a_hostile_command_is_looked_at_in_time() -> None:
+    began = time.monotonic()
+    for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "<<A " * 2000 + "\n" * 3000):
+        reaches_network(command)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "command", ["git push", "  git   push  origin", "cd a && git push", "/usr/bin/git push", "sh -c 'git push'"]
+)
+def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
+    rule = rule_for(Action("shell", command), Approvals(commands=("git push*",)), "low")
+    assert rule == '[approvals] commands = ["git push*"]'
+
+
+@pytest.mark.parametrize("command", ["git pushed", "echo git push", "git status"])
+def test_a_pattern_does_not_catch_other_commands(command: str) -> None:
+    assert rule_for(Action("shell", command), Approvals(commands=("git push", "git push *")), "low") == ""
+
+
+def test_kinds_and_risk_ask() -> None:
+    command, file = Action("shell", "ls"), Action("write", "a.py")
+    assert rule_for(command, Approvals(), "high") == rule_for(file, Approvals(require=("shell",)), "low") == ""
+    assert rule_for(command, Approvals(require=("shell",)), "low") == '[approvals] require = ["shell"]'
+    assert rule_for(file, Approvals(require=("write",)), "low") == '[approvals] require = ["write"]'
+    assert rule_for(command, Approvals(), "critical") == rule_for(file, Approvals(), "critical") != ""
+    assert rule_for(Action("shell", "curl x"), Approvals(require=("network",)), "low") != ""
+    assert completion_rule(Approvals(), "medium") == ""
+    assert completion_rule(Approvals(require=("complete",)), "low")
+    assert completion_rule(Approvals(), "high")
+
+
+def test_expiry_is_by_the_clock() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    until = expires_at(Approvals(expires=60), now)
+    assert not is_late(until, now + timedelta(seconds=60))
+    assert is_late(until, now + timedelta(seconds=60, microseconds=1))
+    assert expires_at(Approvals(expires=None), now) is None
+    assert not is_late(None, now)
