@@ -83,9 +83,9 @@ async def test_a_launch_inside_a_launch_keeps_the_outer_mark(shell: Shell) -> No
 
     await shell("printenv GOALRUNNER_LAUNCH")
 
-    outer, _, inner = shell.output.read_text().strip().partition(":")
-    assert outer == "outer"
-    assert len(inner) == 16
+    outer, guard, own = shell.output.read_text().strip().split(":")
+    assert (outer, guard) == ("outer", shell.launcher.guardian.token)
+    assert len(own) == 16
 
 
 async def test_standard_input_is_given_whole(shell: Shell) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.errors import WorkspaceError
+from goalrunner.workspace.restoration import clear
 from goalrunner.workspace.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
@@ -193,3 +195,19 @@ def _operate(folder: Path, operation: str, name: str, text: str) -> None:
             os.utime(path, (1, 1))
         case _:
             pass
+
+
+def test_room_is_made_while_somebody_still_writes_there(tmp_path: Path) -> None:
+    folder = tmp_path / "now"
+    (folder / "deep").mkdir(parents=True)
+    script = f"i=0; while [ $i -lt 60 ]; do mkdir -p {folder}/deep 2>/dev/null; echo x > deep/$i; i=$((i+1)); sleep 0.005; done"
+    with subprocess.Popen(["sh", "-c", script], cwd=folder, stderr=subprocess.DEVNULL):
+        clear(folder)
+        assert not any(path.name.startswith(".now-") for path in tmp_path.iterdir())
+
+
+def test_making_room_where_nothing_stands_is_fine(tmp_path: Path) -> None:
+    clear(tmp_path / "now")
+    (tmp_path / "now").write_text("a file")
+    clear(tmp_path / "now")
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from goalrunner.compose import amend, glance, person
 from goalrunner.driver.journal import Journal
 from goalrunner.errors import RecordError, UsageError
-from goalrunner.eventlog import is_locked
+from goalrunner.eventlog import is_written
 from goalrunner.events import Cancelled
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.runs import RunFolder
@@ -25,7 +25,7 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
     """End a run for good; gives its last state. Raises UsageError where it is over for good already."""
     _refuse_final(folder)
     by = person()
-    if is_locked(folder.events):
+    if is_written(folder.events):
         folder.write_json(folder.cancellation, {"by": by, "reason": reason})
         if _has_ended(folder):
             return glance(folder)[0]
@@ -40,7 +40,7 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
 def _has_ended(folder: RunFolder) -> bool:
     """Whether the living run ended by itself; False where its process is gone and left it open."""
     until = time.monotonic() + PATIENCE
-    while is_locked(folder.events):
+    while is_written(folder.events):
         if time.monotonic() > until:
             raise RecordError(
                 f"{folder.path} was asked to end, and is still running", "send its process a signal: kill PID"

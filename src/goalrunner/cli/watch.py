@@ -16,7 +16,7 @@ _EVERY = 0.2
 def watch_run(reference: str | None) -> int:
     """Print what happens in a run until it ends; gives the run's exit code, and 4 where its process is gone."""
     from goalrunner import runs
-    from goalrunner.eventlog import follow_records, is_locked
+    from goalrunner.eventlog import follow_records, is_written
     from goalrunner.reports.show import show_text
     from goalrunner.reports.summary import Summary
 
@@ -24,7 +24,7 @@ def watch_run(reference: str | None) -> int:
 
     def wait() -> bool:
         sys.stdout.flush()
-        if not is_locked(folder.events):
+        if not is_written(folder.events):
             return False
         time.sleep(_EVERY)
         return True
@@ -33,7 +33,7 @@ def watch_run(reference: str | None) -> int:
         follow_records(folder.events, wait),
         folder=str(folder.path),
         has_outcome=lambda: os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
-        lost=lambda: not is_locked(folder.events),
+        lost=lambda: not is_written(folder.events),
         columns=output.columns(sys.stdout),
     )
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose.leftovers import clear_leftovers, clear_own
 from goalrunner.compose.models import Models
 from goalrunner.compose.own_files import own_files
 from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators
@@ -71,6 +72,7 @@ def equip(
     artifacts = ArtifactStore(folder.artifacts, redactor)
     for kept in ("stores", CHECKOUTS):
         (setting.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
+    clear_leftovers(setting.home)
     store = None
     if goal.deliverable == "workspace":
         passing = (*goal.workspace.outputs, *own_files(workspace, setting.tape))
@@ -98,6 +100,8 @@ def equip(
         transcript.close()
         if store is not None:
             store.close()
+        launcher.close()
+        clear_own(setting.home, folder.run_id)
         folder.clear_scratch()
 
     journal = Journal(log, transcript, artifacts, setting.observers, saver(folder))

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from goalrunner.agents import ChatConversation, Toolbox
-from goalrunner.compose.refusals import CHECKOUTS
+from goalrunner.compose.leftovers import checkouts_of
 from goalrunner.judge import LLMJudge
 from goalrunner.llm import LLM
 from goalrunner.model.goal import Goal
@@ -104,7 +104,7 @@ def goal_clean_room(
     return ProofRoom(
         store,
         workspace,
-        home / CHECKOUTS / run.name,
+        checkouts_of(home, run.name),
         specs=goal.validators,
         protection=Protection(config.protect, config.allow, always, roots),
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),

@@ -8,9 +8,9 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from goalrunner.compose.refusals import CHECKOUTS
+from goalrunner.compose.leftovers import clear_own
 from goalrunner.errors import UsageError
-from goalrunner.eventlog import is_locked
+from goalrunner.eventlog import is_written
 from goalrunner.runs import RunFolder, list_runs
 
 WAITING = frozenset({"approval_required", "question_open"})
@@ -22,7 +22,7 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[RunFolder]:
     found = []
     for summary in reversed(list_runs(home)):
         folder = RunFolder(home / "runs" / str(summary["run_id"]))
-        if summary.get("stop_reason") in WAITING or is_locked(folder.events):
+        if summary.get("stop_reason") in WAITING or is_written(folder.events):
             continue
         if (now - _touched(summary)).total_seconds() > seconds:
             found.append(folder)
@@ -37,7 +37,7 @@ def remove_run(home: Path, folder: RunFolder) -> None:
         shutil.rmtree(gone)
     except OSError as error:
         raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "see who owns it") from error
-    shutil.rmtree(home / CHECKOUTS / folder.run_id, ignore_errors=True)
+    clear_own(home, folder.run_id)
 
 
 def _touched(summary: dict[str, object]) -> datetime:

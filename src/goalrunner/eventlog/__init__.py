@@ -5,7 +5,7 @@ from __future__ import annotations
 from goalrunner.eventlog.append import AppendFile
 from goalrunner.eventlog.following import follow_records
 from goalrunner.eventlog.line import encode
-from goalrunner.eventlog.lock import LogInUse, WriterLock, is_locked
+from goalrunner.eventlog.lock import LogInUse, WriterLock, is_written
 from goalrunner.eventlog.log import EventLog
 from goalrunner.eventlog.reading import LogDamage, LogEnd, TornTail, read_end, read_places, read_records
 from goalrunner.eventlog.transcript import TranscriptFile, read_message, read_messages
@@ -21,7 +21,7 @@ __all__ = [
     "WriterLock",
     "encode",
     "follow_records",
-    "is_locked",
+    "is_written",
     "read_end",
     "read_message",
     "read_messages",

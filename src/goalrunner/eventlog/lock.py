@@ -54,17 +54,23 @@ def owner(path: Path) -> str:
         return "another process"
 
 
-def is_locked(log: Path) -> bool:
-    """Whether a living process writes this log. False where there is none to write."""
+def is_written(log: Path) -> bool:
+    """Whether a process is writing that log now. One whose lock cannot be looked at counts as written."""
     try:
-        handle = os.open(log.with_suffix(".lock"), os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:
+        handle = os.open(lock_of(log), os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return True
-    else:
-        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
     finally:
         os.close(handle)
+    return False
+
+
+def lock_of(log: Path) -> Path:
+    """The lock file of a log."""
+    return log.with_suffix(".lock")

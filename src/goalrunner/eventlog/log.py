@@ -13,7 +13,7 @@ from goalrunner.errors import RecordError
 from goalrunner.eventlog.append import AppendFile
 from goalrunner.eventlog.chain import link
 from goalrunner.eventlog.line import encode, without_surrogates
-from goalrunner.eventlog.lock import WriterLock
+from goalrunner.eventlog.lock import WriterLock, lock_of
 from goalrunner.eventlog.reading import LogEnd, TornTail, read_end
 from goalrunner.events import RECORD, Event, Record
 from goalrunner.ports import Clock
@@ -37,7 +37,7 @@ class EventLog:
     ) -> None:
         self._clock = clock
         self._redactor = redactor
-        self._lock = WriterLock(path.with_suffix(".lock"))
+        self._lock = WriterLock(lock_of(path))
         try:
             end = read_end(path) if start is None else start
             self._file = _opened(path, end)

@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.errors import RecordError
 from goalrunner.ports import Completion
 from goalrunner.process.ancestry import adopt_orphans
 from goalrunner.process.ending import Ending
+from goalrunner.process.guardian import Guardian
 from goalrunner.process.leader import Leader, NotStarted, start
 from goalrunner.process.mark import Mark
 
@@ -33,10 +34,18 @@ _LOOK = 0.1
 
 @dataclass(frozen=True)
 class ProcessLauncher:
-    """The port `Launcher` on this machine. `output_limit` in bytes, `grace` in seconds."""
+    """The port `Launcher` on this machine. `output_limit` in bytes, `grace` in seconds.
+
+    What it has started dies with this program, even where that is killed.
+    """
 
     output_limit: int = OUTPUT_LIMIT
     grace: float = GRACE
+    guardian: Guardian = field(default_factory=Guardian, repr=False, compare=False)
+
+    def close(self) -> None:
+        """Nothing more will be started."""
+        self.guardian.close()
 
     async def launch(
         self,
@@ -51,7 +60,8 @@ class ProcessLauncher:
         """See `goalrunner.ports.Launcher`. Raises RecordError when `output` cannot be written."""
         adopt_orphans()
         began = time.monotonic()
-        mark = Mark()
+        mark = Mark(guard=self.guardian.token)
+        self.guardian.watch()
         with _opened(output) as sink, _source(stdin) as source:
             try:
                 leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=source, output=sink)
@@ -60,6 +70,7 @@ class ProcessLauncher:
                 return Completion(refusal.exit_code, duration, timed_out=False, output=output, error=refusal.reason)
             ending = Ending(leader, mark, self.grace)
             try:
+                self.guardian.began(leader.pid, leader.limit)
                 cut = await self._until_end(leader, sink, timeout)
                 duration = time.monotonic() - began
                 await ending.gently()
@@ -68,6 +79,7 @@ class ProcessLauncher:
                 raise
             finally:
                 ending.now()
+                self.guardian.ended(leader.pid)
                 status = leader.reap()
             if self._flooded(sink):
                 cut = cut or self._flood

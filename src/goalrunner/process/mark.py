@@ -24,14 +24,22 @@ _starting = threading.Lock()
 
 @dataclass(frozen=True)
 class Mark:
-    """One launch's mark. `token` is in the environment; `limit` (bytes, set while starting) is the resource limit."""
+    """One launch's mark: `token` is its own, `guard` the one of all launches that a guardian watches over."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(8))
+    guard: str = ""
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """`env` with the mark added; a mark that is there already stays, so that an outer launch knows its own."""
-        outer = env.get(VARIABLE, "")
-        return {**env, VARIABLE: f"{outer}:{self.token}" if outer else self.token}
+        tokens = (env.get(VARIABLE, ""), self.guard, self.token)
+        return {**env, VARIABLE: ":".join(token for token in tokens if token)}
+
+
+@contextmanager
+def unmarked() -> Iterator[None]:
+    """Start a child meanwhile that belongs to no launch: none lowers its limit."""
+    with _starting:
+        yield
 
 
 @contextmanager

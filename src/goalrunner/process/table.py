@@ -72,12 +72,12 @@ def family(roots: Iterable[int]) -> dict[int, Entry]:
 
 def has_token(pid: int, token: str) -> bool:
     """Whether the process was started with that token in its environment."""
-    prefix = f"{VARIABLE}=".encode()
-    return any(
-        token.encode() in variable[len(prefix) :].split(b":")
-        for variable in _read(f"/proc/{pid}/environ").split(b"\0")
-        if variable.startswith(prefix)
-    )
+    return token.encode() in _tokens(pid)
+
+
+def is_marked(pid: int) -> bool:
+    """Whether the process shows that it stems from any launch."""
+    return bool(_tokens(pid))
 
 
 def has_limit(pid: int, limit: int) -> bool:
@@ -85,6 +85,13 @@ def has_limit(pid: int, limit: int) -> bool:
     _, _, line = _read(f"/proc/{pid}/limits").partition(b"Max msgqueue size")
     words = line.split(None, 1)
     return bool(words) and words[0] == str(limit).encode()
+
+
+def _tokens(pid: int) -> list[bytes]:
+    prefix = f"{VARIABLE}=".encode()
+    variables = _read(f"/proc/{pid}/environ").split(b"\0")
+    marks = (variable[len(prefix) :] for variable in variables if variable.startswith(prefix))
+    return [token for mark in marks for token in mark.split(b":")]
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,8 +27,10 @@ class BaseResults:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             new = self._path.with_suffix(".new")
-            new.touch(mode=0o600)
-            new.write_text(text, encoding="utf-8")
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
             new.replace(self._path)
         except OSError as error:
             raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error

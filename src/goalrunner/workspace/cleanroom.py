@@ -28,7 +28,7 @@ from goalrunner.workspace.names import shown
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.protection import EXECUTABLE, LINK, Protection, Touched, touched
 from goalrunner.workspace.refusal import Refusal
-from goalrunner.workspace.restoration import drop, on_disk, remove, restore
+from goalrunner.workspace.restoration import clear, drop, on_disk, restore
 
 GIT_TIMEOUT = 600.0
 """Seconds that git may take to hold the content of a checkout."""
@@ -93,7 +93,7 @@ class Checkout:
         """Remove the checkout; what can be used again stays in `root`."""
         for step in self.leaving:
             await asyncio.to_thread(step)
-        await asyncio.to_thread(remove, self.here)
+        await asyncio.to_thread(clear, self.here)
 
 
 async def clean_checkout(
@@ -112,7 +112,7 @@ async def clean_checkout(
     `linked` are the paths that are linked into it later; git is told to leave them out.
     """
     path = root / "now" / "checkout" / (workspace.name or "workspace")
-    await asyncio.to_thread(remove, root / "now")
+    await asyncio.to_thread(clear, root / "now")
     path.mkdir(mode=0o700, parents=True)
     before, now = await store.entries(base), await store.entries(proven)
     links = await _links(store, base, before)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.errors import WorkspaceError
 from goalrunner.ports import Completion, Launcher
 from goalrunner.workspace.cleanroom import Checkout
 from goalrunner.workspace.fingerprint import Fingerprint, take
@@ -72,11 +73,14 @@ class Dependencies:
     async def remember(self, record: Path | None = None) -> tuple[Refusal, ...]:
         """Fingerprint the linked folders: before anything else of a run happens. Gives what is wrong with them.
 
-        With `record`, a folder of the run, the fingerprints are kept there and a resumed run finds them again.
+        With `record`, a folder of the run, the fingerprints are kept there and a resumed run finds them again. Raises
+        WorkspaceError where one is damaged: what the start was like is then not known any more.
         """
         for name in self.link:
             kept = record / f"{_key(name)}.json" if record else None
             before = Fingerprint.load(kept) if kept else None
+            if kept and before is None and kept.exists():
+                raise WorkspaceError(f"{kept} is damaged: it said what {name} was like at the start", "start a new run")
             start = before if before is not None else await asyncio.to_thread(self._look, name)
             self._start[name] = start
             if kept and before is None:

@@ -52,10 +52,13 @@ class Fingerprint:
     files: Mapping[str, Seen]
 
     def save(self, path: Path) -> None:
-        """Write it as JSON, whole or not at all."""
+        """Write it as JSON, whole or not at all, mode 0600."""
         rows = {name: [seen.mode, seen.size, seen.digest, seen.stat] for name, seen in self.files.items()}
         beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-        beside.write_text(json.dumps(rows), encoding="ascii")
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(json.dumps(rows))
+            file.flush()
+            os.fsync(file.fileno())
         beside.replace(path)
 
     @classmethod

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import stat
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from goalrunner.errors import WorkspaceError
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.names import raw
 from goalrunner.workspace.protection import EXECUTABLE, LINK, Touched
+
+PATIENCE = 5.0
+"""Seconds for those who still write into a folder that is to go."""
 
 
 async def restore(
@@ -68,6 +72,26 @@ def remove(path: Path) -> None:
             function(name)
 
     shutil.rmtree(path, onerror=writable)
+
+
+def clear(path: Path) -> None:
+    """Make room at `path` whatever stands there, also while somebody still writes into it: moved aside, then removed.
+
+    Raises OSError where it cannot even be moved. What cannot be removed for long is left there, under another name.
+    """
+    if not os.path.lexists(path):
+        return
+    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    path.rename(aside)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            remove(aside)
+            return
+        except OSError:  # a process that is being ended wrote once more
+            if time.monotonic() > deadline:
+                return
+        time.sleep(0.05)
 
 
 def _reaches(folder: Path, path: str) -> bool:

@@ -1,0 +1,30 @@
+"""Checkouts of dead runs go; those of living ones stay."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from goalrunner.compose.leftovers import checkouts_of, clear_leftovers
+from goalrunner.compose.system import SystemClock
+from goalrunner.eventlog import EventLog
+from goalrunner.redaction import Redactor
+
+
+def test_the_checkouts_of_runs_that_nobody_works_on_are_removed(tmp_path: Path) -> None:
+    for name in ("dead", "living", "gone"):
+        (checkouts_of(tmp_path, name) / "now" / "checkout").mkdir(parents=True)
+    for name in ("dead", "living"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    logs = {
+        name: EventLog(tmp_path / "runs" / name / "events.jsonl", SystemClock(), Redactor({}))
+        for name in ("dead", "living")
+    }
+    logs["dead"].close()
+    clear_leftovers(tmp_path)
+    deadline = time.monotonic() + 10
+    while len(list((tmp_path / "checkouts").iterdir())) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [path.name for path in (tmp_path / "checkouts").iterdir()] == ["living"]
+    assert (checkouts_of(tmp_path, "living") / "now" / "checkout").is_dir()
+    logs["living"].close()

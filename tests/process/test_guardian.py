@@ -1,0 +1,150 @@
+"""A runner that is killed: its children die with it, and its guardian does not outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from goalrunner.process import ProcessLauncher
+from goalrunner.process.table import entry, everybody
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+RUNNER = """
+import asyncio, os, sys
+from pathlib import Path
+from goalrunner.process import ProcessLauncher
+
+launch = ProcessLauncher().launch(
+    ["sh", "-c", sys.argv[1]], cwd=Path.cwd(), env=dict(os.environ), output=Path("output")
+)
+asyncio.run(launch)
+"""
+
+
+def living(pid: int) -> bool:
+    one = entry(pid)
+    return one is not None and one.living
+
+
+def until(condition: object, seconds: float = 5.0) -> None:
+    """Wait for it; `condition` is a callable."""
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not come in time"
+        time.sleep(0.01)
+
+
+def guardians_of(pid: int) -> list[int]:
+    """Shells that are children of a process and lead a session of their own, without a mark of its."""
+    children = [one for one in everybody() if one.parent == pid and one.living]
+    return [
+        one.pid for one in children if b"goal-guardian" in Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
+    ]
+
+
+def runner(folder: Path, command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", RUNNER, command], cwd=folder, stdout=subprocess.PIPE, start_new_session=True
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("echo $$ > pid; exec sleep 1000", id="leader"),
+        pytest.param("sleep 1000 & echo $! > pid; wait", id="background"),
+        pytest.param("setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait", id="own session"),
+        pytest.param("(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000", id="two forks"),
+        pytest.param("(env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000", id="no environment"),
+        pytest.param("trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000'", id="deaf"),
+    ],
+)
+def test_children_die_with_a_runner_that_is_killed(tmp_path: Path, command: str) -> None:
+    with runner(tmp_path, command) as process:
+        pid = tmp_path / "pid"
+        until(lambda: pid.exists() and pid.read_text().endswith("\n"), 20)
+        child = int(pid.read_text())
+        (guardian,) = guardians_of(process.pid)
+        assert living(child)
+        process.kill()
+        process.wait()
+        # Nobody holds its output open: whoever reads it sees the end at once.
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+        until(lambda: not living(child))
+        until(lambda: not living(guardian))
+
+
+def test_another_runner_and_its_children_are_left_alone(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    command = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait"
+    with runner(tmp_path / "one", command) as first, runner(tmp_path / "two", command) as second:
+        pids = [tmp_path / name / "pid" for name in ("one", "two")]
+        until(lambda: all(pid.exists() and pid.read_text().endswith("\n") for pid in pids), 20)
+        (guardian,) = guardians_of(first.pid)
+        first.kill()
+        first.wait()
+        until(lambda: not living(guardian))
+        assert not living(int(pids[0].read_text()))
+        assert living(int(pids[1].read_text()))
+        assert second.poll() is None
+        second.kill()
+        second.wait()
+        until(lambda: not living(int(pids[1].read_text())))
+
+
+async def launched(launcher: ProcessLauncher, folder: Path, command: str) -> tuple[str, ...]:
+    env = {"PATH": os.environ["PATH"]}
+    done = await launcher.launch(["sh", "-c", command], cwd=folder, env=env, output=folder / "output")
+    return done.survivors
+
+
+async def test_one_guardian_for_all_launches_which_no_sweep_ends_and_close_does(tmp_path: Path) -> None:
+    before = guardians_of(os.getpid())
+    launcher = ProcessLauncher()
+    assert guardians_of(os.getpid()) == before
+    survivors = await launched(launcher, tmp_path, "setsid sleep 1000 & sleep 0.05")
+    (guardian,) = set(guardians_of(os.getpid())) - set(before)
+    await launched(launcher, tmp_path, "true")
+    assert survivors == ("sleep",)
+    assert set(guardians_of(os.getpid())) - set(before) == {guardian}
+    launcher.close()
+    launcher.close()
+    assert entry(guardian) is None
+
+
+async def test_a_guardian_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    launcher = ProcessLauncher()
+    before = guardians_of(os.getpid())
+    await launched(launcher, tmp_path, "true")
+    (guardian,) = set(guardians_of(os.getpid())) - set(before)
+    os.kill(guardian, signal.SIGTERM)
+    await asyncio.sleep(0.05)
+    assert living(guardian)
+    os.kill(guardian, signal.SIGKILL)
+    until(lambda: not living(guardian))
+    task = asyncio.create_task(launched(launcher, tmp_path, "echo $$ > pid; sleep 1000"))
+    while not (tmp_path / "pid").exists():
+        await asyncio.sleep(0.01)
+    (other,) = set(guardians_of(os.getpid())) - set(before)
+    assert other != guardian
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    launcher.close()
+    assert not living(other)
+
+
+async def test_a_launcher_that_is_dropped_leaves_no_guardian(tmp_path: Path) -> None:
+    before = guardians_of(os.getpid())
+    await launched(ProcessLauncher(), tmp_path, "true")
+    until(lambda: guardians_of(os.getpid()) == before)
