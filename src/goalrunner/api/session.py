@@ -19,6 +19,7 @@ from goalrunner.compose import (
     model_names,
     reassemble,
     refuse_unfit,
+    settle,
 )
 from goalrunner.errors import GoalError, RecordError, UsageError
 from goalrunner.eventlog import TornTail
@@ -124,9 +125,13 @@ async def aresume(
 ) -> GoalOutcome:
     """Take a run up where it was and drive it to its end. `limits` are new ones, by the names of the outcome's.
 
-    Raises GoalError where it cannot go on: it is over for good, another process has it, its log is damaged, its limits
+    One that was complete when its process was killed is told, and its outcome written. Raises GoalError where it cannot
+    go on: it is over for good, another process has it, its log is damaged, its limits
     are used up.
     """
+    settled_outcome = settle(folder, observers)
+    if settled_outcome is not None and settled_outcome.passed:
+        return settled_outcome
     interruption = Interruption()
     with interruption.listening():
         resumed = reassemble(

@@ -9,6 +9,7 @@ from goalrunner.compose.models import Models, goal_models, judge_llm, model_name
 from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
+from goalrunner.compose.settling import settle
 from goalrunner.compose.system import SystemClock, person
 from goalrunner.compose.visiting import Visit, visit
 
@@ -33,5 +34,6 @@ __all__ = [
     "reassemble",
     "refuse_unfit",
     "refuse_unknown_prices",
+    "settle",
     "visit",
 ]

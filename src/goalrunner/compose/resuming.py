@@ -38,6 +38,8 @@ class Resumed:
     async def begin(self) -> None:
         """See what changed meanwhile, and write that the run goes on. Raises GoalError."""
         await self.assembly.run.resume(self.plan, __version__, self.note, self.deadline)
+        # It said how the run had ended, which it has not.
+        self.assembly.folder.outcome.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,9 @@ def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipmen
     )
     run.watch.recall(left.snapshots)
     _load(run, left)
-    for account, llm in (("agent", models.agent), ("judge", models.judge)):
-        spent = journal.state.usage.get(account)
-        if llm is not None and spent is not None:
-            llm.skip(spent.calls)
+    for llm in (models.agent, models.judge):
+        if llm is not None:
+            llm.skip(left.taken.get(llm.account, 0))
     return run
 
 

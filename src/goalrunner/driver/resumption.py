@@ -5,11 +5,11 @@ What has no result is never done again; what a model call that was cut may have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from goalrunner import events
-from goalrunner.events import Record
+from goalrunner.events import Account, Record
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Observation, TranscriptRef
 from goalrunner.model.snapshot import Snapshot
@@ -34,6 +34,8 @@ class Resumption:
     snapshots: tuple[Snapshot, ...] = ()
     """Every one that was taken, oldest first."""
     unfinished: Unfinished = field(default_factory=Unfinished)
+    taken: Mapping[Account, int] = field(default_factory=dict)
+    """By account: answers of its model that the run has made use of. One that came and was lost is to come again."""
 
 
 class ResumptionReader:
@@ -46,6 +48,8 @@ class ResumptionReader:
         self._snapshots: list[Snapshot] = []
         self._results: dict[str, Observation] = {}
         self._called: str | None = None
+        self._taken: dict[Account, int] = {}
+        self._judged = 0
 
     def add(self, record: Record) -> None:
         """Take in one record."""
@@ -61,11 +65,17 @@ class ResumptionReader:
                 self._chat.append(event.text)
                 if event.role == "assistant":  # ids of calls are unique within one answer only
                     self._results, self._called = {}, None
+                    self._taken["agent"] = self._taken.get("agent", 0) + 1
             case events.ToolCalled():
                 self._called = event.tool_call_id
             case events.ToolResultRecorded():
                 self._results[event.tool_call_id] = event.observation
                 self._called = None
+            case events.UsageRecorded(account="judge"):
+                self._judged += event.usage.calls
+            case events.VerdictRecorded() | events.ConfirmationRecorded():
+                # An audit that was cut begins anew, with its first question.
+                self._taken["judge"] = self._judged
             case _:
                 pass
 
@@ -75,7 +85,7 @@ class ResumptionReader:
         chat = tuple(message(ref) for ref in (*refs, *self._chat))
         results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
         cut = (self._called,) if self._called is not None else ()
-        return Resumption(chat, _response(chat), tuple(self._snapshots), Unfinished(results, cut))
+        return Resumption(chat, _response(chat), tuple(self._snapshots), Unfinished(results, cut), dict(self._taken))
 
 
 def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:

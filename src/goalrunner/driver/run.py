@@ -57,6 +57,8 @@ class Run:
         self._check_models = check_models
         self._foresee_models = foresee_models
         self._checkpoint: object = None
+        if resumption is not None and fresh_rounds:  # its chat is not loaded yet
+            self._checkpoint = parts.conversation.checkpoint()
         self._resumption = resumption or Resumption()
         self._reply = RoundReply(text=self._resumption.response)
         self._signal: int | None = None

@@ -57,8 +57,8 @@ def _placed(state: RunState, event: events.RunResumed) -> RunState:
     """Back to the last phase whose result still holds, free of what a person has had a look at since."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
     fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0}
-    if phase is Phase.BASELINED and state.round == 0:
-        # A baseline is cheap, and may be the very thing that was mended.
+    if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
+        # It may be the very thing that was mended.
         return state.model_copy(update={**fresh, "phase": Phase.READY})
     if phase is Phase.CONFIRMED and state.confirmed:
         return state.model_copy(update={**fresh, "phase": Phase.JUDGED, "confirmed": "", "refuted": _claim(state)})

@@ -1,0 +1,137 @@
+"""`goal` as forks of a program that has it imported: real processes, without the half second that importing takes.
+
+    with Forks() as forks:
+        died = forks.goal("run", "goal.toml", cwd=folder, kill=("after", 12))    # at its 12th event
+        done = forks.goal("resume", cwd=folder)
+
+A process is killed with -9: before or after its n-th event, or after so many seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.command_line import Ended, environment
+
+ROOT = Path(__file__).parents[2]
+
+
+class Forks:
+    """A context manager: the program that is forked."""
+
+    def __init__(self) -> None:
+        self._program = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.forking"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def goal(
+        self,
+        *arguments: str | Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        kill: tuple[str, float] | None = None,
+    ) -> Ended:
+        """Run `goal` to its end; `kill` is ("before" or "after", number of an event) or ("seconds", time)."""
+        stdin, stdout = self._program.stdin, self._program.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with tempfile.TemporaryDirectory() as folder:
+            printed = [Path(folder) / name for name in ("out", "err")]
+            job = {
+                "arguments": [str(argument) for argument in arguments],
+                "cwd": str(cwd),
+                "env": environment(**(env or {})),
+                "kill": kill,
+                "printed": [str(path) for path in printed],
+            }
+            stdin.write(json.dumps(job) + "\n")
+            stdin.flush()
+            code = json.loads(stdout.readline())
+            out, err = (path.read_text(encoding="utf-8") for path in printed)
+        return Ended(code, out, err)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._program.communicate(timeout=20)
+
+
+def _serve() -> None:
+    import goalrunner.api
+    import goalrunner.cli.app
+    import goalrunner.cli.resume
+    import goalrunner.cli.run
+    import goalrunner.cli.verify
+    import goalrunner.goalfile
+    import goalrunner.reports.progress
+    import goalrunner.review  # noqa: F401 - all of it is imported once, for every fork
+
+    for line in sys.stdin:
+        job = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _work(job)
+        kind, number = job["kill"] or ("", 0)
+        if kind == "seconds":
+            time.sleep(number)
+            os.kill(pid, signal.SIGKILL)
+        print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])), flush=True)
+
+
+def _work(job: dict[str, Any]) -> None:
+    """The fork: never returns."""
+    code = 70
+    try:
+        for number, name in enumerate(job["printed"], start=1):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.environ.clear()
+        os.environ.update(job["env"])
+        os.chdir(job["cwd"])
+        if job["kill"]:
+            _arm(*job["kill"])
+        from goalrunner.cli.main import main
+
+        code = main(job["arguments"])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _arm(moment: str, number: float) -> None:
+    from goalrunner.eventlog.log import EventLog
+    from goalrunner.events import Event, Record
+
+    append = EventLog.append
+    written = 0
+
+    def killing(self: EventLog, event: Event) -> Record:
+        nonlocal written
+        written += 1
+        if (moment, number) == ("before", written):
+            os.kill(os.getpid(), signal.SIGKILL)
+        record = append(self, event)
+        if (moment, number) == ("after", written):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return record
+
+    EventLog.append = killing  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    _serve()
