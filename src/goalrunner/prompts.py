@@ -138,7 +138,7 @@ def _interruption(told: Interruption | None) -> str:
         shown = _items(told.changed[:_MOST_PATHS])
         more = f"\n- and {len(told.changed) - _MOST_PATHS} more" if len(told.changed) > _MOST_PATHS else ""
         parts.append(
-            f"The run was interrupted. Meanwhile somebody changed these files; look at them again:\n{shown}{more}"
+            f"The run was interrupted. These files have changed since you were last seen; look at them again:\n{shown}{more}"
         )
     parts += [
         f"Your question was answered.\nQuestion: {question}\nAnswer: {answer}" for question, answer in told.answers

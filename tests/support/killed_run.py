@@ -39,6 +39,7 @@ class Place:
 
     root: Path
     forks: Forks
+    other_home: Path | None = None
 
     @property
     def workspace(self) -> Path:
@@ -48,7 +49,7 @@ class Place:
     @property
     def home(self) -> Path:
         """GOAL_HOME."""
-        return self.root / "home"
+        return self.other_home or self.root / "home"
 
     @property
     def effects(self) -> Path:
@@ -97,26 +98,35 @@ def prepare(root: Path, forks: Forks) -> Place:
     return place
 
 
-def same_end(place: Place, ended: Ended) -> None:
-    """The outcome of the run as if nobody had killed it; nothing was done twice; the records hold."""
+def without_a_result(place: Place) -> None:
+    """Let the judge quote what it can where the first command has no result: it was cut in good order."""
+    path = place.root / "models.jsonl"
+    path.write_text(path.read_text().replace("o6", "o5"))
+
+
+def same_end(place: Place, ended: Ended, *, results: int = 3) -> None:
+    """The outcome of the run as if nobody had killed it; nothing was done twice; the records hold.
+
+    `results`: of so many commands a result is recorded.
+    """
     assert ended.code == 0, ended
     outcome = place.outcome()
     assert (outcome["status"], outcome["stop_reason"], outcome["iterations"]) == ("complete", "satisfied", 2)
     assert outcome["verdict"]["complete"]
     cited = [(item["observation"], item["quote"]) for item in outcome["verdict"]["criteria"][0]["evidence"]]
-    assert cited == [("o6", "hello, dear friend")]
-    _nothing_done_twice(place)
+    assert cited == [(f"o{results + 3}", "hello, dear friend")]
+    _nothing_done_twice(place, results)
     _replays(place.records())
     assert place.folder is not None
     verified = asyncio.run(verify(RunFolder(place.folder), place.home, os.environ))
     assert verified.broken is None, verified
 
 
-def _nothing_done_twice(place: Place) -> None:
+def _nothing_done_twice(place: Place, number: int) -> None:
     ran = Counter(place.effects.read_text().split())
     assert set(ran.values()) <= {1}, ran
     results = [record.event for record in place.records() if isinstance(record.event, ToolResultRecorded)]
-    assert len(results) == len({result.tool_call_id for result in results}) == 3
+    assert len(results) == len({result.tool_call_id for result in results}) == number
     cut = [result for result in results if "interrupted" in result.observation.facts]
     whole = [result.observation.command.split()[1] for result in results if result not in cut]
     assert set(whole) <= set(ran)

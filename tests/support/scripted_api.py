@@ -40,6 +40,7 @@ class ScriptedApi:
         record: Path | None = None,
         goal_file: Path | None = None,
         approver: Approver | None = None,
+        continues: object = None,
     ) -> GoalOutcome:
         """The next answer, after the records were shown to the observers."""
         self.goals.append(goal)

@@ -100,6 +100,16 @@ class ChatConversation:
         self._told = self.system_prompt if chat else None
         self._objective, self._prompt = (users[0], users[-1]) if users else (None, None)
 
+    def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Begin a run with the chat of another one: recorded as the beginning of this one, which has its own objective."""
+        self.messages[:] = map(dict, messages)
+        self._settle()
+        self._begin_run(recorder)
+        if self.system_prompt:
+            recorder.message({"role": "system", "content": self.system_prompt})
+            self._told = self.system_prompt
+        self._record(recorder)
+
     async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Go on in the middle of a turn. Calls that never began are run, those that were cut are told, none runs twice."""
         async with self._turn(recorder):

@@ -59,6 +59,7 @@ def run(
     quiet: options.Quiet = False,
     dry_run: options.DryRun = False,
     record: options.Record = None,
+    continue_from: options.ContinueFrom = None,
 ) -> NoReturn:
     """Work on a goal until it is proven complete or a limit stops it.
 
@@ -81,7 +82,7 @@ def run(
         "workspace.path": workspace,
     }
     overrides = {key: value for key, value in keys.items() if value is not None and value != []}
-    manner = command.Manner(copy=output_file, json=json, quiet=quiet, record=record)
+    manner = command.Manner(copy=output_file, json=json, quiet=quiet, record=record, continue_from=continue_from)
     perform = command.dry_run if dry_run else command.run_goal_file
     raise typer.Exit(perform(goal_file, overrides, manner))
 

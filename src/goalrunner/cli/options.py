@@ -36,6 +36,7 @@ DryRun = Annotated[bool, Option("--dry-run", help="Resolve, check and print the 
 Record = Annotated[
     Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them.")
 ]
+ContinueFrom = Annotated[str | None, Option(metavar="RUN", help="Go on with the conversation of that run.")]
 
 Note = Annotated[str, Option(metavar="TEXT", help="What the agent is told when it goes on.")]
 

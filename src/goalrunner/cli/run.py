@@ -34,6 +34,8 @@ class Manner:
     quiet: bool = False
     record: Path | None = None
     """Where the models' replies are recorded."""
+    continue_from: str | None = None
+    """The run whose conversation goes on in this one."""
 
 
 def run_goal_file(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner) -> int:
@@ -98,13 +100,20 @@ def _check_files(goal_file: Path | None, goal: Goal, manner: Manner) -> None:
 def _drive(goal: Goal, manner: Manner, goal_file: Path | None) -> int:
     """Run, and let everybody who waits for the outcome have it; gives the exit code."""
     from goalrunner import api
-    from goalrunner.runs import goal_home
+    from goalrunner.runs import find_run, goal_home
 
     home = goal_home(os.environ)
+    continues = find_run(home, manner.continue_from) if manner.continue_from is not None else None
 
     def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
         return api.arun(
-            goal, home=home, observers=observers, record=manner.record, goal_file=goal_file, approver=approver
+            goal,
+            home=home,
+            observers=observers,
+            record=manner.record,
+            goal_file=goal_file,
+            approver=approver,
+            continues=continues,
         )
 
     return drive(work, manner)

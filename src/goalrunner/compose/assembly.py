@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner import __version__
-from goalrunner.compose.earlier import chat_of
+from goalrunner.compose.earlier import chat_of, refuse_continuing
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
@@ -28,7 +28,7 @@ from goalrunner.events import RunStarted
 from goalrunner.goalfile import dump_goal
 from goalrunner.llm import Tape
 from goalrunner.model.goal import Goal
-from goalrunner.ports import Approver, Observer, Parts
+from goalrunner.ports import Approver, Message, Observer, Parts, Resumable
 from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder, RunIds
 
@@ -69,13 +69,14 @@ def assemble(
     redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal, extras))
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
     refuse_unfit(goal, models, home)
-    earlier = chat_of(continues) if continues is not None else ()
+    earlier: tuple[Message, ...] = ()
+    if continues is not None:
+        refuse_continuing(goal, has_own_agent=extras.conversation is not None)
+        earlier = chat_of(continues)
     frozen = redactor.text(dump_goal(goal))
     folder = RunFolder.create(home, RunIds(home).run_id(goal.objective))
     folder.write_text(folder.goal_file, frozen)
     equipment = equip(goal, models, folder, setting, redactor)
-    if earlier:
-        equipment.parts.conversation.messages[:] = earlier  # type: ignore[index]  # the built-in agent's list
     run = Run(
         equipment.parts,
         equipment.journal,
@@ -85,6 +86,8 @@ def assemble(
         foresee_models=models.foresee,
     )
     _begin(run, goal, equipment, models, folder, setting, continues.run_id if continues else "")
+    if earlier and isinstance(run.conversation, Resumable):
+        run.conversation.take_over(earlier, run.recorder)
     return Assembly(run=run, folder=folder, close=equipment.close)
 
 

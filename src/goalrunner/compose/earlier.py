@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 
+from goalrunner.driver.resumption import ResumptionReader
 from goalrunner.errors import RecordError, UsageError
-from goalrunner.eventlog import read_messages, read_records
+from goalrunner.eventlog import is_written, read_message, read_records
 from goalrunner.events import RunStarted
 from goalrunner.goalfile import load_goal
 from goalrunner.model.goal import Goal
@@ -41,5 +43,38 @@ def frozen_goal(folder: RunFolder, environ: Mapping[str, str]) -> Goal:
 
 
 def chat_of(folder: RunFolder) -> tuple[Message, ...]:
-    """The conversation of a run, without its system prompt. Raises RecordError."""
-    return tuple(message for message in read_messages(folder.transcript) if message.get("role") != "system")
+    """The conversation of a run as it is now, without its system prompt. Raises UsageError where there is none to go on
+    with, and RecordError for damage."""
+    run = folder.run_id
+    if is_written(folder.events):
+        raise UsageError(
+            f"run {run} is still at work, so its conversation is not over", "wait for its end, or cancel it"
+        )
+    reader = ResumptionReader(fresh_rounds=_begins_afresh(folder))
+    for record in read_records(folder.events):
+        reader.add(record)
+    chat = reader.chat(lambda ref: read_message(folder.transcript, ref))
+    said = tuple(message for message in chat if message.get("role") != "system")
+    if not any(message.get("role") == "assistant" for message in said):
+        raise UsageError(
+            f"run {run} has no conversation to go on with: its agent said nothing", "leave --continue-from out"
+        )
+    return said
+
+
+def refuse_continuing(goal: Goal, *, has_own_agent: bool) -> None:
+    """Raises UsageError for a goal that cannot go on with a conversation."""
+    if not goal.preserve_context:
+        raise UsageError(
+            "with preserve_context = false each round begins afresh, so no conversation goes on in it",
+            "leave --continue-from out, or set preserve_context = true",
+        )
+    if has_own_agent:
+        raise UsageError("only the built-in agent can go on with the conversation of another run", "leave it out")
+
+
+def _begins_afresh(folder: RunFolder) -> bool:
+    try:
+        return tomllib.loads(folder.goal_file.read_text(encoding="utf-8")).get("preserve_context") is False
+    except (OSError, ValueError):
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from goalrunner import policy
@@ -43,10 +44,17 @@ def refuse_low_limits(state: RunState, plan: Plan) -> None:
     spent = policy.budget_spent(state.model_copy(update={"plan": plan}))
     if spent:
         name = "tokens" if plan.tokens is not None and state.total.tokens >= plan.tokens else "cost_usd"
-        limit = plan.tokens if name == "tokens" else plan.cost_usd
-        raise _spent(state, name, spent, 2 * (limit or 1))
+        used, limit = (state.total.tokens, plan.tokens) if name == "tokens" else (state.total.cost_usd, plan.cost_usd)
+        # Dollars that are unknown are within no limit.
+        enough = math.inf if used is None else 2 * max(used, limit or 0)
+        raise _spent(state, name, spent, enough)
 
 
 def _spent(state: RunState, name: str, why: str, enough: float) -> UsageError:
-    hint = f"raise it: goal resume {state.goal.run_id} {_OPTIONS[name]} {enough:g}"
+    hint = f"raise it: goal resume {state.goal.run_id} {_OPTIONS[name]} {_typed(enough)}"
     return UsageError(f"run {state.goal.run_id} is capped: {why}", hint)
+
+
+def _typed(number: float) -> str:
+    """As a person types it: 2000000, 0.25, inf."""
+    return str(int(number)) if number == number // 1 and number < math.inf else f"{number:.4g}"

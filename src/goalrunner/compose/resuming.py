@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_secrets, withheld
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.driver import Run
-from goalrunner.driver.resumption import Resumption, ResumptionReader
+from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
 from goalrunner.errors import UsageError
 from goalrunner.eventlog import TornTail, read_records
-from goalrunner.events import Plan, RunStarted
+from goalrunner.events import Account, RunResumed, RunStarted
 from goalrunner.model.goal import Goal
-from goalrunner.ports import Approver, Observer, Resumable
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Approver, Observer, Rejoining, Resumable
 from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder
 
@@ -31,15 +33,19 @@ class Resumed:
     """A run that can be driven on, and what its first event is to say."""
 
     assembly: Assembly
-    plan: Plan
-    note: str
-    deadline: str | None
+    begun: RunResumed
+    observers: Sequence[Observer]
 
     async def begin(self) -> None:
         """See what changed meanwhile, and write that the run goes on. Raises GoalError."""
-        await self.assembly.run.resume(self.plan, __version__, self.note, self.deadline)
+        run = self.assembly.run
+        for observer in self.observers:
+            if isinstance(observer, Rejoining):
+                observer.on_state(run.state)
+        await run.resume(self.begun)
         # It said how the run had ended, which it has not.
-        self.assembly.folder.outcome.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.assembly.folder.outcome.unlink()
 
 
 @dataclass(frozen=True)
@@ -74,16 +80,19 @@ def reassemble(
     refuse_unfit(goal, models, home)
     equipment = equip(goal, models, folder, setting, redactor, on_torn)
     try:
-        run = _replayed(goal, models, folder, equipment)
+        run, left = _replayed(goal, models, folder, equipment)
+        in_flight = {name: _priced(name, usage, models) for name, usage in cut_calls(run.state, left.chat).items()}
     except BaseException:
         equipment.close()
         raise
-    left = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
-    deadline = deadline_at(equipment.parts.clock.now(), left)
-    return Resumed(Assembly(run=run, folder=folder, close=equipment.close), plan, note, deadline)
+    seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+    deadline = deadline_at(equipment.parts.clock.now(), seconds)
+    assembly = Assembly(run=run, folder=folder, close=equipment.close)
+    begun = RunResumed(plan=plan, version=__version__, note=note, in_flight=in_flight, deadline_at=deadline)
+    return Resumed(assembly, begun, observers)
 
 
-def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipment) -> Run:
+def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipment) -> tuple[Run, Resumption]:
     """The driver over the folded log; conversation, workspace and models are where they were."""
     parts, journal = equipment.parts, equipment.journal
     reader = ResumptionReader(fresh_rounds=not goal.preserve_context)
@@ -105,7 +114,15 @@ def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipmen
     for llm in (models.agent, models.judge):
         if llm is not None:
             llm.skip(left.taken.get(llm.account, 0))
-    return run
+    return run, left
+
+
+def _priced(account: Account, usage: Usage, models: Models) -> Usage:
+    """With its dollars, where the model has a price: an estimate without them would count as unknown for ever."""
+    llm = models.agent if account == "agent" else models.judge
+    if usage.cost_usd is not None or llm is None:
+        return usage
+    return usage.model_copy(update={"cost_usd": llm.cost_of(usage)})
 
 
 def _load(run: Run, left: Resumption) -> None:

@@ -28,6 +28,7 @@ ONLY_HERE = (
     "at random ([[validators]] retries = 1)"
 )
 """Of a check that is red in a clean checkout in which nothing had to be undone."""
+OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 
 
 class Checks:
@@ -188,8 +189,12 @@ class Checks:
             trail=trail,
             minimum_score=state.plan.minimum_score,
             stale=await self._watch.stale(trail.items, state.snapshot),
-            changed=(*state.touched, *await self._watch.changed(state.base, state.snapshot)),
+            changed=(*state.touched, *map(self._told, await self._watch.changed(state.base, state.snapshot))),
         )
+
+    def _told(self, path: str) -> str:
+        """A changed path, as the judge is told of it."""
+        return f"{path} ({OUTSIDE})" if path in self._state.outside else path
 
 
 def compare_baseline(

@@ -79,10 +79,14 @@ class ResumptionReader:
             case _:
                 pass
 
+    def chat(self, message: Callable[[TranscriptRef], Message]) -> tuple[Message, ...]:
+        """The conversation, its system prompt first. Raises RecordError for what is damaged."""
+        refs = [self._system] if self._system else []
+        return tuple(message(ref) for ref in (*refs, *self._chat))
+
     def read(self, message: Callable[[TranscriptRef], Message], artifacts: Artifacts) -> Resumption:
         """Everything together, texts included. Raises RecordError for what is damaged."""
-        refs = [self._system] if self._system else []
-        chat = tuple(message(ref) for ref in (*refs, *self._chat))
+        chat = self.chat(message)
         results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
         cut = (self._called,) if self._called is not None else ()
         return Resumption(chat, _response(chat), tuple(self._snapshots), Unfinished(results, cut), dict(self._taken))
@@ -97,16 +101,18 @@ def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
     return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
 
 
-def cut_calls(state: RunState, chat: Sequence[Message]) -> dict[str, Usage]:
-    """By account: what the call may have cost that was under way when the process ended. Nothing where none was."""
+def cut_calls(state: RunState, chat: Sequence[Message]) -> dict[Account, Usage]:
+    """By account: what the call may have cost that was under way when the process ended. Nothing where none was.
+
+    Its dollars are None where no call before it tells a price.
+    """
     account = state.awaiting
     if account is None:
         return {}
     last = state.last_call.get(account)
     if last is None:
         tokens = sum(len(text_of(message.get("content"))) for message in chat) // _CHARACTERS_A_TOKEN
-        unknown = state.models.get(account, "").startswith("scripted/")
-        return {account: Usage(input_tokens=tokens, cost_usd=0.0 if unknown else None, estimated_tokens=tokens)}
+        return {account: Usage(input_tokens=tokens, cost_usd=None, estimated_tokens=tokens)}
     return {
         account: Usage(
             input_tokens=last.input_tokens,

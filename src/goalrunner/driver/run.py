@@ -17,7 +17,7 @@ from goalrunner.driver.exclusion import exclusive
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.people import People
 from goalrunner.driver.recorder import RunRecorder
-from goalrunner.driver.resumption import Resumption, cut_calls
+from goalrunner.driver.resumption import Resumption
 from goalrunner.driver.validation import InterruptedByValidatorError
 from goalrunner.driver.watch import Watch
 from goalrunner.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, RecordError
@@ -85,23 +85,20 @@ class Run:
         self._journal.append(started)
         self._journal.save()
 
-    async def resume(self, plan: events.Plan, version: str, note: str, deadline_at: str | None) -> None:
-        """Take up the run that the journal has replayed: see what changed meanwhile, and write that it goes on."""
+    async def resume(self, begun: events.RunResumed) -> None:
+        """Take up the run that the journal has replayed: see what changed meanwhile, and write that it goes on.
+
+        `begun` says what the driver cannot know: limits, note, deadline, and what calls that were cut may have cost.
+        """
         seen = self.watch.last
         now = await self.watch.take("resumed") if seen is not None else None
-        state, left = self.state, self._resumption
-        self._journal.append(
-            events.RunResumed(
-                plan=plan,
-                version=version,
-                note=self._parts.redact(note),
-                snapshot=now,
-                changed=await self.watch.changed(seen, now),
-                cut=left.unfinished.cut,
-                in_flight=cut_calls(state, left.chat),
-                deadline_at=deadline_at,
-            )
-        )
+        known = {
+            "note": self._parts.redact(begun.note),
+            "snapshot": now,
+            "changed": await self.watch.changed(seen, now),
+            "cut": self._resumption.unfinished.cut,
+        }
+        self._journal.append(begun.model_copy(update=known))
         self._journal.save()
 
     def interrupt(self, number: int) -> None:

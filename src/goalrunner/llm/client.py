@@ -108,6 +108,10 @@ class LLM:
         """Whether dollars can be counted for it. May wait seconds for an import: not to be asked in an event loop's work."""
         return self._transport.has_price()
 
+    def cost_of(self, usage: Usage) -> float | None:
+        """US dollars for that many tokens, None without a price. May wait seconds for an import, as `has_price`."""
+        return self._transport.cost_of(usage)
+
     def separate(self, account: Account) -> LLM:
         """The same model as another instance with its own account, from the beginning: for `judge = "agent"`.
 

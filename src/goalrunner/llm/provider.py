@@ -15,7 +15,7 @@ from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure
 from goalrunner.llm.keys import Endpoint, find_endpoint, named_key
 from goalrunner.llm.mending import mend
 from goalrunner.llm.outlook import refuse_hopeless
-from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices
+from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
 from goalrunner.llm.reading import Raw, deltas, stream_reason, usage_is_reported
 from goalrunner.llm.translation import failure_from
 from goalrunner.llm.transport import Delta, Draft, Finish, Request, UsageReport
@@ -125,6 +125,11 @@ class LiteLLMTransport:
     def has_price(self) -> bool:
         """By prices in `params` or LiteLLM's map; waits for its import."""
         return self._prices is not None or is_priced(lazy.litellm(), self._model)
+
+    def cost_of(self, usage: Usage) -> float | None:
+        """By prices in `params` or LiteLLM's map; waits for its import."""
+        report = UsageReport(usage.input_tokens, usage.output_tokens)
+        return price(lazy.litellm(), self._model, self._prices, report)
 
     def skip(self, replies: int) -> None:
         """Nothing: a provider does not play."""

@@ -72,6 +72,10 @@ class ScriptedTransport:
         """A recording says itself what it cost."""
         return True
 
+    def cost_of(self, usage: Usage) -> float | None:
+        """Nothing: nobody is asked."""
+        return 0.0
+
     def caller(self) -> Caller:
         """What an error needs to name."""
         return Caller(self._model, self._account)

@@ -120,6 +120,10 @@ class Transport(Protocol):
         """Who asks whom: what an error needs to name."""
         ...
 
+    def cost_of(self, usage: Usage) -> float | None:
+        """US dollars for that many tokens; None where there is no price. May wait for an import."""
+        ...
+
     def skip(self, replies: int) -> None:
         """Begin after that many answered replies, where answers are played."""
         ...

@@ -14,7 +14,7 @@ from goalrunner.ports.checks import (
     Workspace,
 )
 from goalrunner.ports.launcher import Completion, Launcher
-from goalrunner.ports.parts import Observer, Parts
+from goalrunner.ports.parts import Observer, Parts, Rejoining
 from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
 from goalrunner.ports.work import (
@@ -52,6 +52,7 @@ __all__ = [
     "QuestionReply",
     "Recorded",
     "Recorder",
+    "Rejoining",
     "Resumable",
     "RoundReply",
     "ToolResult",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from goalrunner.events import Record
 from goalrunner.ports.checks import CleanRoom, Judge, Validator, Workspace
 from goalrunner.ports.people import Approver
 from goalrunner.ports.stores import Artifacts, Clock, Log, Transcript
 from goalrunner.ports.work import Conversation
+from goalrunner.state import RunState
 
 
 class Observer(Protocol):
@@ -23,6 +24,15 @@ class Observer(Protocol):
 
     def on_text(self, delta: str) -> None:
         """A piece of the agent's text, as it streams."""
+        ...
+
+
+@runtime_checkable
+class Rejoining(Protocol):
+    """An observer that wants to know where a run stands that goes on."""
+
+    def on_state(self, state: RunState) -> None:
+        """An earlier process left it like this; told once, before its first new event."""
         ...
 
 

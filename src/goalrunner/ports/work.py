@@ -155,6 +155,10 @@ class Resumable(Protocol):
         """Take up the chat of an earlier process, as it was recorded by `recorder`; nothing of it is recorded again."""
         ...
 
+    def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Begin with the chat of another run, which is recorded as the beginning of this one."""
+        ...
+
     async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Go on in the middle of a turn: calls that never began are run, those that were cut are told to the agent.
 

@@ -63,7 +63,10 @@ def _figures(outcome: GoalOutcome) -> str:
     parts = [figures.count(outcome.iterations, "round"), figures.elapsed(outcome.duration)]
     total = sum(outcome.usage.values(), Usage())
     if total.calls or total.tokens:
-        parts += [figures.count(total.tokens, "token"), figures.dollars(total.cost_usd) + _of_which(outcome, total)]
+        parts += [
+            figures.tokens(total.tokens, total.estimated_tokens),
+            figures.dollars(total.cost_usd) + _of_which(outcome, total),
+        ]
     return " · ".join(parts)
 
 

@@ -44,6 +44,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def tokens(number: int, estimated: int = 0) -> str:
+    """Tokens, and how many of them are of calls that a crash cut: "41,210 tokens, about 800 estimated"."""
+    return count(number, "token") + (f", about {estimated:,} estimated" if estimated else "")
+
+
 def dollars(amount: float | None) -> str:
     """US dollars: "$0.21", "$0.0043", "<$0.0001"; "no price" where they are unknown."""
     if amount is None:

@@ -39,6 +39,8 @@ def start_lines(
             yield Fact("approvals", waits)
         if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:
             yield unlimited_line()
+    if started.continues:
+        yield Fact("continues", f"the conversation of {started.continues}")
     for note in started.notes:
         yield Fact("note", note, tone="warn")
     yield from recorded_lines(started.models)

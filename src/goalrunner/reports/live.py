@@ -26,6 +26,7 @@ from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.reflow import Reflow, breaks_rows
 from goalrunner.reports.stream import EnduringStream
 from goalrunner.reports.terminal_text import clean, wrap
+from goalrunner.state import RunState
 
 _STYLES: dict[Tone, str] = {
     "plain": "",
@@ -90,6 +91,10 @@ class LiveProgress:
             self._live.refresh()
             self._console.pop_render_hook()
         self._live.stop()
+
+    def on_state(self, state: RunState) -> None:
+        """Print where the run stands."""
+        self._print(self._narrative.take_up(state))
 
     def on_record(self, record: Record) -> None:
         """Print the lines of an event, and draw the step that runs now."""

@@ -13,9 +13,11 @@ from goalrunner.model.observation import TranscriptRef
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import steps
 from goalrunner.reports.header import goal_lines, start_lines
-from goalrunner.reports.line import Line, Step
+from goalrunner.reports.line import Fact, Line, Step
 from goalrunner.reports.people import people_lines
 from goalrunner.reports.proof import proof_lines, protection_lines
+from goalrunner.reports.spending import Spending
+from goalrunner.state import RunState
 
 Turn = events.RoundStarted | events.MessageRecorded | events.RoundFinished
 """The agent's turn, but for its tools."""
@@ -50,10 +52,21 @@ class Narrative:
         self._plan: events.Plan | None = None
         self._risk: events.RiskClass = "low"
         self.label = ""
+        self._spending = Spending()
 
     def tell(self, record: events.Record) -> list[Line]:
         """The lines of one record; most have none."""
-        return list(self._tell(record.event))
+        return [*self._tell(record.event), *self._spending.add(record)]
+
+    def take_up(self, state: RunState) -> list[Line]:
+        """The first lines of a run that goes on: what is to be done, where, and what is used of the limits."""
+        created = events.GoalCreated(goal=state.goal, plan=state.plan)
+        self._meet(created)
+        self._spending = Spending.of(state)
+        self.red = tuple(result for result in state.validators if not result.passed)
+        started = events.RunStarted(workspace=state.workspace, models=state.models, version="")
+        said = [*goal_lines(created), *start_lines(started, self._run_id, None, self._place_of(state.workspace))]
+        return [*said, Fact("so far", self._spending.words())]
 
     def _tell(self, event: events.Event) -> Iterator[Line]:  # noqa: C901  one arm per kind of event
         match event:

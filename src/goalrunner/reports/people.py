@@ -60,6 +60,8 @@ def _resumed(event: events.RunResumed) -> Iterator[Line]:
         shown = ", ".join(event.changed[:5]) + (f" and {len(event.changed) - 5} more" if len(event.changed) > 5 else "")
         yield Fact("", f"changed while nobody watched: {shown}", tone="warn")
     for account, usage in event.in_flight.items():
+        if not usage.tokens:
+            continue
         yield Fact(
             "", f"the {account}'s call that was cut is counted as {usage.tokens:,} tokens, estimated", tone="warn"
         )

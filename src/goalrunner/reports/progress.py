@@ -18,6 +18,7 @@ from goalrunner.reports.header import unlimited_line
 from goalrunner.reports.line import Layout, Line, plain
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.stream import EnduringStream
+from goalrunner.state import RunState
 
 
 class Progress(Protocol):
@@ -28,6 +29,10 @@ class Progress(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    def on_state(self, state: RunState) -> None:
+        """An earlier process left the run like this, and it goes on."""
+        ...
 
     def on_record(self, record: Record) -> None:
         """An event was written."""
@@ -62,6 +67,10 @@ class PlainProgress:
     ) -> None:
         return
 
+    def on_state(self, state: RunState) -> None:
+        """Print where the run stands."""
+        self._print(self._narrative.take_up(state))
+
     def on_record(self, record: Record) -> None:
         """Print the lines of an event."""
         self._print(self._narrative.tell(record))
@@ -87,6 +96,10 @@ class PlainProgress:
 
 class QuietProgress(PlainProgress):
     """Nothing but a warning where there are no limits, and the last lines."""
+
+    def on_state(self, state: RunState) -> None:
+        """Nothing is said of it."""
+        self._narrative.take_up(state)
 
     def on_record(self, record: Record) -> None:
         """Only what must be said aloud."""

@@ -79,7 +79,7 @@ class Summary:
             cost = self.number("cost_usd")
             judge = self.integer("judge_tokens")
             share = figures.judge_share(judge, self.number("judge_cost_usd"), tokens, cost) if judge else ""
-            parts += [figures.count(tokens, "token"), figures.dollars(cost) + share]
+            parts += [figures.tokens(tokens, self.integer("estimated_tokens")), figures.dollars(cost) + share]
         return " · ".join(parts)
 
 

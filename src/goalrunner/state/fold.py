@@ -178,7 +178,7 @@ def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
     match event.role:
         case "user" if state.phase is Phase.WORKING:
             return with_fields(state, prompted=True, awaiting="agent", interruption=None)
-        case "tool":
+        case "tool" if state.phase is Phase.WORKING and state.calling is None:
             return with_fields(state, awaiting="agent")
         case _:
             return state

@@ -68,6 +68,7 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "finished_at": outcome.finished_at,
         "duration": state.elapsed,
         "tokens": state.total.tokens,
+        "estimated_tokens": state.total.estimated_tokens,
         "cost_usd": state.total.cost_usd,
         "judge_tokens": judge.tokens,
         "judge_cost_usd": judge.cost_usd,

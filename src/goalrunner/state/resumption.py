@@ -9,7 +9,7 @@ from goalrunner import events
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.usage import Usage
 from goalrunner.state.permission import taken_up
-from goalrunner.state.run_state import Interruption, Phase, RunState, Stall
+from goalrunner.state.run_state import KEPT, Interruption, Phase, RunState, Stall
 
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Endings after which a run never goes on."""
@@ -48,6 +48,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
             "usage": _with_cut(state, event),
             "awaiting": None,
             "interruption": None if told.is_silent else told,
+            "outside": tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
         }
     )
     return _placed(going, event)

@@ -162,6 +162,9 @@ class RunState(Frozen):
     last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
     resumes: int = Field(default=0, description="how often another process took the run up")
     interruption: Interruption | None = Field(default=None, description="what the agent is still to be told")
+    outside: tuple[str, ...] = Field(
+        default=(), description="paths that changed while nobody watched, of the whole run; the newest"
+    )
     approvals: tuple[Approval, ...] = Field(default=(), description="the newest, decided or not")
     requested: int = Field(default=0, description="approvals requested so far")
     redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced, by kind")
