@@ -1,0 +1,28 @@
+"""A folder for a goal, and the program that runs of it are forks of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Ended
+from tests.support.durable_goal import Goal
+from tests.support.forking import Forks
+
+__all__ = ["Ended"]
+
+
+@pytest.fixture(scope="package")
+def forks() -> Iterator[Forks]:
+    """The program that all runs of a worker are forks of."""
+    with Forks() as made:
+        yield made
+
+
+@pytest.fixture
+def goal(tmp_path: Path, own_home: Path, forks: Forks) -> Goal:
+    """Writes goal files and runs them."""
+    (tmp_path / "work").mkdir()
+    return Goal(tmp_path, own_home, forks)

@@ -1,0 +1,76 @@
+"""A recorded run whose log ends at any record: it folds, and the chat that would be sent is one that providers take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from goalrunner.agents.chat import ChatConversation
+from goalrunner.agents.pairing import answers_due
+from goalrunner.artifacts import ArtifactStore
+from goalrunner.driver.resumption import ResumptionReader, cut_calls
+from goalrunner.eventlog import read_message, read_records
+from goalrunner.events import Record
+from goalrunner.policy import decide
+from goalrunner.ports import Message
+from goalrunner.redaction import Redactor
+from goalrunner.state import RunState, apply
+from tests.support.agents import MemoryRecorder, ScriptedModel, said
+from tests.support.finished_run import FinishedRun, finish_run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    return finish_run(tmp_path_factory.mktemp("finished"))
+
+
+def takeable(chat: Sequence[Message]) -> None:
+    """Each call is answered at once and in order, and nothing answers what was not asked."""
+    due: list[str] = []
+    for message in chat:
+        if message["role"] == "tool":
+            assert due
+            assert message["tool_call_id"] == due.pop(0)
+            continue
+        assert due == []
+        due = [call["id"] for call in message.get("tool_calls") or []]
+    assert due == []
+
+
+def cut_at(finished: FinishedRun, number: int, *, fresh_rounds: bool) -> tuple[RunState, ResumptionReader]:
+    state: RunState | None = None
+    reader = ResumptionReader(fresh_rounds=fresh_rounds)
+    records: list[Record] = list(read_records(finished.folder.events))
+    for record in records[: 1 + number % len(records)]:
+        state = apply(state, record)
+        assert apply(state, record) == state
+        reader.add(record)
+    assert state is not None
+    return state, reader
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(number=st.integers(min_value=0, max_value=10_000), fresh_rounds=st.booleans())
+async def test_a_log_that_ends_anywhere_can_be_gone_on_with(
+    finished: FinishedRun, tmp_path: Path, number: int, fresh_rounds: bool
+) -> None:
+    state, reader = cut_at(finished, number, fresh_rounds=fresh_rounds)
+    artifacts = ArtifactStore(finished.folder.artifacts, Redactor({}))
+    left = reader.read(lambda ref: read_message(finished.folder.transcript, ref), artifacts)
+    decide(state)
+    cut_calls(state, left.chat)
+    takeable([*left.chat, *answers_due(left.chat)])
+
+    model, recorder = ScriptedModel(said("ok"), said("ok")), MemoryRecorder(tmp_path)
+    conversation = ChatConversation(model)
+    conversation.load(left.chat, recorder)
+    await conversation.proceed("go on" if state.prompted else "", left.unfinished, recorder)
+    for request in model.requests:
+        takeable(request)
+    results = {result.tool_call_id for result in recorder.results}
+    assert results.isdisjoint(left.unfinished.results)
+    assert not any(call in line for call in left.unfinished.cut for line in recorder.trail if line.startswith("called"))
