@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+
 from goalrunner.api.loop import run_blocking
 from goalrunner.api.request import JudgeChoice
+from goalrunner.compose import goal_redactor
 from goalrunner.compose import judge_llm as goal_llm
 from goalrunner.errors import UsageError
 from goalrunner.judge import judge_goal_async
 from goalrunner.judge.prompts import Events
 from goalrunner.llm import LLM
 from goalrunner.model.goal import Goal, JudgeConfig
+from goalrunner.model.observation import Observation, Trail
 from goalrunner.model.verdict import GoalVerdict
+from goalrunner.redaction import Redactor
 
 
 def judge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
@@ -23,10 +29,27 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
 
     `events` is a Trail (`read_transcript(path)`), or chat messages in OpenAI's shape. A reply that cannot be read ends in
     a verdict with source "fallback": score 0, not complete. Raises ModelError when the judge cannot be asked, UsageError
-    for an empty objective. (Source: OpenHands' judge_goal.)
+    for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
     """
     config = judge_llm if isinstance(judge_llm, JudgeConfig) else None
-    return await judge_goal_async(judge_model(judge_llm), objective, events, config=config)
+    redactor = goal_redactor(objective if isinstance(objective, Goal) else Goal(objective="audit"), os.environ)
+    shown = _redacted(events, redactor)
+    return await judge_goal_async(judge_model(judge_llm), objective, shown, config=config, redact=redactor.text)
+
+
+def _redacted(events: Events, redactor: Redactor) -> Events:
+    """What happened without secrets; citations are matched on the same text."""
+    if not isinstance(events, Trail):
+        # What is no chat is refused where it is read.
+        known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
+        return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
+    items = tuple(
+        item.model_copy(update={"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))})
+        if isinstance(item, Observation)
+        else item
+        for item in events.items
+    )
+    return Trail(items=items, read=lambda item: redactor.text(events.read(item)))
 
 
 def judge_model(choice: JudgeChoice) -> LLM:

@@ -6,7 +6,7 @@ from goalrunner.compose.amending import Amendment, amend
 from goalrunner.compose.assembly import Assembly, assemble
 from goalrunner.compose.earlier import glance
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names
-from goalrunner.compose.parts import Extras, goal_conversation, goal_validators
+from goalrunner.compose.parts import Extras, goal_conversation, goal_redactor, goal_validators
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
 from goalrunner.compose.settling import settle
@@ -27,6 +27,7 @@ __all__ = [
     "glance",
     "goal_conversation",
     "goal_models",
+    "goal_redactor",
     "goal_validators",
     "judge_llm",
     "model_names",

@@ -14,11 +14,7 @@ from goalrunner.compose.earlier import chat_of, refuse_continuing
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
-from goalrunner.compose.parts import (
-    Extras,
-    goal_secrets,
-    withheld,
-)
+from goalrunner.compose.parts import Extras, goal_redactor
 from goalrunner.compose.records import goal_created
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.driver import Run
@@ -29,7 +25,6 @@ from goalrunner.goalfile import dump_goal
 from goalrunner.llm import Tape
 from goalrunner.model.goal import Goal
 from goalrunner.ports import Approver, Message, Observer, Parts, Resumable
-from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder, RunIds
 
 
@@ -66,14 +61,14 @@ def assemble(
     for a person. `continues` is a run whose conversation goes on in this one.
     """
     setting = Setting(home, environ, observers, extras, goal_file, approver, tape)
-    redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal, extras))
+    redactor = goal_redactor(goal, environ, extras)
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
     refuse_unfit(goal, models, home)
     earlier: tuple[Message, ...] = ()
     if continues is not None:
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)
         earlier = chat_of(continues)
-    frozen = redactor.text(dump_goal(goal))
+    frozen = dump_goal(goal, redactor.text)
     folder = RunFolder.create(home, RunIds(home).run_id(goal.objective))
     folder.write_text(folder.goal_file, frozen)
     equipment = equip(goal, models, folder, setting, redactor)

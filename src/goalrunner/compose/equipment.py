@@ -80,7 +80,7 @@ def equip(
     parts = Parts(
         conversation=extras.conversation or _conversation(goal, models, workspace, launcher, setting.environ),
         validators=goal_validators(goal, launcher, setting.environ, extras.validators),
-        judge=goal_judge(goal, models.judge),
+        judge=goal_judge(goal, models.judge, redactor.text),
         log=log,
         transcript=transcript,
         artifacts=artifacts,
@@ -92,6 +92,7 @@ def equip(
             goal, store, workspace, setting.home, folder.path, launcher, setting.environ, setting.goal_file
         ),
         redact=redactor.text,
+        replaced=redactor.take_counts,
         approver=setting.approver,
     )
 

@@ -15,6 +15,7 @@ from goalrunner.model.goal import Goal
 from goalrunner.ports import CleanRoom, Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
 from goalrunner.proof import ProofRoom
+from goalrunner.redaction import Redactor
 from goalrunner.validators import build_validators, module_roots, named_paths
 from goalrunner.workspace.dependencies import Dependencies
 from goalrunner.workspace.protection import Protection
@@ -55,6 +56,16 @@ def goal_secrets(goal: Goal) -> dict[str, str]:
         if password:
             found[f"{table}.api_base.PASSWORD"] = password
     return found
+
+
+def goal_redactor(goal: Goal, environ: Mapping[str, str], extras: Extras = Extras()) -> Redactor:
+    """What replaces secrets in everything that this goal's run writes. Raises UsageError."""
+    return Redactor(
+        {**environ, **goal_secrets(goal)},
+        names=withheld(goal, extras),
+        extra=goal.redact.extra,
+        allow=goal.redact.allow,
+    )
 
 
 def goal_conversation(
@@ -114,6 +125,6 @@ def goal_clean_room(
     )
 
 
-def goal_judge(goal: Goal, llm: LLM | None) -> Judge | None:
+def goal_judge(goal: Goal, llm: LLM | None, redact: Callable[[str], str] = str) -> Judge | None:
     """The judge over its model; None where nobody is asked."""
-    return None if llm is None else LLMJudge(llm, goal.judge)
+    return None if llm is None else LLMJudge(llm, goal.judge, redact=redact)

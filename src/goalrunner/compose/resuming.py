@@ -14,7 +14,7 @@ from goalrunner.compose.earlier import frozen_goal, glance
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
-from goalrunner.compose.parts import goal_secrets, withheld
+from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
@@ -24,7 +24,6 @@ from goalrunner.events import Account, RunResumed, RunStarted
 from goalrunner.model.goal import Goal
 from goalrunner.model.usage import Usage
 from goalrunner.ports import Approver, Observer, Rejoining, Resumable
-from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder
 
 
@@ -75,7 +74,7 @@ def reassemble(
     _refuse_handed(started)
     goal_file = Path(started.goal_file) if started.goal_file else None
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
-    redactor = Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal))
+    redactor = goal_redactor(goal, environ)
     models = chosen_models(goal, setting.extras, None)
     refuse_unfit(goal, models, home)
     equipment = equip(goal, models, folder, setting, redactor, on_torn)

@@ -189,7 +189,12 @@ class Checks:
             trail=trail,
             minimum_score=state.plan.minimum_score,
             stale=await self._watch.stale(trail.items, state.snapshot),
-            changed=(*state.touched, *map(self._told, await self._watch.changed(state.base, state.snapshot))),
+            changed=tuple(
+                map(
+                    self._parts.redact,
+                    (*state.touched, *map(self._told, await self._watch.changed(state.base, state.snapshot))),
+                )
+            ),
         )
 
     def _told(self, path: str) -> str:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from goalrunner.events import Event, Record
+from goalrunner.events import Event, Record, SecretsReplaced
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.observation import Claim, Observation, Trail
@@ -55,6 +55,11 @@ class Journal:
         self._evidence.add(record)
         self._tell(lambda observer: observer.on_record(record))
         return record
+
+    def count(self, replaced: dict[str, int]) -> None:
+        """Write how many secrets were replaced since the last time, by kind; nothing where none were."""
+        if replaced:
+            self.append(SecretsReplaced(counts=replaced))
 
     def replay(self, record: Record) -> None:
         """Fold an event that an earlier process wrote; nobody is told of it again."""

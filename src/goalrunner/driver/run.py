@@ -6,6 +6,7 @@ import asyncio
 import signal
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, assert_never
 
@@ -149,7 +150,9 @@ class Run:
     def end(self, finish: Finish) -> GoalOutcome:
         """Write the ending once; gives the outcome."""
         if self.state.status is GoalStatus.RUNNING:
-            self._journal.append(ending(finish))
+            last = ending(replace(finish, message=self._parts.redact(finish.message)))
+            self._journal.count(self._parts.replaced())
+            self._journal.append(last)
             self._journal.save()
         return self.outcome()
 
@@ -207,6 +210,7 @@ class Run:
                     await self._people.completion(step.action, step.rule)
                 case _:
                     assert_never(step)
+            self._journal.count(self._parts.replaced())
             self._journal.save()
 
     async def _foresee(self) -> None:
@@ -256,6 +260,7 @@ class Run:
                 round=number, reason=reply.reason, steps=reply.steps, response=response, snapshot=snapshot
             )
         )
+        self._journal.count(self._parts.replaced())
 
     def _response(self, number: int, text: str) -> Observation:
         ref = self._journal.artifacts.put(text.encode("utf-8", errors="replace"))
@@ -272,6 +277,7 @@ class Run:
         said = text.strip().splitlines()[-1]
         path: Path = self._parts.scratch(".traceback.txt")
         try:
+            path.touch(mode=0o600)
             path.write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:  # a full disk, above all
             return policy.crashed(f"{said}\nits traceback could not be written: {error.strerror}")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from goalrunner.errors import UsageError
 from goalrunner.model.goal import Goal
 
 
-def dump_goal(goal: Goal) -> str:
+def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     """The goal as the text of a goal file, in the long form; loading it gives the same goal.
 
     A limit that is lifted is written as `inf`. It holds no secret but what the goal itself holds: keys are named by
-    their variables. Raises UsageError for a parameter that TOML cannot express, which only a caller in Python can give.
+    their variables. `redact` replaces secrets in every value; what `[redact]` says is kept as it is, for a resumed run is
+    to keep to it. Raises UsageError for a parameter that TOML cannot express, which only a caller in Python can give.
     """
     import tomli_w
 
     try:
-        return tomli_w.dumps(_table(goal))
+        return tomli_w.dumps({**_clean(_table(goal), redact), **_redact_table(goal)})
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"the goal cannot be written as TOML: {error}", "params may hold what JSON can say") from error
 
@@ -42,6 +43,24 @@ def _table(goal: Goal) -> dict[str, Any]:
         table[name] = _said(table[name])
     table["approvals"] = _said({**table["approvals"], "expires": _limit(table["approvals"]["expires"])})
     return _said(table)
+
+
+def _redact_table(goal: Goal) -> dict[str, Any]:
+    said = _said(goal.redact.model_dump())
+    return {"redact": said} if said else {}
+
+
+def _clean(value: Any, redact: Callable[[str], str]) -> Any:
+    """Every string in a value redacted; keys are names, and stay."""
+    match value:
+        case str():
+            return redact(value)
+        case Mapping():
+            return {key: _clean(item, redact) for key, item in value.items()}
+        case list() | tuple():
+            return [_clean(item, redact) for item in value]
+        case _:
+            return value
 
 
 def _limit(value: float | None) -> float:

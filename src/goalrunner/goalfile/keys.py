@@ -22,7 +22,7 @@ from goalrunner.goalfile.readers import (
     truth,
     whole,
 )
-from goalrunner.goalfile.strings import address, agent_kind, folder, model, template, variable_name
+from goalrunner.goalfile.strings import address, agent_kind, folder, model, secret, template, variable_name
 from goalrunner.goalfile.tables import parameters, read_keys, variables
 from goalrunner.goalfile.validators import VALIDATOR_KEYS, commands, validator_tables
 from goalrunner.goalfile.wording import kind
@@ -63,7 +63,7 @@ SECTIONS: dict[str, dict[str, Reader]] = {
         "expires": duration_limit,
         "on_deny": one_of("stop", "continue"),
     },
-    "redact": {"extra": texts, "allow": texts},
+    "redact": {"extra": each(secret), "allow": texts},
     "memory": {"promote": each(one_of("event", "fact", "preference", "policy_reference")), "recall": truth},
 }
 """The tables of a goal file and their keys."""

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from goalrunner.goalfile.problems import Spot
 from goalrunner.goalfile.readers import WRONG, line, text
 from goalrunner.goalfile.wording import listed, nearest, quoted
+from goalrunner.redaction import check_extra
 
 SCRIPTED = "scripted/"
 """Prefix of a model that plays recorded replies; what follows is a file."""
@@ -121,6 +122,18 @@ def variable_name(value: object, spot: Spot) -> object:
     if isinstance(read, str) and not VARIABLE.fullmatch(read):
         spot.wrong('must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself')
         return WRONG
+    return read
+
+
+def secret(value: object, spot: Spot) -> object:
+    """What is to be kept out of a run: `$NAME` or `/pattern/`. A wrong one is not shown: it may be the secret itself."""
+    read = text(value, spot)
+    if isinstance(read, str):
+        try:
+            check_extra(read)
+        except ValueError as error:
+            spot.wrong(str(error))
+            return WRONG
     return read
 
 

@@ -50,8 +50,11 @@ class LLMJudge:
         config: JudgeConfig | None = None,
         *,
         nonce: Callable[[], str] = lambda: secrets.token_hex(4),
+        redact: Callable[[str], str] = str,
     ) -> None:
+        """`redact` replaces secrets in every message before it is sent."""
         self._llm = llm
+        self._redact = redact
         self._config = config or JudgeConfig()
         self._nonce = nonce
 
@@ -61,7 +64,7 @@ class LLMJudge:
         Raises ModelError, BudgetExhausted, and UsageError where the goal alone is too long for the prompt.
         """
         nonce = self._nonce()
-        talk = Talk(self._llm, recorder, audit_form(self._config.system_prompt), JUDGE_SCHEMA, "verdict")
+        talk = Talk(self._llm, recorder, audit_form(self._config.system_prompt), JUDGE_SCHEMA, "verdict", self._redact)
         most = self._most(request, talk.form)
         await talk.begin(request, nonce, most)
         looked = False
@@ -102,7 +105,7 @@ class LLMJudge:
         Raises as an audit does.
         """
         nonce = self._nonce()
-        talk = Talk(self._llm, recorder, opinion_form(claim, nonce), CONFIRM_SCHEMA, "opinion")
+        talk = Talk(self._llm, recorder, opinion_form(claim, nonce), CONFIRM_SCHEMA, "opinion", self._redact)
         await talk.begin(request, nonce, self._most(request, talk.form))
         while True:
             text = await talk.ask()
@@ -143,6 +146,7 @@ async def judge_goal_async(
     success_criteria: Sequence[str] = (),
     constraints: Sequence[str] = (),
     recorder: AuditRecorder | None = None,
+    redact: Callable[[str], str] = str,
 ) -> GoalVerdict:
     """Judge once, without a loop: the verdict on what `events` hold, a trail or chat messages in OpenAI's shape.
 
@@ -154,7 +158,7 @@ async def judge_goal_async(
     request = audit_request(
         objective, events, deliverable=chosen, success_criteria=success_criteria, constraints=constraints
     )
-    judge = LLMJudge(llm, config or (whole.judge if whole else None))
+    judge = LLMJudge(llm, config or (whole.judge if whole else None), redact=redact)
     return (await judge.audit(request, recorder or _Unrecorded())).verdict
 
 

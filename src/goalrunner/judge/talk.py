@@ -7,7 +7,7 @@ failure is raised on, for the model's own door has already tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -76,12 +76,19 @@ class Talk:
     """One conversation with the judge's model: the messages, the calls, and the repairs that are left."""
 
     def __init__(
-        self, llm: JudgeModel, recorder: AuditRecorder, form: Form, schema: dict[str, Any], schema_name: str
+        self,
+        llm: JudgeModel,
+        recorder: AuditRecorder,
+        form: Form,
+        schema: dict[str, Any],
+        schema_name: str,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self.form = form
         self._llm = llm
         self._recorder = recorder
         self._schema = schema
+        self._redact = redact
         self._schema_name = schema_name
         self._messages: list[dict[str, Any]] = []
         self._repairs = REPAIRS
@@ -100,7 +107,10 @@ class Talk:
         before = self._llm.usage
         try:
             answer = await self._llm.complete(
-                self._messages, schema=self._schema, schema_name=self._schema_name, temperature=0.0
+                [{**message, "content": self._redact(message["content"])} for message in self._messages],
+                schema=self._schema,
+                schema_name=self._schema_name,
+                temperature=0.0,
             )
         except (ModelError, asyncio.CancelledError) as error:
             # What a call cost that was given up is counted as well.

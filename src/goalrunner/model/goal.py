@@ -127,8 +127,8 @@ class WorkspaceConfig(Frozen):
 class RedactConfig(Frozen):
     """What is a secret beside what looks like one, and what is none although it looks like one."""
 
-    extra: tuple[Text, ...] = Field(default=(), description="values, or regular expressions between slashes: /.../")
-    allow: tuple[Text, ...] = Field(default=(), description="values that are no secrets")
+    extra: tuple[Text, ...] = Field(default=(), description="$NAME, a variable that holds one, or /pattern/")
+    allow: tuple[Text, ...] = Field(default=(), description="texts that are never replaced")
 
 
 class MemoryConfig(Frozen):

@@ -121,6 +121,7 @@ class GoalOutcome(Frozen):
     proof: str = Field(default="", description="what the clean checkout said, in one line; empty when there was none")
     approvals: tuple[ApprovalRow, ...] = Field(default=(), description="what waited for a person, the last 100")
     questions: tuple[str, ...] = Field(default=(), description="what only a person can answer, and nobody has")
+    redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced in what was kept, by kind")
     started_at: str = Field(default="", description="ISO 8601, UTC")
     finished_at: str = Field(default="", description="ISO 8601, UTC; empty while running")
     duration: float = Field(default=0.0, ge=0, description="seconds of active time")

@@ -53,5 +53,7 @@ class Parts:
     """Takes the snapshots; None where the workspace is no deliverable."""
     clean_room: CleanRoom | None = None
     redact: Callable[[str], str] = lambda text: text
+    replaced: Callable[[], dict[str, int]] = dict
+    """How many secrets were replaced since it was last asked, by kind."""
     approver: Approver | None = None
     """Who is asked where something waits for a person; None: nobody is there."""

@@ -10,6 +10,7 @@ from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Line, Quoted, Tone
 from goalrunner.reports.places import home_path
+from goalrunner.reports.redacted import redacted_line
 from goalrunner.reports.terminal_text import ELLIPSIS, one_line
 
 _TONES: dict[GoalStatus, Tone] = {
@@ -42,6 +43,8 @@ def closing_lines(
             yield Fact("missing", verdict.missing)
         for result in red:
             yield from _red(result)
+    if outcome.redacted:
+        yield Fact("redacted", redacted_line(outcome.redacted))
     if outcome.run_path:
         yield Fact("", home_path(f"{outcome.run_path}/outcome.json"), whole=True)
     if copy:

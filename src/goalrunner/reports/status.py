@@ -9,6 +9,7 @@ from typing import Any
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Layout, plain
 from goalrunner.reports.places import home_path, model_name
+from goalrunner.reports.redacted import redacted_line
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary
 from goalrunner.reports.terminal_text import one_line
 from goalrunner.reports.waiting import waiting_facts
@@ -77,6 +78,8 @@ def _setting(summary: Summary, now: datetime) -> Iterator[Fact]:
     limits = [summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")]
     yield Fact("limits", figures.limits(*limits))
     yield Fact("spent", summary.spend)
+    if redacted := redacted_line(summary.counts("redacted")):
+        yield Fact("redacted", redacted)
     if summary.text("workspace"):
         yield Fact("workspace", home_path(summary.text("workspace")))
     yield Fact("started", _time(summary.text("started_at"), now))

@@ -47,6 +47,12 @@ class Summary:
         value = self.values.get(key)
         return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
+    def counts(self, key: str) -> dict[str, int]:
+        """Counts by name; empty where there are none."""
+        value = self.values.get(key)
+        found = value.items() if isinstance(value, dict) else ()
+        return {name: int(number) for name, item in found if (number := _number(item)) and number > 0}
+
     @property
     def validators(self) -> list[tuple[str, bool, str]]:
         """Name, green or not, and summary of each validator's last run."""

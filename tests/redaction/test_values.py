@@ -157,9 +157,9 @@ def test_a_stream_is_redacted_as_the_whole_is(text: str, size: int) -> None:
 
 
 def test_a_stream_gives_away_what_is_settled() -> None:
-    stream = REDACTOR.chunks([b"x" * 1000, b"y" * 1000])
+    stream = REDACTOR.chunks(b"x" * 100_000 for _ in range(1000))
 
-    assert len(next(stream)) > 900
+    assert sum(len(next(stream)) for _ in range(3)) > 100_000
 
 
 def test_fifty_megabytes_take_no_time() -> None:

@@ -1,0 +1,16 @@
+"""How many secrets were replaced, in one line. Owns its words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from goalrunner.reports import figures
+
+
+def redacted_line(counts: Mapping[str, int]) -> str:
+    """ "3 secrets replaced: github token 2, OPENAI_API_KEY 1"; empty where nothing was replaced."""
+    if not counts:
+        return ""
+    kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    said = ", ".join(f"{kind} {number:,}" for kind, number in kinds)
+    return f"{figures.count(sum(counts.values()), 'secret')} replaced: {said}"
