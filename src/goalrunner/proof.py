@@ -6,7 +6,7 @@ Decides nothing about the run: it says what the validators said there, and why a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -50,6 +50,7 @@ class ProofRoom:
         launcher: Launcher,
         env: Mapping[str, str],
         record: Path | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         """`record` is a folder of the run: what the start was like is kept there, for a run that is resumed."""
         self._store = store
@@ -62,7 +63,7 @@ class ProofRoom:
         self._env = dict(env)
         self._record = record
         self._remembered = False
-        self._base = BaseResults(record / "base.json" if record else None)
+        self._base = BaseResults(record / "base.json" if record else None, redact)
         self._bytecode = Bytecode()
         self._ready: dict[tuple[str, str], asyncio.Task[Checkout]] = {}
 

@@ -31,7 +31,7 @@ objective = "Deploy with {TOKEN}."
 success_criteria = ["{CRITERION}"]
 model = "{{model}}"
 judge = "{{model}}"
-validator = "echo checked {TOKEN}"
+validator = "echo checked {TOKEN}; test -e done"
 [workspace]
 path = "{{workspace}}"
 [redact]
@@ -61,7 +61,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
     (workspace / "deploy.env").write_text(f"token {TOKEN}\nkey {SECRET}\npin 4711\nticket ACME-42 ACME-7\n")
     model = recording(
         tmp_path / "models.jsonl",
-        agent("", shell("cat deploy.env")),
+        agent("", shell("cat deploy.env; touch done")),
         agent(f"It is deployed with {TOKEN}."),
         judge((CRITERION, [quote("o2", "token [redacted:github token]\nkey [redacted:DEPLOY_TOKEN]")])),
     )

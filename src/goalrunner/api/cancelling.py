@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from goalrunner.compose import amend, glance, person
-from goalrunner.driver.journal import Journal
+from goalrunner.compose import glance, person, visit
 from goalrunner.errors import RecordError, UsageError
 from goalrunner.eventlog import is_written
 from goalrunner.events import Cancelled
@@ -31,10 +30,10 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
             return glance(folder)[0]
     said = f"cancelled by {by}" + (f": {reason}" if reason else "")
 
-    def ending(journal: Journal) -> Cancelled:
-        return Cancelled(reason=said, stop_reason=StopReason.CANCELLED)
-
-    return amend(folder, environ, ending)
+    with visit(folder, environ) as there:
+        there.journal.append(Cancelled(reason=said, stop_reason=StopReason.CANCELLED))
+        there.save()
+        return there.journal.state
 
 
 def _has_ended(folder: RunFolder) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from goalrunner.compose.amending import Amendment, amend
 from goalrunner.compose.assembly import Assembly, assemble
 from goalrunner.compose.earlier import glance
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names
@@ -14,7 +13,6 @@ from goalrunner.compose.system import SystemClock, person
 from goalrunner.compose.visiting import Visit, visit
 
 __all__ = [
-    "Amendment",
     "Assembly",
     "Extras",
     "Models",
@@ -22,7 +20,6 @@ __all__ = [
     "Resumed",
     "SystemClock",
     "Visit",
-    "amend",
     "assemble",
     "glance",
     "goal_conversation",

@@ -69,7 +69,7 @@ def assemble(
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)
         earlier = chat_of(continues)
     frozen = dump_goal(goal, redactor.text)
-    folder = RunFolder.create(home, RunIds(home).run_id(goal.objective))
+    folder = RunFolder.create(home, RunIds(home).run_id(redactor.text(goal.objective)))
     folder.write_text(folder.goal_file, frozen)
     equipment = equip(goal, models, folder, setting, redactor)
     run = Run(

@@ -89,7 +89,15 @@ def equip(
         scratch=folder.scratch_file,
         watch=store,
         clean_room=goal_clean_room(
-            goal, store, workspace, setting.home, folder.path, launcher, setting.environ, setting.goal_file
+            goal,
+            store,
+            workspace,
+            setting.home,
+            folder.path,
+            launcher,
+            setting.environ,
+            setting.goal_file,
+            redactor.text,
         ),
         redact=redactor.text,
         replaced=redactor.take_counts,

@@ -99,6 +99,7 @@ def goal_clean_room(
     launcher: Launcher,
     environ: Mapping[str, str],
     goal_file: Path | None,
+    redact: Callable[[str], str] = str,
 ) -> CleanRoom | None:
     """Where the goal's validators prove; None where there is nothing to check out."""
     if store is None or not goal.validators:
@@ -122,6 +123,7 @@ def goal_clean_room(
         launcher=launcher,
         env=child_environment(environ, withhold=withheld(goal)),
         record=run / "start",
+        redact=redact,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from goalrunner.artifacts import ArtifactStore
 from goalrunner.compose.earlier import frozen_goal
-from goalrunner.compose.parts import goal_secrets, withheld
+from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.system import SystemClock
 from goalrunner.driver.journal import Journal
 from goalrunner.errors import GoalError
@@ -61,4 +61,4 @@ def _redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
         goal = frozen_goal(folder, environ)
     except GoalError:
         return Redactor(dict(environ))
-    return Redactor({**environ, **goal_secrets(goal)}, names=withheld(goal))
+    return goal_redactor(goal, environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from goalrunner.errors import RecordError
@@ -14,8 +14,10 @@ from goalrunner.model.validation import ValidatorResult
 class BaseResults:
     """By name. With a `path` they are found there again by a run that is resumed."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, redact: Callable[[str], str] = str) -> None:
+        """`redact` replaces secrets in what is written."""
         self._path = path
+        self._redact = redact
         self._results: dict[str, ValidatorResult] | None = None
 
     def keep(self, results: Iterable[ValidatorResult]) -> None:
@@ -23,7 +25,7 @@ class BaseResults:
         self._results = {result.name: result for result in results}
         if self._path is None:
             return
-        text = json.dumps({name: result.model_dump(mode="json") for name, result in self._results.items()})
+        text = json.dumps({name: self._written(result) for name, result in self._results.items()})
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             new = self._path.with_suffix(".new")
@@ -34,6 +36,10 @@ class BaseResults:
             new.replace(self._path)
         except OSError as error:
             raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error
+
+    def _written(self, result: ValidatorResult) -> dict[str, object]:
+        said = {name: self._redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
+        return result.model_copy(update=said).model_dump(mode="json")
 
     def of(self, name: str) -> ValidatorResult | None:
         """One validator's result at the start; None where none is known. Raises RecordError for a damaged file."""
