@@ -9,7 +9,7 @@ import sys
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TextIO
 
-from goalrunner.cli.person import who
+from goalrunner.compose.system import person
 from goalrunner.ports import ApprovalAnswer, QuestionReply
 from goalrunner.reports import asking
 
@@ -48,7 +48,7 @@ class TerminalApprover:
                     return None
                 typed = asking.read_typed(line)
                 if typed.decision is not None:
-                    return ApprovalAnswer("approved" if typed.decision else "denied", who(), typed.reason)
+                    return ApprovalAnswer("approved" if typed.decision else "denied", person(), typed.reason)
                 if typed.everything:
                     self._say(asking.approval_text(request, most=_EVERYTHING))
 
@@ -58,7 +58,7 @@ class TerminalApprover:
             self._say(asking.question_text(question))
             while (line := await self._ask(asking.ANSWER)) is not None:
                 if line.strip():
-                    return QuestionReply(line.strip(), who())
+                    return QuestionReply(line.strip(), person())
         return None
 
     async def _ask(self, prompt: str) -> str | None:

@@ -25,14 +25,14 @@ def decide(
 ) -> int:
     """Approve or deny what waits; gives exit code 0. Raises UsageError where there is nothing to decide."""
     from goalrunner.api import people
-    from goalrunner.cli.person import who
+    from goalrunner.compose.system import person
 
     folder = _folder(run)
     approval, state = people.decide(
         folder,
         decision,
         approval_id=approval_id,
-        by=who(),
+        by=person(),
         reason=reason,
         environ=os.environ,
         on_torn=_torn,
@@ -47,11 +47,13 @@ def decide(
 def answer(run: str, text: str, *, number: int | None = None, json: bool = False) -> int:
     """Answer an open question; gives exit code 0. Raises UsageError where there is none."""
     from goalrunner.api import people
-    from goalrunner.cli.person import who
+    from goalrunner.compose.system import person
     from goalrunner.reports.terminal_text import one_line
 
     folder = _folder(run)
-    question, evidence, state = people.reply(folder, text, number=number, by=who(), environ=os.environ, on_torn=_torn)
+    question, evidence, state = people.reply(
+        folder, text, number=number, by=person(), environ=os.environ, on_torn=_torn
+    )
     if json:
         _say_json(state, question=question, evidence_ref=evidence)
     else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,22 +25,22 @@ class Wish:
 def promote_item(reference: str, item: str, wish: Wish) -> int:
     """Promote an observation or event of a run and print the new item; gives 0. Raises GoalError, naming what refuses it."""
     from goalrunner import memory, runs
-    from goalrunner.compose import SystemClock
-    from goalrunner.redaction import Redactor
+    from goalrunner.compose import SystemClock, person, run_redactor
     from goalrunner.reports.remembered import promoted_text
 
     home = runs.goal_home(os.environ)
     request = memory.Request(
         item=item,
         kind=wish.kind,
-        by=_who(),
+        by=person(),
         text=wish.text,
         expires=_seconds(wish.expires),
         sensitivity=wish.sensitivity,
         permission=wish.permission,
         replaces=wish.replaces,
     )
-    kept = memory.promote(runs.find_run(home, reference), home, request, SystemClock(), Redactor(os.environ))
+    folder = runs.find_run(home, reference)
+    kept = memory.promote(folder, home, request, SystemClock(), run_redactor(folder, os.environ))
     output.say(promoted_text(kept))
     return 0
 
@@ -56,11 +54,3 @@ def _seconds(text: str | None) -> float | None:
     if not seconds or seconds > 1e9:
         raise UsageError(f'--expires "{text}" is no time from now', 'write "90d", "12h" or "30m"')
     return seconds
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # an id without a name
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

@@ -10,7 +10,7 @@ from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
 from goalrunner.compose.settling import settle
 from goalrunner.compose.system import SystemClock, person
-from goalrunner.compose.visiting import Visit, visit
+from goalrunner.compose.visiting import Visit, run_redactor, visit
 
 __all__ = [
     "Assembly",
@@ -32,6 +32,7 @@ __all__ = [
     "reassemble",
     "refuse_unfit",
     "refuse_unknown_prices",
+    "run_redactor",
     "settle",
     "visit",
 ]

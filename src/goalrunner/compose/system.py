@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import socket
 import time
 from datetime import UTC, datetime
@@ -24,6 +25,6 @@ def person() -> str:
     """Who types here: user@host."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # an id without a name, as containers have
-        user = "somebody"
+    except (OSError, KeyError, ImportError):  # an id without a name, as containers have
+        user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"

@@ -43,7 +43,7 @@ def visit(
     folder: RunFolder, environ: Mapping[str, str], on_torn: Callable[[TornTail], None] | None = None
 ) -> Iterator[Visit]:
     """Open a run's log for writing. Raises LogInUse where a process drives it, RecordError for a damaged one."""
-    clock, redactor = SystemClock(), _redactor(folder, environ)
+    clock, redactor = SystemClock(), run_redactor(folder, environ)
     with EventLog(folder.events, clock, redactor, on_torn=on_torn) as log, log.paused():
         transcript = TranscriptFile(folder.transcript, redactor)
         try:
@@ -55,8 +55,8 @@ def visit(
             transcript.close()
 
 
-def _redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
-    """As in the run itself; a goal whose secrets were not kept has none to be replaced."""
+def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
+    """What replaces secrets as in the run itself; a goal whose secrets were not kept has none to be replaced."""
     try:
         goal = frozen_goal(folder, environ)
     except GoalError:

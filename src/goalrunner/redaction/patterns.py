@@ -15,8 +15,11 @@ from goalrunner.redaction.tokens import TokenSearch
 KIND = "extra"
 """What a match of the goal's own patterns is counted as."""
 
-LONGEST_LINE = 1 << 20
-"""Bytes of a line that are searched as one; a longer line is searched in such pieces."""
+LONGEST_LINE = 1 << 16
+"""Bytes of a line that are searched as one; a longer line is searched in such pieces, and no match lies across two.
+
+Many patterns take time by the square of what they search: so pieces are short.
+"""
 
 _CODING = ("utf-8", "surrogateescape")
 

@@ -46,8 +46,9 @@ class RunFolder:
         """Make a new, empty folder. Raises UsageError when it exists or cannot be made."""
         path = home / "runs" / run_id
         try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
-            path.parent.mkdir(mode=0o700, exist_ok=True)
+            if not home.exists():
+                home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
             (path / "scratch").mkdir(mode=0o700)
             _sync_folder(path.parent)

@@ -113,7 +113,8 @@ async def clean_checkout(
     """
     path = root / "now" / "checkout" / (workspace.name or "workspace")
     await asyncio.to_thread(clear, root / "now")
-    path.mkdir(mode=0o700, parents=True)
+    for folder in (root, root / "now", path.parent, path):  # the mode is that of the last folder alone
+        folder.mkdir(mode=0o700, parents=True, exist_ok=folder != path)
     before, now = await store.entries(base), await store.entries(proven)
     links = await _links(store, base, before)
     protection = protection.following(links)

@@ -47,6 +47,7 @@ _SAMPLE, _LOOSE, _PACKS = "17", 20, 40
 
 def make_store(folder: Path) -> None:
     """Make the store, or mend what is missing of it. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):
