@@ -151,7 +151,10 @@ def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pyt
         ("o8", 0, True),
     ]
     code, _, err = answered(run, capsys, "show", "--evidence", "--path")
-    assert (code, err) == (2, "--path and --evidence exclude each other\ngoal show RUN --evidence\n")
+    assert (code, err) == (
+        2,
+        "--path, --evidence, --state (--at) and --events exclude each other\nask for one of them\n",
+    )
 
 
 def test_the_patch_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,15 +43,15 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
           approve  Approve what waits in a run that has ended waiting.
           deny     Deny what waits in a run that has ended waiting.
           answer   Answer an open question of a run.
+          cancel   End a run for good, from any terminal; it can not be resumed.
+          watch    Follow a living run from another terminal; the exit code is...
           status   Print the state of a run, or judge a saved transcript.
           list     List the runs, newest first.
           show     Show what happened in a run, round by round.
           diff     Print what a run changed, or one round of it, as a unified patch.
-          restore  Put the workspace back as a round left it; asks first.
-          cancel   End a run for good, from any terminal; it can not be resumed.
-          watch    Follow a living run from another terminal; the exit code is...
-          prune    Remove runs that ended long ago; never a living one, or one...
           verify   Check offline that the records of a run still hold.
+          restore  Put the workspace back as a round left it; asks first.
+          prune    Remove runs that ended long ago; never a living one, or one...
           promote  Let later runs remember a fact, where the goal allows it.
           memory   List what is remembered beyond runs.
           forget   Remove an item from the memory, and what it had corrected.

@@ -59,8 +59,6 @@ class Oracle:
 
     def _numbered(self, event: events.Event) -> str:
         seen = list(observations_of(event))
-        if isinstance(event, events.QuestionAnswered) and event.observation is not None:
-            seen.append(event.observation)
         for observation in seen:
             self.observations += 1
             if observation.id != f"o{self.observations}":
