@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Here, not in the folder of those tests: with several processes the one that prints loads this file alone."""
     print_tables(terminalreporter)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more worker than there are processors: a fifth of the time a test waits for a process that it started."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True)

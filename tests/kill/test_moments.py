@@ -30,7 +30,7 @@ def killed_at_random(place: Place, seed: int, lives: int) -> None:
     if "is complete" in last.err:
         assert (last.code, place.outcome()["status"]) == (2, "complete"), (ended, last)
         return
-    same_end(place, last)
+    same_end(place, last, kills=lives)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -104,10 +104,10 @@ def without_a_result(place: Place) -> None:
     path.write_text(path.read_text().replace("o6", "o5"))
 
 
-def same_end(place: Place, ended: Ended, *, results: int = 3) -> None:
+def same_end(place: Place, ended: Ended, *, results: int = 3, kills: int = 1) -> None:
     """The outcome of the run as if nobody had killed it; nothing was done twice; the records hold.
 
-    `results`: of so many commands a result is recorded.
+    `results`: of so many commands a result is recorded. `kills`: how often it was killed, each of which cuts one at most.
     """
     assert ended.code == 0, ended
     outcome = place.outcome()
@@ -115,14 +115,14 @@ def same_end(place: Place, ended: Ended, *, results: int = 3) -> None:
     assert outcome["verdict"]["complete"]
     cited = [(item["observation"], item["quote"]) for item in outcome["verdict"]["criteria"][0]["evidence"]]
     assert cited == [(f"o{results + 3}", "hello, dear friend")]
-    _nothing_done_twice(place, results)
+    _nothing_done_twice(place, results, kills)
     _replays(place.records())
     assert place.folder is not None
     verified = asyncio.run(verify(RunFolder(place.folder), place.home, os.environ))
     assert verified.broken is None, verified
 
 
-def _nothing_done_twice(place: Place, number: int) -> None:
+def _nothing_done_twice(place: Place, number: int, kills: int) -> None:
     ran = Counter(place.effects.read_text().split())
     assert set(ran.values()) <= {1}, ran
     results = [record.event for record in place.records() if isinstance(record.event, ToolResultRecorded)]
@@ -130,7 +130,7 @@ def _nothing_done_twice(place: Place, number: int) -> None:
     cut = [result for result in results if "interrupted" in result.observation.facts]
     whole = [result.observation.command.split()[1] for result in results if result not in cut]
     assert set(whole) <= set(ran)
-    assert len(cut) <= 1
+    assert len(cut) <= kills
     assert place.folder is not None
     messages = [dict(one) for one in read_messages(place.folder / "transcript.jsonl")]
     told = [
