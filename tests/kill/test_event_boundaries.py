@@ -13,6 +13,8 @@ DONE = (1, 5, 8, 13, 17, 19, 26, 38, 40)
 BEGUN = 2
 """Events after which there is a run to go on with."""
 
+pytestmark = pytest.mark.kill
+
 
 def test_the_run_without_a_kill(place: Place) -> None:
     ended = place.goal("run", "goal.toml")
