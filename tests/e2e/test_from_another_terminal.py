@@ -58,6 +58,7 @@ def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: P
     assert (cancelled.code, running.returncode) == (0, 130), (cancelled, out)
     assert (outcome["status"], outcome["stop_reason"]) == ("cancelled", "cancelled")
     assert outcome["message"].startswith("cancelled by ")
+    assert outcome["message"].endswith(": wrong goal")
     assert _seconds_since(last["at"], asked) < 2
     assert not _alive("sleep 61"), "the command of the agent goes on"
 
@@ -78,6 +79,16 @@ def test_a_run_whose_process_is_gone_is_cancelled_as_well(place: Path, own_home:
     assert (cancelled.code, said["status"]) == (0, "cancelled"), cancelled
     assert goal("status", cwd=place).code == 130
     assert goal("verify", cwd=place).code == 0
+
+
+def test_a_goal_that_was_changed_since_the_start_is_not_gone_on_with(place: Path, own_home: Path) -> None:
+    capped = goal("run", sleeping_goal(place, "touch began"), "--max-iterations", "1", cwd=place)
+    frozen = only_run(own_home) / "goal.toml"
+    frozen.write_text(frozen.read_text().replace("test -e done", "true"))
+    resumed = goal("resume", "--max-iterations", "5", cwd=place)
+    assert (capped.code, resumed.code) == (1, 4), (capped, resumed)
+    assert "goal.toml is not what it was when the run began" in resumed.err
+    assert goal("status", cwd=place).code == 1
 
 
 def test_a_run_is_watched_to_its_end(place: Path, own_home: Path) -> None:

@@ -10,7 +10,7 @@ from goalrunner.compose import glance, person, visit
 from goalrunner.errors import RecordError, UsageError
 from goalrunner.eventlog import is_written
 from goalrunner.events import Cancelled
-from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.outcome import StopReason
 from goalrunner.runs import RunFolder
 from goalrunner.state import RunState
 from goalrunner.state.resumption import FINAL
@@ -23,21 +23,22 @@ _EVERY = 0.1
 def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] = os.environ) -> RunState:
     """End a run for good; gives its last state. Raises UsageError where it is over for good already."""
     _refuse_final(folder)
-    by = person()
+    said = f"cancelled by {person()}" + (f": {reason}" if reason else "")
     if is_written(folder.events):
-        folder.write_json(folder.cancellation, {"by": by, "reason": reason})
-        if _has_ended(folder):
-            return glance(folder)[0]
-    said = f"cancelled by {by}" + (f": {reason}" if reason else "")
-
+        folder.write_json(folder.cancellation, {"said": said})
+        _await_end(folder)
+        state, _ = glance(folder)
+        if state.stop_reason in FINAL:
+            return state
+    # It does not live, or its process died, or it ended for another reason meanwhile, which a resume could take back.
     with visit(folder, environ) as there:
         there.journal.append(Cancelled(reason=said, stop_reason=StopReason.CANCELLED))
         there.save()
         return there.journal.state
 
 
-def _has_ended(folder: RunFolder) -> bool:
-    """Whether the living run ended by itself; False where its process is gone and left it open."""
+def _await_end(folder: RunFolder) -> None:
+    """Wait until no process has the run any more. Raises RecordError when that takes too long."""
     until = time.monotonic() + PATIENCE
     while is_written(folder.events):
         if time.monotonic() > until:
@@ -45,7 +46,6 @@ def _has_ended(folder: RunFolder) -> bool:
                 f"{folder.path} was asked to end, and is still running", "send its process a signal: kill PID"
             )
         time.sleep(_EVERY)
-    return glance(folder)[0].status is not GoalStatus.RUNNING
 
 
 def _refuse_final(folder: RunFolder) -> None:

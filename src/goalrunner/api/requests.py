@@ -20,14 +20,15 @@ async def heed(folder: RunFolder, run: Run, task: asyncio.Task[GoalOutcome]) -> 
     """Wait until somebody asks the run to end, then cancel its task for good."""
     while not folder.cancellation.exists():  # noqa: ASYNC110 - another process makes the file
         await asyncio.sleep(EVERY)
-    run.cancel(_who(folder))
+    run.cancel(_said(folder))
     task.cancel()
     await asyncio.sleep(GRACE)
     task.cancel()  # a second time: children are killed without a time of grace
 
 
-def _who(folder: RunFolder) -> str:
+def _said(folder: RunFolder) -> str:
+    """Who asks, and why, in the words of whoever asked."""
     try:
-        return str(json.loads(folder.cancellation.read_bytes()).get("by", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+        return str(json.loads(folder.cancellation.read_bytes())["said"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "cancelled"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner import __version__
-from goalrunner.compose.earlier import chat_of, refuse_continuing
+from goalrunner.compose.earlier import chat_of, goal_hash, refuse_continuing
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
@@ -108,6 +108,7 @@ def _begin(
         deadline_at=deadline_at(now, goal.timeout),
         handed=handed(setting.extras),
         goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
+        goal_sha256=goal_hash(folder),
         continues=continues,
     )
     run.start(created, started)

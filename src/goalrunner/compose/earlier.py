@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Mapping
 
@@ -40,6 +41,14 @@ def frozen_goal(folder: RunFolder, environ: Mapping[str, str]) -> Goal:
         )
     without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
     return load_goal(folder.goal_file, {}, without_defaults)
+
+
+def goal_hash(folder: RunFolder) -> str:
+    """The SHA-256 of a run's frozen goal; empty where it cannot be read."""
+    try:
+        return hashlib.sha256(folder.goal_file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def chat_of(folder: RunFolder) -> tuple[Message, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalrunner import __version__
 from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at
-from goalrunner.compose.earlier import frozen_goal, glance
+from goalrunner.compose.earlier import frozen_goal, glance, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
@@ -18,7 +18,7 @@ from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
-from goalrunner.errors import UsageError
+from goalrunner.errors import RecordError, UsageError
 from goalrunner.eventlog import TornTail, read_records
 from goalrunner.events import Account, RunResumed, RunStarted
 from goalrunner.model.goal import Goal
@@ -70,8 +70,9 @@ def reassemble(
     refuse_final(state)
     plan = raised(state.plan, limits.values)
     refuse_low_limits(state, plan)
-    goal = frozen_goal(folder, environ)
     _refuse_handed(started)
+    _refuse_other_goal(folder, started)
+    goal = frozen_goal(folder, environ)
     goal_file = Path(started.goal_file) if started.goal_file else None
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
     redactor = goal_redactor(goal, environ)
@@ -137,3 +138,9 @@ def _refuse_handed(started: RunStarted) -> None:
             f"this run was driven by a program that handed in its {parts}; nothing else can make it again",
             "drive it from that program, or start a new run: goal run GOAL_FILE",
         )
+
+
+def _refuse_other_goal(folder: RunFolder, started: RunStarted) -> None:
+    """What counts as done was fixed at the start. (Logs of schema 1.0 do not say what it was.)"""
+    if started.goal_sha256 and goal_hash(folder) != started.goal_sha256:
+        raise RecordError(f"{folder.goal_file} is not what it was when the run began", "start a new run")

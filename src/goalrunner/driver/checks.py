@@ -60,7 +60,11 @@ class Checks:
         standing, reason = compare_baseline(results, clean, drift)
         self._journal.append(
             events.BaselineTaken(
-                standing=standing, results=tuple(results), observations=tuple(observations), reason=reason
+                standing=standing,
+                results=tuple(results),
+                observations=tuple(observations),
+                reason=reason,
+                snapshot=None if before == self._state.base else before,
             )
         )
 

@@ -63,7 +63,7 @@ class Run:
         self._resumption = resumption or Resumption()
         self._reply = RoundReply(text=self._resumption.response)
         self._signal: int | None = None
-        self._cancelled_by: str | None = None
+        self._cancelled: str | None = None
         self.watch = Watch(parts.watch, journal)
         self._deadline = Deadline(journal.paused)
         self._people = People(parts, journal, self.watch, self._deadline)
@@ -106,9 +106,9 @@ class Run:
         """Say that the cancellation to come is this signal's."""
         self._signal = number
 
-    def cancel(self, by: str) -> None:
-        """Say that the cancellation to come is somebody's who ends the run for good."""
-        self._cancelled_by = by
+    def cancel(self, said: str) -> None:
+        """Say that the cancellation to come is somebody's who ends the run for good; `said` is who, and why."""
+        self._cancelled = said
 
     async def drive(self) -> GoalOutcome:
         """Work to the end. Raises CancelledError only when nobody called `interrupt`; the log is complete all the same."""
@@ -128,7 +128,7 @@ class Run:
             return self._crashed()
         except asyncio.CancelledError:
             finish = self._cut_off()
-            if self._signal is not None or self._cancelled_by is not None:
+            if self._signal is not None or self._cancelled is not None:
                 return finish
             self.end(finish)
             raise
@@ -177,8 +177,8 @@ class Run:
                 self._journal.fold_unwritten(ending(finish))
 
     def _cut_off(self) -> Finish:
-        by = self._cancelled_by
-        return policy.interrupted(self._signal) if by is None else policy.cancelled(by)
+        said = self._cancelled
+        return policy.interrupted(self._signal) if said is None else policy.cancelled(said)
 
     async def advance(self) -> policy.RunRound | Finish:  # noqa: C901  one arm per step
         """Perform steps until the agent is to work, or the run is to end."""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from goalrunner.model.base import Frozen
 from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import GoalVerdict
 
@@ -22,6 +23,9 @@ class BaselineTaken(Frozen):
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
     reason: str = Field(default="", description="why it cannot run, or what differs and the line that helps")
+    snapshot: Snapshot | None = Field(
+        default=None, description="what it ran on, where that is not the start: a resumed run may find other files"
+    )
 
 
 class ValidatorsFinished(Frozen):

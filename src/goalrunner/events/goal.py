@@ -74,6 +74,7 @@ class RunStarted(Frozen):
         default=(), description="parts that the calling program handed in: only it can resume the run"
     )
     goal_file: str = Field(default="", description="where the goal was read from; always protected")
+    goal_sha256: str = Field(default="", description="of the frozen goal.toml: a resumed run takes no other")
     continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
 
 

@@ -41,9 +41,9 @@ def interrupted(signal: int | None) -> Finish:
     return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
 
 
-def cancelled(by: str) -> Finish:
+def cancelled(said: str) -> Finish:
     """Somebody ended it with `goal cancel`: final."""
-    return Finish(GoalStatus.CANCELLED, StopReason.CANCELLED, f"cancelled by {by}" if by else "cancelled")
+    return Finish(GoalStatus.CANCELLED, StopReason.CANCELLED, said)
 
 
 def awaiting_approval(state: RunState) -> Finish:

@@ -193,7 +193,8 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     seen = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
     baseline = Baseline(standing=event.standing, reason=event.reason, results=event.results)
     green = event.standing == "green"
-    taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=state.base)
+    ran_on = event.snapshot or state.base
+    taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=ran_on)
     # A baseline that decides is iteration 1.
     return _decided(taken, verdict_of(event.results)) if green and not state.plan.has_judge else taken
 
