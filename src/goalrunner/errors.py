@@ -10,6 +10,9 @@ GoalError
 ├── BudgetExhausted              the next model call is not paid for   exit 1
 ├── ApprovalPending              a person must decide, nobody is there exit 3
 ├── ApprovalDenied               a person said no                      exit 3
+├── AgentError                   an external agent could not work      exit 4
+│   ├── AgentNotInstalled        its program is not there
+│   └── AgentNotSignedIn         it has no key or login, or a wrong one
 └── ModelError                   a model could not answer              exit 4
     ├── AuthenticationFailed     missing or wrong key
     ├── ModelNotFound            no such model or provider
@@ -125,6 +128,18 @@ class ApprovalDenied(GoalError):
         super().__init__(message)
         self.approval_id = approval_id
         self.told = told or message
+
+
+class AgentError(GoalError):
+    """An external agent could not do its round, whatever its exit code says; `message` is its own."""
+
+
+class AgentNotInstalled(AgentError):
+    """The program of an external agent cannot be started."""
+
+
+class AgentNotSignedIn(AgentError):
+    """An external agent has no key or login, or a wrong one."""
 
 
 class ModelError(GoalError):

@@ -58,6 +58,7 @@ A = ""
 [judge]
 model = "agent"
 minimum_score = 0.0
+require = "any"
 max_tokens = 12000
 
 [budget]
@@ -66,6 +67,8 @@ cost_usd = 0.5
 
 [workspace]
 path = "/"
+sandbox = "none"
+network = true
 clean_proof = true
 
 [approvals]

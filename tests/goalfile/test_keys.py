@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from goalrunner.errors import GoalFileError
 from goalrunner.goalfile import load_goal_text
-from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS
+from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS, UNAVAILABLE
 from goalrunner.goalfile.options import OPTIONS
 from goalrunner.goalfile.validators import EXPECT_KEYS, VALIDATOR_KEYS
 from goalrunner.model.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
@@ -20,8 +20,8 @@ GOAL = 'objective = "x"\nmodel = "a/b"\n'
 @pytest.mark.parametrize(
     ("keys", "model"),
     [
-        (set(KEYS) - set(SHORT_KEYS), Goal),
-        (set(SECTIONS["agent"]), AgentConfig),
+        ((set(KEYS) | UNAVAILABLE[""]) - {*SHORT_KEYS, "critic"}, Goal),
+        (set(SECTIONS["agent"]) | UNAVAILABLE["agent"], AgentConfig),
         (set(SECTIONS["judge"]), JudgeConfig),
         (set(SECTIONS["budget"]), Budget),
         (set(SECTIONS["workspace"]), WorkspaceConfig),
@@ -44,12 +44,10 @@ def test_options_are_named_for_keys_that_exist() -> None:
         ("critic.model = 'x/y'", "critic", "3:1"),
         ("[critic]", "critic", "3:2"),
         ("[agent]\ncommand = 'x'", "agent.command", "4:1"),
-        ("[judge]\nmodel='x'\nrequire = 5", "judge.require", "5:1"),
-        *((f"[workspace]\n{key} = true", f"workspace.{key}", "4:1") for key in ("sandbox", "network")),
     ],
 )
 def test_a_key_whose_feature_is_not_built_is_refused_by_name(line: str, key: str, place: str) -> None:
-    more = "" if "[judge]" in line else "judge = 'agent'\n"
+    more = "judge = 'agent'\n"
     with pytest.raises(GoalFileError) as caught:
         load_goal_text(more + GOAL + line, "goal.toml", {}, {})
     line_number, column = place.split(":")

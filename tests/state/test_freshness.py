@@ -38,8 +38,22 @@ async def test_what_an_observation_depends_on(
     item = Observation(
         id="o1", source="shell", before=before and before.id, after=after and after.id, path=path, round=1
     )
-    assert await why_stale(item, TAKEN, THREE, changed) == said
+    assert await why_stale(item, TAKEN, {}, THREE, changed) == said
 
 
 async def test_a_response_is_seen_on_no_snapshot_and_never_stale() -> None:
-    assert await why_stale(Observation(id="o1", source="response", round=1), TAKEN, THREE, changed) == ""
+    assert await why_stale(Observation(id="o1", source="response", round=1), TAKEN, {}, THREE, changed) == ""
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        (THREE, THREE, ""),
+        (TWO, TWO, "a.py, b.py, c.py and 1 more changed after o1"),
+        (ONE, TWO, "a.py changed in the round in which claude reported o1"),
+        (THREE, None, "it is not known on which files o1 was seen"),
+    ],
+)
+async def test_what_is_only_reported_rests_on_its_whole_round(start: Snapshot, end: Snapshot | None, said: str) -> None:
+    item = Observation(id="o1", source="shell", before=start.id, path="z.py", round=4, reported_by="claude")
+    assert await why_stale(item, TAKEN, {4: end.id} if end else {}, THREE, changed) == said

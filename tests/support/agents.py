@@ -13,7 +13,7 @@ from goalrunner.errors import BudgetExhausted, ModelError
 from goalrunner.events import Account
 from goalrunner.llm import Reply, ToolCall, ToolSpec
 from goalrunner.model.observation import ArtifactRef, Observation
-from goalrunner.model.usage import Usage
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Message, Recorded, RoundReply, ToolResult, ValidationContext
 
 ONE_CALL = Usage(input_tokens=10, output_tokens=5, calls=1)
@@ -81,6 +81,7 @@ class MemoryRecorder:
         self.results: list[ToolResult] = []
         self.outputs: list[bytes] = []
         self.usages: list[tuple[Account, Usage]] = []
+        self.sessions: list[AgentSession] = []
         self.texts: list[str] = []
         self.trail: list[str] = []
 
@@ -122,6 +123,11 @@ class MemoryRecorder:
         """Keep it."""
         self.usages.append((account, usage))
         self.trail.append("usage")
+
+    def session(self, session: AgentSession) -> None:
+        """Keep it."""
+        self.sessions.append(session)
+        self.trail.append("session")
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Agents have no audits."""

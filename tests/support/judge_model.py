@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from goalrunner.errors import BudgetExhausted
-from goalrunner.model.usage import Usage
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Message
 
 
@@ -78,6 +78,10 @@ class AuditNotes:
     def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
         """Kept."""
         self.usages.append((account, usage))
+
+    def session(self, session: AgentSession) -> None:
+        """A judge has none."""
+        raise AssertionError(session)
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Kept."""

@@ -90,7 +90,7 @@ class ChatConversation:
             self._open(prompt, recorder)
             return await self._work(recorder)
 
-    def load(self, messages: Sequence[Message], recorder: Recorder) -> None:
+    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Take up the chat of an earlier process as it was recorded; the system prompt at its head is its own."""
         chat = [dict(message) for message in messages]
         self.messages[:] = chat[1:] if chat and chat[0].get("role") == "system" else chat

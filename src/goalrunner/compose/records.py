@@ -33,6 +33,7 @@ def goal_created(
         validators=validators,
         has_judge=has_judge,
         minimum_score=goal.judge.minimum_score,
+        require=goal.judge.require,
         takes_baseline=takes_baseline,
         wants_red=goal.baseline == "red",
         clean_proof=_has_clean_proof(goal),

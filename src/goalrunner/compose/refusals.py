@@ -18,6 +18,7 @@ def refuse_unfit(goal: Goal, models: Models, home: Path) -> None:
     """What each part by itself takes, and the whole does not. `home` is where the run is kept. Raises UsageError."""
     _refuse_nested_home(goal, home)
     _refuse_unseen_checks(goal)
+    _refuse_jails(goal)
     refuse_unknown_prices(goal, models)
     if models.judge is not None:
         check_room(goal)
@@ -35,6 +36,13 @@ def _refuse_unseen_checks(goal: Goal) -> None:
         raise UsageError(
             f"the hidden validator {hidden[0]} would never run: hidden ones run in the clean proof alone",
             "leave out clean_proof = false, or hidden = true",
+        )
+
+
+def _refuse_jails(goal: Goal) -> None:
+    if goal.workspace.sandbox != "none" or not goal.workspace.network:
+        raise UsageError(
+            "sandbox and network = false are not available in this version", "remove them from [workspace]"
         )
 
 

@@ -109,7 +109,7 @@ def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipmen
         foresee_models=models.foresee,
         resumption=left,
     )
-    run.watch.recall(left.snapshots)
+    run.watch.recall(left.snapshots, left.ends, left.round_start)
     _load(run, left)
     for llm in (models.agent, models.judge):
         if llm is not None:
@@ -128,7 +128,7 @@ def _priced(account: Account, usage: Usage, models: Models) -> Usage:
 def _load(run: Run, left: Resumption) -> None:
     conversation = run.conversation
     if isinstance(conversation, Resumable) and left.chat:
-        conversation.load(left.chat, run.recorder)
+        conversation.load(left.chat, left.unfinished, run.recorder)
 
 
 def _refuse_handed(started: RunStarted) -> None:

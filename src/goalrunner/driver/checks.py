@@ -192,6 +192,7 @@ class Checks:
             round=number,
             trail=trail,
             minimum_score=state.plan.minimum_score,
+            require=state.plan.require,
             stale=await self._watch.stale(trail.items, state.snapshot),
             changed=tuple(
                 map(

@@ -20,13 +20,14 @@ from goalrunner.events import (
     MessageRecorded,
     QuestionAnswered,
     QuestionOpened,
+    SessionOpened,
     ToolCalled,
     ToolResultRecorded,
     UsageRecorded,
 )
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import OWNER, Observation
-from goalrunner.model.usage import Usage
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Message, ProposedPlan, Recorded, ToolResult
 
 
@@ -77,8 +78,11 @@ class RunRecorder:
         if reply is not None:
             said, facts = reply.text.encode(errors="replace"), answered_by(reply)
             source, result = OWNER, replace(result, output=said, facts=facts, summary="answered")
-        before = self._watch.last
-        after = await self._watch.take("tool") if result.writes else before
+        if result.reported_by:  # nobody watched: its round stands for it
+            before, after = self._watch.round_start, None
+        else:
+            before = self._watch.last
+            after = await self._watch.take("tool") if result.writes else before
         artifacts = self._journal.artifacts
         output = result.output
         ref = artifacts.adopt(output) if isinstance(output, Path) else artifacts.put(output)
@@ -92,6 +96,7 @@ class RunRecorder:
             before=before.id if before else None,
             after=after.id if after else None,
             path=result.path,
+            reported_by=result.reported_by,
         )
         self._journal.append(
             ToolResultRecorded(
@@ -119,6 +124,10 @@ class RunRecorder:
     def usage(self, account: Account, usage: Usage) -> None:
         """One model call's usage."""
         self._journal.append(UsageRecorded(account=account, usage=usage))
+
+    def session(self, session: AgentSession) -> None:
+        """What another process needs to go on with an external agent."""
+        self._journal.append(SessionOpened(session=session))
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Its own event, never a message to the agent."""

@@ -13,7 +13,7 @@ from goalrunner.events import Account, Record
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Observation, TranscriptRef
 from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.usage import Usage
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Artifacts, Message, Recorded, Unfinished
 from goalrunner.state import RunState
 
@@ -33,6 +33,10 @@ class Resumption:
     """Text of the last message of the round at hand."""
     snapshots: tuple[Snapshot, ...] = ()
     """Every one that was taken, oldest first."""
+    ends: Mapping[int, str] = field(default_factory=dict)
+    """By round: the id of the one at its end."""
+    round_start: Snapshot | None = None
+    """The one on which the round at hand began."""
     unfinished: Unfinished = field(default_factory=Unfinished)
     taken: Mapping[Account, int] = field(default_factory=dict)
     """By account: answers of its model that the run has made use of. One that came and was lost is to come again."""
@@ -50,6 +54,9 @@ class ResumptionReader:
         self._called: str | None = None
         self._taken: dict[Account, int] = {}
         self._judged = 0
+        self._ends: dict[int, str] = {}
+        self._round_start: Snapshot | None = None
+        self._session: AgentSession | None = None
 
     def add(self, record: Record) -> None:
         """Take in one record."""
@@ -57,8 +64,27 @@ class ResumptionReader:
         match event:
             case events.SnapshotTaken():
                 self._snapshots.append(event.snapshot)
-            case events.RoundStarted() if self._fresh_rounds:
-                self._chat.clear()
+            case events.RoundStarted():
+                self._round_start = self._snapshots[-1] if self._snapshots else None
+                if self._fresh_rounds:
+                    self._chat.clear()
+                    self._session = None
+            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
+                self._ends[number] = snapshot.id
+            case events.SessionOpened():
+                self._session = event.session if event.session.id else None
+            case events.MessageRecorded() | events.ToolCalled() | events.ToolResultRecorded():
+                self._add_talk(event)
+            case events.UsageRecorded(account="judge"):
+                self._judged += event.usage.calls
+            case events.VerdictRecorded() | events.ConfirmationRecorded():
+                # An audit that was cut begins anew, with its first question.
+                self._taken["judge"] = self._judged
+            case _:
+                pass
+
+    def _add_talk(self, event: events.MessageRecorded | events.ToolCalled | events.ToolResultRecorded) -> None:
+        match event:
             case events.MessageRecorded(role="system") if not self._chat:
                 self._system = event.text
             case events.MessageRecorded():
@@ -71,13 +97,6 @@ class ResumptionReader:
             case events.ToolResultRecorded():
                 self._results[event.tool_call_id] = event.observation
                 self._called = None
-            case events.UsageRecorded(account="judge"):
-                self._judged += event.usage.calls
-            case events.VerdictRecorded() | events.ConfirmationRecorded():
-                # An audit that was cut begins anew, with its first question.
-                self._taken["judge"] = self._judged
-            case _:
-                pass
 
     def chat(self, message: Callable[[TranscriptRef], Message]) -> tuple[Message, ...]:
         """The conversation, its system prompt first. Raises RecordError for what is damaged."""
@@ -89,7 +108,15 @@ class ResumptionReader:
         chat = self.chat(message)
         results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
         cut = (self._called,) if self._called is not None else ()
-        return Resumption(chat, _response(chat), tuple(self._snapshots), Unfinished(results, cut), dict(self._taken))
+        return Resumption(
+            chat,
+            _response(chat),
+            tuple(self._snapshots),
+            self._ends,
+            self._round_start,
+            Unfinished(results, cut, self._session),
+            dict(self._taken),
+        )
 
 
 def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:

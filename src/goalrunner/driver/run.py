@@ -25,7 +25,7 @@ from goalrunner.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, 
 from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.policy import Brief, Finish
-from goalrunner.ports import Conversation, Parts, Resumable, RoundReply
+from goalrunner.ports import Closing, Conversation, Parts, Resumable, RoundReply
 from goalrunner.state import RunState
 from goalrunner.state.run_state import Phase
 
@@ -112,8 +112,13 @@ class Run:
 
     async def drive(self) -> GoalOutcome:
         """Work to the end. Raises CancelledError only when nobody called `interrupt`; the log is complete all the same."""
-        with exclusive(self._parts.conversation):
-            finish = await self.guarded(self._loop)
+        conversation = self._parts.conversation
+        with exclusive(conversation):
+            try:
+                finish = await self.guarded(self._loop)
+            finally:
+                if isinstance(conversation, Closing):
+                    await conversation.close()
         return self.end(finish)
 
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | Finish:
@@ -247,6 +252,7 @@ class Run:
 
     def begin_round(self, brief: Brief) -> str:
         """Intent of a round; gives the user message for it."""
+        self.watch.begin_round()
         self._journal.append(events.RoundStarted(round=brief.round, prompt=brief.kind))
         return self._render(brief)
 
@@ -254,10 +260,15 @@ class Run:
         """The agent's turn is over: what it left is what is to be proven."""
         self._reply = reply
         response = self._response(number, reply.text) if self.state.plan.deliverable == "response" else None
-        snapshot = await self.watch.take("round")
+        snapshot = await self.watch.end_round(number)
         self._journal.append(
             events.RoundFinished(
-                round=number, reason=reply.reason, steps=reply.steps, response=response, snapshot=snapshot
+                round=number,
+                reason=reply.reason,
+                steps=reply.steps,
+                response=response,
+                snapshot=snapshot,
+                left=tuple(map(self._parts.redact, reply.left)),
             )
         )
         self._journal.count(self._parts.replaced())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from goalrunner.driver.journal import Journal
@@ -23,12 +23,27 @@ class Watch:
         self._journal = journal
         self._taken: dict[str, Snapshot] = {}
         self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+        self._ends: dict[int, str] = {}
         self.last: Snapshot | None = None
+        self.round_start: Snapshot | None = None
 
-    def recall(self, snapshots: Sequence[Snapshot]) -> None:
-        """Know the snapshots that an earlier process took, oldest first."""
+    def recall(self, snapshots: Sequence[Snapshot], ends: Mapping[int, str], round_start: Snapshot | None) -> None:
+        """Know what an earlier process saw: its snapshots, oldest first, and those at the ends of rounds by their ids."""
         self._taken.update((snapshot.id, snapshot) for snapshot in snapshots)
+        self._ends.update(ends)
         self.last = snapshots[-1] if snapshots else None
+        self.round_start = round_start
+
+    def begin_round(self) -> None:
+        """A round begins on what was seen last."""
+        self.round_start = self.last
+
+    async def end_round(self, number: int) -> Snapshot | None:
+        """The snapshot at the end of a round."""
+        snapshot = await self.take("round")
+        if snapshot is not None:
+            self._ends[number] = snapshot.id
+        return snapshot
 
     async def take(self, moment: Moment) -> Snapshot | None:
         """A snapshot now; an event where it differs from the last one."""
@@ -67,7 +82,7 @@ class Watch:
         reasons: dict[str, str] = {}
         for item in items:
             if isinstance(item, Observation):
-                reason = await why_stale(item, self._taken, final, self.changed)
+                reason = await why_stale(item, self._taken, self._ends, final, self.changed)
                 if reason:
                     reasons[item.id] = reason
         return reasons

@@ -35,6 +35,7 @@ from goalrunner.events.work import (
     RoundFinished,
     RoundStarted,
     SecretsReplaced,
+    SessionOpened,
     SnapshotTaken,
     StepStarted,
     ToolCalled,
@@ -43,7 +44,7 @@ from goalrunner.events.work import (
 )
 from goalrunner.model.base import Frozen
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
 
 Event = Annotated[
@@ -62,6 +63,7 @@ Event = Annotated[
     | ToolResultRecorded
     | UsageRecorded
     | RoundFinished
+    | SessionOpened
     | ValidatorsFinished
     | ProofFinished
     | ConfirmationRecorded
@@ -144,6 +146,7 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "SecretsReplaced",
+    "SessionOpened",
     "SnapshotTaken",
     "Standing",
     "StepStarted",

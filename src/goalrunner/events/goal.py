@@ -39,6 +39,7 @@ class Plan(Frozen):
     validators: tuple[str, ...] = Field(default=(), description="their names")
     has_judge: bool = False
     minimum_score: float = 0.0
+    require: Literal["any", "runner"] = Field(default="any", description="whose observations prove anything")
     takes_baseline: bool = Field(default=False, description="whether the validators run once before round 1")
     wants_red: bool = Field(default=False, description="whether a green baseline is refused")
     clean_proof: bool = Field(

@@ -9,7 +9,7 @@ from pydantic import Field
 from goalrunner.model.base import Frozen
 from goalrunner.model.observation import Observation, TranscriptRef
 from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.usage import Usage
+from goalrunner.model.usage import AgentSession, Usage
 
 Account = Literal["agent", "judge"]
 PromptKind = Literal["first", "retry", "neutral", "stalled", "resumed"]
@@ -114,3 +114,13 @@ class RoundFinished(Frozen):
     snapshot: Snapshot | None = Field(
         default=None, description="the workspace as the round left it: what is to be proven"
     )
+    left: tuple[str, ...] = Field(
+        default=(), description="names of background processes that the agent left, and that were ended"
+    )
+
+
+class SessionOpened(Frozen):
+    """An external agent keeps a memory of its own, and this is its name; written anew where its totals have grown."""
+
+    type: Literal["session_opened"] = "session_opened"
+    session: AgentSession

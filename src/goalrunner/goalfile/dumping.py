@@ -39,7 +39,7 @@ def _table(goal: Goal) -> dict[str, Any]:
     table["judge"] = (
         _said({**table["judge"], "params": _without_none(table["judge"]["params"])}) if goal.has_judge else None
     )
-    for name in ("workspace", "redact", "memory"):
+    for name in ("budget", "workspace", "redact", "memory"):
         table[name] = _said(table[name])
     table["approvals"] = _said({**table["approvals"], "expires": _limit(table["approvals"]["expires"])})
     return _said(table)

@@ -42,12 +42,17 @@ SECTIONS: dict[str, dict[str, Reader]] = {
         "model": model,
         "system_prompt": text,
         "minimum_score": share,
+        "require": one_of("any", "runner"),
         "max_tokens": whole(at_least=2_000, at_most=10_000_000),
         "params": parameters,
         "api_base": address,
         "api_key_env": variable_name,
     },
-    "budget": {"tokens": count_limit, "cost_usd": dollars_limit},
+    "budget": {
+        "tokens": count_limit,
+        "cost_usd": dollars_limit,
+        "allow_unenforced": each(one_of("tokens", "cost_usd")),
+    },
     "workspace": {
         "path": folder,
         "protect": texts,
@@ -55,6 +60,8 @@ SECTIONS: dict[str, dict[str, Reader]] = {
         "outputs": texts,
         "setup": text,
         "link": texts,
+        "sandbox": one_of("auto", "bwrap", "none"),
+        "network": truth,
         "clean_proof": truth,
     },
     "approvals": {
@@ -69,10 +76,8 @@ SECTIONS: dict[str, dict[str, Reader]] = {
 """The tables of a goal file and their keys."""
 
 UNAVAILABLE: dict[str, frozenset[str]] = {
-    "": frozenset({"critic"}),
-    "agent": frozenset({"command"}),
-    "judge": frozenset({"require"}),
-    "workspace": frozenset({"sandbox", "network"}),
+    "": frozenset({"critic", "agents"}),
+    "agent": frozenset({"command", "args", "protocol"}),
 }
 """Keys of the design whose feature this version does not have, by table; refused by name, never ignored."""
 

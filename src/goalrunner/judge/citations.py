@@ -90,6 +90,11 @@ class Evidence:
     def _unfounded(self, observation: Observation, citation: Citation) -> str:
         if observation.source == RESPONSE and observation != self._response:
             return Falsehood(f"{observation.id} is what the agent said, not something that happened")
+        if observation.reported_by and self.request.require == "runner":
+            return (
+                f"{observation.id} is only reported by {observation.reported_by}; "
+                '[judge] require = "runner" takes what the runner ran itself'
+            )
         if citation.fact is not None:
             return self._fact_objection(observation, citation.fact)
         return self._quote_objection(observation, citation.quote or "")

@@ -65,7 +65,8 @@ def heading(item: Observation, stale: Mapping[str, str]) -> str:
     source = _line(_without_brackets(item.source), _SOURCE)
     facts = beginning(", ".join(_line(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)
     reason = f" - stale: {_stale_reason(stale[item.id])}" if item.id in stale else ""
-    return f"[{item.id}] {source}{f' ({facts})' if facts else ''}{reason}"
+    reported = f", reported by {_line(_without_brackets(item.reported_by), _SOURCE)}" if item.reported_by else ""
+    return f"[{item.id}] {source}{reported}{f' ({facts})' if facts else ''}{reason}"
 
 
 def index_line(item: Observation, stale: Mapping[str, str]) -> str:
@@ -73,7 +74,8 @@ def index_line(item: Observation, stale: Mapping[str, str]) -> str:
     facts = f" ({_line(', '.join(map(plain_fact, item.facts)), _LINE)})" if item.facts else ""
     command = f": {_line(item.command, _LINE)}" if item.command else ""
     marked = " - stale" if item.id in stale else ""
-    return f"{item.id} {_line(item.source, _LINE)}{facts}{marked}{command}"
+    reported = f", reported by {_line(item.reported_by, _LINE)}" if item.reported_by else ""
+    return f"{item.id} {_line(item.source, _LINE)}{reported}{facts}{marked}{command}"
 
 
 def _stale_reason(reason: str) -> str:

@@ -11,9 +11,13 @@ from pydantic import AfterValidator, Field, model_validator
 
 from goalrunner.model.approvals import Approvals
 from goalrunner.model.base import Frozen
+from goalrunner.model.preset import BudgetName, Preset, Protocol
 
 AGENT_MODEL = "agent"
 """As a judge's model: the agent's own model, again as a separate instance with an account of its own."""
+
+CHAT = "chat"
+"""As an agent: the built-in one."""
 
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_STEPS = 100
@@ -68,7 +72,14 @@ class ValidatorSpec(Frozen):
 class AgentConfig(Frozen):
     """Who does the work."""
 
-    use: Literal["chat"] = Field(default="chat", description="the built-in chat agent")
+    use: str = Field(
+        default=CHAT, description='"chat", the built-in agent; "command" or "acp" with a command; or a preset\'s name'
+    )
+    command: tuple[str, ...] = Field(
+        default=(), description="words of an external agent's command; one word alone is run through sh -c"
+    )
+    args: tuple[str, ...] = Field(default=(), description="words added to the command of a preset")
+    protocol: Protocol | None = Field(default=None, description="how a preset is driven; None: as it does best")
     model: str = Field(default="", description="LiteLLM's naming, or scripted/<file>")
     max_steps: Count = Field(default=DEFAULT_MAX_STEPS, description="model calls in one round")
     system_prompt: str | None = Field(default=None, description="replaces the built-in one")
@@ -79,6 +90,11 @@ class AgentConfig(Frozen):
     api_base: str | None = None
     api_key_env: str | None = Field(default=None, description="name of the environment variable that holds the key")
 
+    @property
+    def external(self) -> bool:
+        """Whether it is a program of its own, whose word is all that is known of what it did."""
+        return self.use != CHAT
+
 
 class JudgeConfig(Frozen):
     """Who audits: `JudgeConfig(model, system_prompt)`. (Source of these two: GoalLoop's JudgeConfig.)"""
@@ -86,6 +102,9 @@ class JudgeConfig(Frozen):
     model: str = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
     system_prompt: str | None = Field(default=None, description="replaces the built-in one")
     minimum_score: float = Field(default=0.0, ge=0, le=1, description="the score that complete needs as well")
+    require: Literal["any", "runner"] = Field(
+        default="any", description='"runner": what an external agent reports of itself proves nothing'
+    )
     max_tokens: int = Field(
         default=DEFAULT_AUDIT_TOKENS,
         ge=2_000,
@@ -106,6 +125,9 @@ class Budget(Frozen):
 
     tokens: Count | None = None
     cost_usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="US dollars")
+    allow_unenforced: tuple[BudgetName, ...] = Field(
+        default=(), description="budgets that may be set although the agent does not report what they need"
+    )
 
 
 class WorkspaceConfig(Frozen):
@@ -121,6 +143,10 @@ class WorkspaceConfig(Frozen):
     outputs: tuple[Text, ...] = Field(default=(), description="patterns of paths that checks may write")
     setup: Text | None = Field(default=None, description="command that makes a clean checkout ready to be checked")
     link: tuple[Text, ...] = Field(default=(), description="folders of the workspace that a clean checkout links to")
+    sandbox: Literal["auto", "bwrap", "none"] = Field(
+        default="none", description="the jail of the agent's commands and of the validators; auto: what works here"
+    )
+    network: bool = Field(default=True, description="False: commands and validators reach no other machine")
     clean_proof: bool = Field(default=True, description="False: no clean checkout before complete")
 
 
@@ -175,6 +201,7 @@ class Goal(Frozen):
     redact: RedactConfig = Field(default_factory=RedactConfig)
     memory: MemoryConfig = Field(default_factory=MemoryConfig)
     validators: tuple[ValidatorSpec, ...] = ()
+    agents: dict[str, Preset] = Field(default_factory=dict, description="presets of the user's own, by name")
 
     @property
     def has_judge(self) -> bool:

@@ -48,6 +48,11 @@ class Observation(Frozen):
     before: str | None = Field(default=None, description="id of the snapshot before it ran; None: none was taken")
     after: str | None = Field(default=None, description="id of the snapshot after it ran; None: none was taken")
     path: str | None = Field(default=None, description="the only path that it depends on; None: the whole workspace")
+    reported_by: str = Field(
+        default="",
+        description="the external agent whose word it is; empty: the runner saw it. `before` is then the start"
+        " of its round, and its end stands for `after`",
+    )
 
     @property
     def shows(self) -> bool:
@@ -56,9 +61,10 @@ class Observation(Frozen):
 
     @property
     def heading(self) -> str:
-        """The line under which it is shown: `[o12] shell (exit 0)`."""
+        """The line under which it is shown: `[o12] shell (exit 0)`, or `[o12] shell, reported by claude (exit 0)`."""
         facts = f" ({', '.join(self.facts)})" if self.facts else ""
-        return f"[{self.id}] {self.source}{facts}"
+        reported = f", reported by {self.reported_by}" if self.reported_by else ""
+        return f"[{self.id}] {self.source}{reported}{facts}"
 
 
 class Claim(Frozen):

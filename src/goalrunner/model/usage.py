@@ -45,3 +45,11 @@ class Usage(Frozen):
             calls=self.calls - before.calls,
             retries=self.retries - before.retries,
         )
+
+
+class AgentSession(Frozen):
+    """The memory that an external agent keeps of a conversation."""
+
+    agent: str = Field(description="its name")
+    id: str = Field(description="as the agent itself names it; empty: there is none any more")
+    total: Usage = Field(default_factory=Usage, description="what it reported in all so far, where it reports totals")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalrunner.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound
+from goalrunner.errors import AgentError, AgentNotSignedIn, AuthenticationFailed, GoalError, ModelError, ModelNotFound
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.policy.proof import budget_spent
 from goalrunner.policy.steps import Finish
@@ -76,13 +76,13 @@ def failed(state: RunState, error: GoalError) -> Finish:
     """An expected failure of the agent or the judge, which trying again does not cure."""
     judging = (state.memory.current_step or "").startswith("audit-")
     match error:
-        case AuthenticationFailed():
+        case AuthenticationFailed() | AgentNotSignedIn():
             reason = StopReason.AUTHENTICATION
         case ModelNotFound():
             reason = StopReason.MODEL_NOT_FOUND
         case ModelError() if judging:
             reason = StopReason.JUDGE_FAILED
-        case ModelError():
+        case ModelError() | AgentError():
             reason = StopReason.AGENT_FAILED
         case _:
             reason = StopReason.INTERNAL_ERROR

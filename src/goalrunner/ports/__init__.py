@@ -13,11 +13,12 @@ from goalrunner.ports.checks import (
     Validator,
     Workspace,
 )
-from goalrunner.ports.launcher import Completion, Launcher
+from goalrunner.ports.launcher import Completion, Connection, Connector, Jail, Launcher
 from goalrunner.ports.parts import Observer, Parts, Rejoining
 from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
 from goalrunner.ports.work import (
+    Closing,
     Conversation,
     ProposedPlan,
     Recorded,
@@ -38,10 +39,14 @@ __all__ = [
     "CleanCheck",
     "CleanRoom",
     "Clock",
+    "Closing",
     "Completion",
     "Confirmation",
+    "Connection",
+    "Connector",
     "Conversation",
     "Ids",
+    "Jail",
     "Judge",
     "Launcher",
     "Log",

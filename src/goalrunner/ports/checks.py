@@ -68,6 +68,8 @@ class AuditRequest:
     round: int
     trail: Trail
     minimum_score: float = 0.0
+    require: Literal["any", "runner"] = "any"
+    """"runner": what an external agent reports of itself proves nothing."""
     stale: Mapping[str, str] = field(default_factory=dict)
     """By observation id: why it no longer counts ("src/a.py changed after o12"). What is not in it is fresh."""
     changed: tuple[str, ...] = ()

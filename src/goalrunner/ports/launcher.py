@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -34,10 +35,71 @@ class Launcher(Protocol):
         output: Path,
         timeout: float | None = None,
         stdin: bytes | None = None,
+        errors: Path | None = None,
     ) -> Completion:
         """Run `argv` to its end, its deadline (seconds) or cancellation; then end every process that it started.
 
-        `env` is the whole environment. stdout and stderr go to the file `output` as they come. Never raises for
+        `env` is the whole environment. stdout and stderr go to the file `output` as they come, or stderr to the file
+        `errors`. Never raises for
         what the command does: a program that is missing gives `exit_code=127` and the reason in `error`.
         """
+        ...
+
+
+class Connection(Protocol):
+    """A child process that is talked to, through its stdin and stdout."""
+
+    async def read(self) -> bytes:
+        """What it has written since, as soon as there is something; empty when it writes no more."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Give it all of `data`. Raises ConnectionError when it does not listen any more."""
+        ...
+
+    def mark(self) -> None:
+        """A round begins: who lives now belongs to the agent itself."""
+        ...
+
+    async def sweep(self) -> tuple[str, ...]:
+        """End every process below it that began after `mark` in a group of its own; gives their names."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, minus the number for a signal; None while it runs."""
+        ...
+
+
+class Connector(Protocol):
+    """Starts a child process that is talked to, and leaves nobody behind."""
+
+    def connect(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
+    ) -> AbstractAsyncContextManager[Connection]:
+        """Within it, the process runs; at its end everybody is ended. stderr goes to the file `errors`.
+
+        Raises AgentNotInstalled where the program cannot be started.
+        """
+        ...
+
+
+class Jail(Protocol):
+    """Keeps a command from what is not its own. Starts nothing: it says how a command is to be started."""
+
+    @property
+    def name(self) -> str:
+        """ "bwrap", or "none"."""
+        ...
+
+    def confine(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        writable: Sequence[Path] = (),
+        network: bool = True,
+    ) -> tuple[str, ...]:
+        """The words that run `argv` confined: it can write `writable` and a /tmp of its own alone."""
         ...

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from goalrunner.events import Account
 from goalrunner.model.observation import Observation
-from goalrunner.model.usage import Usage
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports.stores import Message
 
 
@@ -47,6 +47,8 @@ class ToolResult:
     """What `command` tells the run besides: the agent cannot go on, or asks a person."""
     plan: ProposedPlan | None = None
     """A plan to be kept; the output is then what the runner says of it."""
+    reported_by: str = ""
+    """The external agent whose word it is; empty: the runner saw it. Nothing is looked at for what is only reported."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,10 @@ class Recorder(Protocol):
         """One model call's usage."""
         ...
 
+    def session(self, session: AgentSession) -> None:
+        """An external agent has opened a memory of its own, or what it reported in all has grown."""
+        ...
+
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """The judge gave no usable answer."""
         ...
@@ -114,6 +120,8 @@ class RoundReply:
     """The last message; empty when there was none."""
     reason: Literal["answered", "max_steps"] = "answered"
     steps: int = 0
+    left: tuple[str, ...] = ()
+    """Names of background processes that it left, and that were ended."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,8 @@ class Unfinished:
     """Results that were recorded, and whose message was not."""
     cut: tuple[str, ...] = ()
     """Calls that had begun and have no result: what they did is unknown, and they are never run again."""
+    session: AgentSession | None = None
+    """The memory that an external agent keeps of it."""
 
 
 class Conversation(Protocol):
@@ -151,7 +161,7 @@ class Conversation(Protocol):
 class Resumable(Protocol):
     """A conversation that can go on in another process. One that is not begins afresh there."""
 
-    def load(self, messages: Sequence[Message], recorder: Recorder) -> None:
+    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Take up the chat of an earlier process, as it was recorded by `recorder`; nothing of it is recorded again."""
         ...
 
@@ -164,4 +174,13 @@ class Resumable(Protocol):
 
         `notice` is a user message that is given first where it is not empty. Raises as `send` does.
         """
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A conversation that holds something open from round to round."""
+
+    async def close(self) -> None:
+        """End it. Closing twice does nothing; never raises."""
         ...

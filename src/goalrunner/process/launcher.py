@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,22 +56,24 @@ class ProcessLauncher:
         output: Path,
         timeout: float | None = None,
         stdin: bytes | None = None,
+        errors: Path | None = None,
     ) -> Completion:
-        """See `goalrunner.ports.Launcher`. Raises RecordError when `output` cannot be written."""
+        """See `goalrunner.ports.Launcher`. Raises RecordError when `output` or `errors` cannot be written."""
         adopt_orphans()
         began = time.monotonic()
         mark = Mark(guard=self.guardian.token)
         self.guardian.watch()
-        with _opened(output) as sink, _source(stdin) as source:
+        with _opened(output) as sink, _opened(errors) if errors else nullcontext() as second, _source(stdin) as source:
+            sinks = (sink, second)
             try:
-                leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=source, output=sink)
+                leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=source, output=sink, errors=second)
             except NotStarted as refusal:
                 duration = time.monotonic() - began
                 return Completion(refusal.exit_code, duration, timed_out=False, output=output, error=refusal.reason)
             ending = Ending(leader, mark, self.grace)
             try:
                 self.guardian.began(leader.pid, leader.limit)
-                cut = await self._until_end(leader, sink, timeout)
+                cut = await self._until_end(leader, sinks, timeout)
                 duration = time.monotonic() - began
                 await ending.gently()
             except asyncio.CancelledError:
@@ -81,9 +83,10 @@ class ProcessLauncher:
                 ending.now()
                 self.guardian.ended(leader.pid)
                 status = leader.reap()
-            if self._flooded(sink):
-                cut = cut or self._flood
-                os.truncate(sink, self.output_limit)
+            for one in sinks:
+                if one is not None and self._flooded(one):
+                    cut = cut or self._flood
+                    os.truncate(one, self.output_limit)
         error = cut or _error_of(status)
         return Completion(
             exit_code=None if error else status,
@@ -94,18 +97,18 @@ class ProcessLauncher:
             survivors=ending.survivors,
         )
 
-    async def _until_end(self, leader: Leader, sink: int, timeout: float | None) -> str:
+    async def _until_end(self, leader: Leader, sinks: Sequence[int | None], timeout: float | None) -> str:
         """Wait for the leader; gives why it must be cut, or an empty string when it came to its own end."""
         deadline = time.monotonic() + timeout if timeout is not None else math.inf
         while not await leader.wait(max(0.0, min(_LOOK, deadline - time.monotonic()))):
             if time.monotonic() >= deadline:
                 return f"timed out after {timeout:g} s"
-            if self._flooded(sink):
+            if any(map(self._flooded, sinks)):
                 return self._flood
         return ""
 
-    def _flooded(self, sink: int) -> bool:
-        return os.fstat(sink).st_size > self.output_limit
+    def _flooded(self, sink: int | None) -> bool:
+        return sink is not None and os.fstat(sink).st_size > self.output_limit
 
     @property
     def _flood(self) -> str:

@@ -104,8 +104,17 @@ class Leader:
         return self._status
 
 
-def start(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], mark: Mark, stdin: int, output: int) -> Leader:
-    """Start `argv` in a session of its own; `stdin` and `output` are open files. Raises NotStarted."""
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    mark: Mark,
+    stdin: int,
+    output: int,
+    errors: int | None = None,
+) -> Leader:
+    """Start `argv` in a session of its own; `stdin`, `output` and `errors` are open files. Raises NotStarted."""
     try:
         with lowered_limit() as limit:
             process = subprocess.Popen(
@@ -114,7 +123,7 @@ def start(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], mark: Mark,
                 env=mark.environment(env),
                 stdin=stdin,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT if errors is None else errors,
                 start_new_session=True,
             )
     except (OSError, ValueError, IndexError) as error:

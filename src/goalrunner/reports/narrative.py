@@ -105,7 +105,13 @@ class Narrative:
             ):
                 for line in people_lines(event):
                     yield self._step(line) if isinstance(line, Step) else line
-            case events.SnapshotTaken() | events.PlanProposed() | events.SecretsReplaced() | events.Unrecognised():
+            case (
+                events.SnapshotTaken()
+                | events.PlanProposed()
+                | events.SecretsReplaced()
+                | events.SessionOpened()
+                | events.Unrecognised()
+            ):
                 pass
             case _:
                 assert_never(event)

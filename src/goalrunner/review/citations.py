@@ -45,8 +45,8 @@ class CitationReview:
                 self.freshness.open(workspace)
             case events.SnapshotTaken(snapshot=snapshot):
                 self.freshness.add(snapshot)
-            case events.RoundFinished(snapshot=Snapshot() as snapshot):
-                self.freshness.add(snapshot)
+            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
+                self.freshness.end_round(number, snapshot)
             case events.VerdictRecorded(verdict=verdict) if verdict.source == "judge":
                 said = await self._check(record.event)
             case _:
@@ -91,6 +91,7 @@ class CitationReview:
             round=number,
             trail=Trail(items=tuple(self._trail.items), read=self._read),
             minimum_score=state.plan.minimum_score,
+            require=state.plan.require,
             stale=stale,
         )
 

@@ -25,6 +25,7 @@ class Freshness:
         self._environ = environ
         self._kept: KeptStore | None = None
         self._taken: dict[str, Snapshot] = {}
+        self._ends: dict[int, str] = {}
         self._changed: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def open(self, workspace: str) -> None:
@@ -38,12 +39,17 @@ class Freshness:
         """A snapshot that the log names."""
         self._taken[snapshot.id] = snapshot
 
+    def end_round(self, number: int, snapshot: Snapshot) -> None:
+        """The snapshot at the end of a round."""
+        self.add(snapshot)
+        self._ends[number] = snapshot.id
+
     async def stale(self, item: Observation, final: Snapshot | None) -> str:
         """Why an observation did not count at `final`; empty where it did, or where it cannot be known any more."""
         if final is None:
             return ""
         try:
-            return await why_stale(item, self._taken, final, self._changes)
+            return await why_stale(item, self._taken, self._ends, final, self._changes)
         except WorkspaceError as error:
             self.gone = self.gone or error.message
             self.unchecked += 1

@@ -1,0 +1,89 @@
+"""An agent that people already have, as data: how it is started, and where in its output stands what it did.
+
+Owns shape and defaults; reads no file, starts nothing. What its fields mean for a run is in `goalrunner.agents`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from goalrunner.model.base import Frozen
+
+Protocol = Literal["command", "acp"]
+"""How an external agent is driven: one process a round, or one a run that speaks the Agent Client Protocol."""
+
+BudgetName = Literal["tokens", "cost_usd"]
+"""A budget by its key in the goal file."""
+
+
+class StreamRule(Frozen):
+    """Where in one line of an agent's output something stands. Paths are keys joined by dots: "message.content".
+
+    A field that names several paths takes the first that is there. What is found that is no string is written as JSON.
+    """
+
+    kind: Literal["session", "text", "delta", "call", "result", "usage", "error"] = Field(
+        description="session id; a whole text; a piece of one; a tool call; its result; usage; the agent's own failure"
+    )
+    when: dict[str, str | int | bool | tuple[str, ...]] = Field(
+        default_factory=dict, description="path -> the value it must have (or one of several) for the rule to hold"
+    )
+    each: str = Field(default="", description="path of a list, each item of which is looked at instead of the line")
+    where: dict[str, str | int | bool | tuple[str, ...]] = Field(
+        default_factory=dict, description="as `when`, of the item"
+    )
+    fields: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="name -> paths. session: id. text, delta: text. call: id, tool, command. result: id, output, exit_code,"
+        " failed, tool, command. usage: input, output, cached, cost. error: message",
+    )
+    cumulative: bool = Field(default=False, description="usage: totals of the session, not of this line")
+
+
+class Preset(Frozen):
+    """How one agent is driven. In argv: `{prompt}`, `{prompt_file}`, `{session}`, `{workspace}`; the whole words `{model}`
+    and `{args}` become the words of `model` and of `[agent] args`, or nothing. Without `{prompt}` or `{prompt_file}` the
+    prompt is given on stdin.
+    """
+
+    argv: tuple[str, ...] = Field(default=(), description="command of a first round")
+    resume: tuple[str, ...] = Field(default=(), description="command of a later one; empty: it cannot resume")
+    acp: tuple[str, ...] = Field(default=(), description="command that speaks ACP on stdin and stdout; empty: none")
+    model: tuple[str, ...] = Field(default=(), description='words that choose a model: ["--model", "{name}"]')
+    env: dict[str, str] = Field(default_factory=dict, description="added to its environment")
+    keys: tuple[str, ...] = Field(
+        default=(), description="variables that hold its key: given on to it, never to its commands"
+    )
+    login: tuple[str, ...] = Field(default=(), description="files below HOME, any of which shows that it is logged in")
+    home: tuple[str, ...] = Field(
+        default=(), description="paths below HOME that it needs in a jail, its login among them"
+    )
+    version: tuple[str, ...] = Field(default=(), description="command that prints its version")
+    install: str = Field(default="", description="what to type where it is not there")
+    sign_in: str = Field(default="", description="what to type where it has neither key nor login")
+    denied: tuple[str, ...] = Field(
+        default=(),
+        description="texts, without regard to case, by which its own failure is known as a wrong or missing key",
+    )
+    server: dict[str, str] = Field(
+        default_factory=dict, description="environment that points it at another server, whose address is {base_url}"
+    )
+    server_args: tuple[str, ...] = Field(default=(), description="the same as words of its command")
+    wire: Literal["", "openai", "responses", "anthropic", "gemini"] = Field(
+        default="", description="what it speaks with that server; empty: it cannot be pointed at one"
+    )
+    stream: Literal["json", "text"] = Field(default="text", description="lines of JSON, or words alone")
+    rules: tuple[StreamRule, ...] = ()
+
+    @property
+    def reports(self) -> frozenset[BudgetName]:
+        """The budgets that its own report of usage can keep to."""
+        names = {name for rule in self.rules if rule.kind == "usage" for name in rule.fields}
+        found: set[BudgetName] = set()
+        if names & {"input", "output"}:
+            found.add("tokens")
+        if "cost" in names:
+            found.add("cost_usd")
+        return frozenset(found)
