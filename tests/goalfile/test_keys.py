@@ -9,10 +9,12 @@ from pydantic import BaseModel
 
 from goalrunner.errors import GoalFileError
 from goalrunner.goalfile import load_goal_text
-from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS, UNAVAILABLE
+from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS
 from goalrunner.goalfile.options import OPTIONS
+from goalrunner.goalfile.presets import PRESET_KEYS, RULE_KEYS
 from goalrunner.goalfile.validators import EXPECT_KEYS, VALIDATOR_KEYS
 from goalrunner.model.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.model.preset import Preset, StreamRule
 
 GOAL = 'objective = "x"\nmodel = "a/b"\n'
 
@@ -20,8 +22,10 @@ GOAL = 'objective = "x"\nmodel = "a/b"\n'
 @pytest.mark.parametrize(
     ("keys", "model"),
     [
-        ((set(KEYS) | UNAVAILABLE[""]) - {*SHORT_KEYS, "critic"}, Goal),
-        (set(SECTIONS["agent"]) | UNAVAILABLE["agent"], AgentConfig),
+        (set(KEYS) - set(SHORT_KEYS), Goal),
+        (set(SECTIONS["agent"]), AgentConfig),
+        (set(PRESET_KEYS), Preset),
+        (set(RULE_KEYS), StreamRule),
         (set(SECTIONS["judge"]), JudgeConfig),
         (set(SECTIONS["budget"]), Budget),
         (set(SECTIONS["workspace"]), WorkspaceConfig),
@@ -43,7 +47,6 @@ def test_options_are_named_for_keys_that_exist() -> None:
     [
         ("critic.model = 'x/y'", "critic", "3:1"),
         ("[critic]", "critic", "3:2"),
-        ("[agent]\ncommand = 'x'", "agent.command", "4:1"),
     ],
 )
 def test_a_key_whose_feature_is_not_built_is_refused_by_name(line: str, key: str, place: str) -> None:
@@ -53,16 +56,6 @@ def test_a_key_whose_feature_is_not_built_is_refused_by_name(line: str, key: str
     line_number, column = place.split(":")
     where = f"{int(line_number) + bool(more)}:{column}"
     assert str(caught.value) == f"goal.toml:{where}  {key} is not available in this version; remove it"
-
-
-@pytest.mark.parametrize("agent", ["claude", "codex", "acp", "command"])
-def test_an_agent_that_is_not_built_is_refused_by_name_and_asks_for_nothing_more(agent: str) -> None:
-    for text, place in ((f"agent = '{agent}'", "3:9"), (f"[agent]\nuse = '{agent}'", "4:7")):
-        with pytest.raises(GoalFileError) as caught:
-            load_goal_text(f"objective = 'x'\nvalidator = 'y'\n{text}", "goal.toml", {}, {})
-        name = "agent" if place == "3:9" else "agent.use"
-        first = str(caught.value).splitlines()[0]
-        assert first == f'goal.toml:{place}  {name} "{agent}" is not available in this version; valid: "chat"'
 
 
 def test_every_key_that_is_built_is_taken(tmp_path: Path) -> None:

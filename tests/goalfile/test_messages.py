@@ -8,16 +8,19 @@ import pytest
 
 from goalrunner.errors import ExitCode, GoalFileError
 from goalrunner.goalfile import load_goal_text
+from goalrunner.goalfile.wording import listed
+from goalrunner.presets import builtin_names
 
 KEY_NAME = 'write api_key_env = "..." in [agent], the name of the variable that holds it'
 DURATIONS = 'write seconds, or "90s", "30m", "2h"'
 DOLLARS = "write a number of US dollars, or inf to lift the limit"
 PLACEHOLDERS = "{feedback}, {iteration}, {missing}, {objective}"
 TOP = (
-    "agent, approvals, baseline, budget, constraints, deliverable, judge, max_iterations, memory, model, objective, owner, "
-    "preserve_context, redact, resume_prompt, risk_class, stall_rounds, success_criteria, timeout, "
+    "agent, agents, approvals, baseline, budget, constraints, deliverable, judge, max_iterations, memory, model, objective, "
+    "owner, preserve_context, redact, resume_prompt, risk_class, stall_rounds, success_criteria, timeout, "
     "validator, validators, workspace"
 )
+AGENTS = listed(("chat", "command", "acp", *builtin_names()))
 NO_JUDGE_MODEL = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
 NOT_THE_KEY = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'
 STRAY_BRACE = "has a stray brace; write {{ or }} for a brace, or one of"
@@ -154,8 +157,8 @@ objective.toml:28:16  "B C" in [validators.env] is no name of an environment var
             "agent.model = 'c/d'",
             '2:1  "model" is short for model in [agent], which is there as well; keep one of the two',
         ),
-        ("agent = 'chta'", '4:9  agent "chta" is unknown; did you mean "chat"? valid: "chat"'),
-        ("agent = 'x/y'", '4:9  agent "x/y" is unknown; valid: "chat"; for a model write model = "x/y"'),
+        ("agent = 'chta'", f'4:9  agent "chta" is unknown; did you mean "chat"? valid: {AGENTS}'),
+        ("agent = 'x/y'", f'4:9  agent "x/y" is unknown; valid: {AGENTS}; for a model write model = "x/y"'),
         ("max_steps = 5", '4:1  unknown key "max_steps"; it belongs in [agent]'),
         ("api_base = 5", '4:1  unknown key "api_base"; it belongs in [agent] or [judge]'),
         ("budget.env = 5", '4:8  unknown key "env" in [budget]; it belongs in [agent] or [[validators]]'),

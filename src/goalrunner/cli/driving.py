@@ -22,6 +22,7 @@ def run(
     criterion: options.Criterion = None,
     constraint: options.Constraint = None,
     validator: options.Validator = None,
+    agent: options.Agent = None,
     model: options.Model = None,
     judge: options.Judge = None,
     max_iterations: options.MaxIterations = None,
@@ -38,7 +39,7 @@ def run(
 ) -> NoReturn:
     """Work on a goal until it is proven complete or a limit stops it.
 
-    Options override the environment (GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
+    Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
     outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
     from goalrunner.cli import run as command
@@ -48,6 +49,7 @@ def run(
         "success_criteria": criterion,
         "constraints": constraint,
         "validators": validator,
+        "agent.use": agent,
         "agent.model": model,
         "judge.model": judge,
         "max_iterations": max_iterations,

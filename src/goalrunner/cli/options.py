@@ -23,6 +23,9 @@ Criterion = Annotated[list[str] | None, Option(metavar="TEXT", help="A success c
 Constraint = Annotated[list[str] | None, Option(metavar="TEXT", help="What must not be broken; may be repeated.")]
 Validator = Annotated[list[str] | None, Option(metavar="CMD", help="A shell command that checks; may be repeated.")]
 Model = Annotated[str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")]
+Agent = Annotated[
+    str | None, Option(metavar="NAME", help="Who works: chat, claude, codex, ...; goal agents lists them.")
+]
 Judge = Annotated[str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")]
 MaxIterations = Annotated[str | None, Option(metavar="N", help="Limit of rounds; inf lifts it.")]
 Timeout = Annotated[str | None, Option(metavar="TIME", help='Seconds, or "90s", "30m", "2h"; inf lifts it.')]

@@ -36,12 +36,15 @@ class Models:
 
 def model_names(goal: Goal) -> tuple[str, ...]:
     """The models that a goal's run asks, in LiteLLM's naming."""
-    judge = goal.agent.model if goal.judge.model == AGENT_MODEL else goal.judge.model
-    return tuple(name for name in (goal.agent.model, judge) if name)
+    agent = "" if goal.agent.external else goal.agent.model
+    judge = agent if goal.judge.model == AGENT_MODEL else goal.judge.model
+    return tuple(name for name in (agent, judge) if name)
 
 
 def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
-    """The models of a goal. Raises GoalError where a recording or a named key is missing."""
+    """The models of a goal; an external agent brings its own. Raises GoalError where a recording or a named key is missing."""
+    if goal.agent.external:
+        return Models(agent=None, judge=judge_llm(goal, tape))
     agent = LLM(
         goal.agent.model,
         api_base=goal.agent.api_base,
@@ -62,6 +65,11 @@ def judge_llm(goal: Goal, tape: Tape | None = None) -> LLM | None:
     if not judge.model:
         return None
     same = judge.model == AGENT_MODEL
+    if same and goal.agent.external:
+        raise UsageError(
+            f'the judge is to be the agent\'s own model, and the agent "{goal.agent.use}" lends nobody its own',
+            'name another: judge = "provider/model", or --judge',
+        )
     return LLM(
         goal.agent.model if same else judge.model,
         api_base=judge.api_base or (goal.agent.api_base if same else None),

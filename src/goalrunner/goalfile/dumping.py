@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from goalrunner.errors import UsageError
+from goalrunner.goalfile.fitting import CHAT_KEYS
 from goalrunner.model.goal import Goal
+from goalrunner.model.preset import Preset
 
 
 def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
@@ -35,7 +37,8 @@ def _table(goal: Goal) -> dict[str, Any]:
         validator["timeout"] = _limit(validator["timeout"])
         validator["expect"] = _said(validator["expect"]) if validator["run"] is not None else None
     table["validators"] = [_said(validator) for validator in table["validators"]]
-    table["agent"] = _said({**table["agent"], "params": _without_none(table["agent"]["params"])})
+    table["agent"] = _agent(goal)
+    table["agents"] = {name: _preset(preset) for name, preset in goal.agents.items()}
     table["judge"] = (
         _said({**table["judge"], "params": _without_none(table["judge"]["params"])}) if goal.has_judge else None
     )
@@ -43,6 +46,20 @@ def _table(goal: Goal) -> dict[str, Any]:
         table[name] = _said(table[name])
     table["approvals"] = _said({**table["approvals"], "expires": _limit(table["approvals"]["expires"])})
     return _said(table)
+
+
+def _agent(goal: Goal) -> dict[str, Any]:
+    """An external agent has no use for what steers the built-in one, and its table takes none of it."""
+    table = goal.agent.model_dump()
+    table["params"] = _without_none(table["params"])
+    if len(goal.agent.command) == 1:
+        table["command"] = goal.agent.command[0]
+    return _said({key: item for key, item in table.items() if not (goal.agent.external and key in CHAT_KEYS)})
+
+
+def _preset(preset: Preset) -> dict[str, Any]:
+    table = preset.model_dump()
+    return _said({**table, "rules": [_said(rule) for rule in table["rules"]]})
 
 
 def _redact_table(goal: Goal) -> dict[str, Any]:

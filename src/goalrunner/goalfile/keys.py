@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from goalrunner.goalfile.presets import preset_tables
 from goalrunner.goalfile.problems import Spot
 from goalrunner.goalfile.readers import (
     WRONG,
@@ -13,6 +14,7 @@ from goalrunner.goalfile.readers import (
     dollars_limit,
     duration_limit,
     each,
+    line,
     needed,
     one_of,
     share,
@@ -22,14 +24,17 @@ from goalrunner.goalfile.readers import (
     truth,
     whole,
 )
-from goalrunner.goalfile.strings import address, agent_kind, folder, model, secret, template, variable_name
+from goalrunner.goalfile.strings import address, command, folder, model, secret, template, variable_name
 from goalrunner.goalfile.tables import parameters, read_keys, variables
 from goalrunner.goalfile.validators import VALIDATOR_KEYS, commands, validator_tables
 from goalrunner.goalfile.wording import kind
 
 SECTIONS: dict[str, dict[str, Reader]] = {
     "agent": {
-        "use": agent_kind,
+        "use": line,
+        "command": command,
+        "args": each(string),
+        "protocol": one_of("command", "acp"),
         "model": model,
         "max_steps": count,
         "system_prompt": text,
@@ -76,8 +81,7 @@ SECTIONS: dict[str, dict[str, Reader]] = {
 """The tables of a goal file and their keys."""
 
 UNAVAILABLE: dict[str, frozenset[str]] = {
-    "": frozenset({"critic", "agents"}),
-    "agent": frozenset({"command", "args", "protocol"}),
+    "": frozenset({"critic"}),
 }
 """Keys of the design whose feature this version does not have, by table; refused by name, never ignored."""
 
@@ -129,6 +133,7 @@ KEYS: dict[str, Reader] = {
     "redact": _section("redact"),
     "memory": _section("memory"),
     "validators": validator_tables,
+    "agents": preset_tables,
 }
 """The keys at the top of a goal file."""
 

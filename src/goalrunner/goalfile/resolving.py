@@ -11,13 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from goalrunner.errors import UsageError
+from goalrunner.goalfile.fitting import check_agent, chosen
 from goalrunner.goalfile.layers import Layer, file_layer, named_layer
-from goalrunner.goalfile.options import FALLBACK_VARIABLES, VARIABLES, option_of
+from goalrunner.goalfile.options import AGENT_VARIABLES, CHAT_VARIABLES, FALLBACK_VARIABLES, VARIABLES, option_of
 from goalrunner.goalfile.positions import Key, Positions
 from goalrunner.goalfile.problems import Problems, Source, Spot
 from goalrunner.goalfile.validators import named
 from goalrunner.goalfile.wording import LONGEST_PATH, quoted
-from goalrunner.model.goal import Goal
+from goalrunner.model.goal import CHAT, Goal
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -43,15 +44,17 @@ def resolve_goal(
     problems = Problems()
     file = file_layer(table, Source(base=base or here, positions=positions), problems)
     given = {key: value for key, value in overrides.items() if value is not None}
-    layer = _options(given, here, problems).over(_environment(VARIABLES, environ, here, problems).over(file))
-    if ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
-        layer = layer.over(_environment(FALLBACK_VARIABLES, environ, here, problems))
+    options = _options(given, here, problems)
+    layer = _with_environment(options, file, environ, here, problems)
     _check_workspace(layer)
     _check_objective(layer, problems)
+    wrong_preset = check_agent(layer, file, environ, problems)
     if runnable:
         _check_model(layer, problems)
         _check_proof(layer, problems)
     problems.raise_any(name)
+    if wrong_preset is not None:
+        raise wrong_preset
     return _build(layer, problems, name)
 
 
@@ -81,13 +84,25 @@ def _environment(variables: Mapping[str, str], environ: Mapping[str, str], base:
     return named_layer(values, Source(base=base, names=names, textual=True), problems)
 
 
+def _with_environment(options: Layer, file: Layer, environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
+    """Options over environment over file."""
+    if chosen(options.over(_environment(AGENT_VARIABLES, environ, base, problems).over(file))) != CHAT:
+        environ = {name: value for name, value in environ.items() if name not in CHAT_VARIABLES}
+    layer = options.over(_environment(VARIABLES, environ, base, problems).over(file))
+    if ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
+        layer = layer.over(_environment(FALLBACK_VARIABLES, environ, base, problems))
+    return layer
+
+
 def _check_objective(layer: Layer, problems: Problems) -> None:
     if ("objective",) not in layer.values and not problems.excuses(("objective",)):
         problems.add('objective is missing; write objective = "...", or give --objective', "objective")
 
 
 def _check_model(layer: Layer, problems: Problems) -> None:
-    if ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
+    if chosen(layer) != CHAT or ("agent", "model") in layer.values:
+        return
+    if not problems.excuses(("agent", "model"), ("model",)):
         problems.add(
             'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL',
             "model",

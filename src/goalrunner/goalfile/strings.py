@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import string as _string
 import warnings
 from pathlib import Path, PurePosixPath
 
 from goalrunner.goalfile.problems import Spot
-from goalrunner.goalfile.readers import WRONG, line, text
-from goalrunner.goalfile.wording import listed, nearest, quoted
+from goalrunner.goalfile.readers import WRONG, each, line, string, text
+from goalrunner.goalfile.wording import SURE, nearest, quoted
 from goalrunner.redaction import check_extra
 
 SCRIPTED = "scripted/"
@@ -17,6 +18,9 @@ SCRIPTED = "scripted/"
 
 PLACEHOLDERS = ("feedback", "iteration", "missing", "objective")
 """What a retry message may name in braces."""
+
+COMMAND_PLACEHOLDERS = ("prompt", "prompt_file", "workspace")
+"""What the command of an external agent may name in braces."""
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -146,23 +150,31 @@ def address(value: object, spot: Spot) -> object:
     return read
 
 
-def agent_kind(value: object, spot: Spot) -> object:
-    """Which agent works; those of the design that are not built yet are refused by name."""
-    read = text(value, spot)
-    if not isinstance(read, str) or read == "chat":
-        return read
-    if read in UNAVAILABLE_AGENTS:
-        spot.wrong(f'{quoted(read)} is not available in this version; valid: "chat"')
-        return WRONG
-    near = nearest(read, ("chat",))
-    guess = f"; did you mean {quoted(near)}?" if near else ";"
-    hint = f"; for a model write model = {quoted(read)}" if "/" in read else ""
-    spot.wrong(f"{quoted(read)} is unknown{guess} valid: {listed(('chat',))}{hint}")
-    return WRONG
+def command(value: object, spot: Spot) -> object:
+    """The command of an external agent: a line for sh -c, which is kept as one word, or a list of words."""
+    if isinstance(value, str):
+        read = text(value, spot)
+        words = [read]
+    else:
+        found = each(string)(value, spot)
+        words = found if isinstance(found, list) else [found]
+        if not words or (isinstance(words[0], str) and not words[0].strip()):
+            spot.wrong('is empty; write a command line, or a list of words: ["my-agent", "--json"]')
+            return WRONG
+        if len(words) == 1 and isinstance(words[0], str):
+            words = [shlex.quote(words[0])]
+    for index, word in enumerate(words):
+        _check_braces(word, spot if isinstance(value, str) else spot.item(index))
+    return WRONG if WRONG in words else words
 
 
-UNAVAILABLE_AGENTS = ("acp", "command", "claude", "codex", "gemini", "qwen", "opencode", "openhands", "cline", "aider")
-"""Agents of the design that this version does not drive."""
+def _check_braces(word: object, spot: Spot) -> None:
+    """A word in braces that is nearly one of those which a round puts in is a slip; any other is the command's own."""
+    for name in re.findall(r"\{([A-Za-z_]+)\}", word) if isinstance(word, str) else ():
+        near = nearest(name, COMMAND_PLACEHOLDERS, SURE)
+        if name not in COMMAND_PLACEHOLDERS and near:
+            valid = ", ".join(f"{{{known}}}" for known in COMMAND_PLACEHOLDERS)
+            spot.wrong(f"names {{{name}}}, which does not exist; did you mean {{{near}}}? valid: {valid}")
 
 
 def _absolute(written: str, spot: Spot) -> Path | None:

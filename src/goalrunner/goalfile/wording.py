@@ -60,8 +60,12 @@ def listed(choices: Iterable[str]) -> str:
     return ", ".join(quoted(choice) for choice in choices)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
+SURE = 0.8
+"""Likeness of what can be nothing but a slip: {promt} is one, {print} is none."""
+
+
+def nearest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
     """The choice that was probably meant, or None."""
     by_shape = {choice.casefold().replace("-", "_"): choice for choice in choices}
-    found = difflib.get_close_matches(word[:100].casefold().replace("-", "_"), list(by_shape), n=1)
+    found = difflib.get_close_matches(word[:100].casefold().replace("-", "_"), list(by_shape), n=1, cutoff=likeness)
     return by_shape[found[0]] if found else None

@@ -5,6 +5,26 @@ A name is looked up in the goal first, then in `$XDG_CONFIG_HOME/goal/agents/NAM
 
 from __future__ import annotations
 
-from goalrunner.presets.registry import builtin, find, known
+from goalrunner.presets.registry import (
+    ACP,
+    COMMAND,
+    builtin,
+    builtin_names,
+    builtin_text,
+    find,
+    known,
+    protocol_of,
+    user_files,
+)
 
-__all__ = ["builtin", "find", "known"]
+__all__ = [
+    "ACP",
+    "COMMAND",
+    "builtin",
+    "builtin_names",
+    "builtin_text",
+    "find",
+    "known",
+    "protocol_of",
+    "user_files",
+]
