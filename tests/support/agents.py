@@ -14,7 +14,7 @@ from goalrunner.events import Account
 from goalrunner.llm import Reply, ToolCall, ToolSpec
 from goalrunner.model.observation import ArtifactRef, Observation
 from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import Message, Recorded, RoundReply, ToolResult, ValidationContext
+from goalrunner.ports import AgentRun, Message, Recorded, RoundReply, ToolResult, ValidationContext
 
 ONE_CALL = Usage(input_tokens=10, output_tokens=5, calls=1)
 
@@ -82,6 +82,8 @@ class MemoryRecorder:
         self.outputs: list[bytes] = []
         self.usages: list[tuple[Account, Usage]] = []
         self.sessions: list[AgentSession] = []
+        self.runs: list[AgentRun] = []
+        self.written: list[tuple[bytes, ...]] = []
         self.texts: list[str] = []
         self.trail: list[str] = []
 
@@ -128,6 +130,13 @@ class MemoryRecorder:
         """Keep it."""
         self.sessions.append(session)
         self.trail.append("session")
+
+    async def agent_ran(self, ran: AgentRun) -> None:
+        """Keep it, and what it wrote."""
+        self.runs.append(ran)
+        kept = (path.read_bytes() if path.exists() else b"" for path in (ran.output, ran.errors))
+        self.written.append(tuple(kept))
+        self.trail.append(f"ran {ran.ending}")
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Agents have no audits."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from goalrunner.errors import BudgetExhausted
 from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import Message
+from goalrunner.ports import AgentRun, Message
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,10 @@ class AuditNotes:
     def session(self, session: AgentSession) -> None:
         """A judge has none."""
         raise AssertionError(session)
+
+    async def agent_ran(self, ran: AgentRun) -> None:
+        """A judge is none."""
+        raise AssertionError(ran)
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Kept."""

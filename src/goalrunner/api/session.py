@@ -14,12 +14,15 @@ from goalrunner.compose import (
     Assembly,
     NewLimits,
     assemble,
+    check_installed,
+    external_named,
     goal_models,
     goal_validators,
     model_names,
     reassemble,
     refuse_unfit,
     settle,
+    workspace_of,
 )
 from goalrunner.errors import GoalError, RecordError, UsageError
 from goalrunner.eventlog import TornTail
@@ -203,15 +206,19 @@ def _nothing_run() -> Iterator[None]:
         raise UsageError(error.message, error.hint) from error
 
 
-def check(goal: Goal, home: Path) -> None:
+def check(goal: Goal, home: Path) -> str:
     """Make the goal's models and validators without asking or running any; `home` is where a run would be kept.
 
-    Raises GoalError.
+    Gives an external agent and its command in words, nothing for the built-in one. Raises GoalError.
     """
     with _nothing_run():
         models = goal_models(goal)
     for llm in (models.agent, models.judge):
         if llm is not None:
             llm.check()
-    refuse_unfit(goal, models, home)
+    named = external_named(goal, os.environ)
+    if named is not None:
+        check_installed(named, workspace_of(goal), os.environ)
+    refuse_unfit(goal, models, home, named)
     goal_validators(goal, ProcessLauncher(), os.environ)
+    return named.words if named else ""

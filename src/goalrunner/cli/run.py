@@ -54,11 +54,11 @@ def dry_run(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner
 
     goal = _load(goal_file, overrides)
     _check_files(goal_file, goal, manner)
-    api.check(goal, goal_home(os.environ))
+    agent = api.check(goal, goal_home(os.environ))
     if manner.json:
         output.say(json_text(goal.model_dump(mode="json")))
     else:
-        output.say(resolved_text(goal, place=_place(goal.workspace.path), columns=output.columns(sys.stdout)))
+        output.say(resolved_text(goal, agent, place=_place(goal.workspace.path), columns=output.columns(sys.stdout)))
     return int(ExitCode.COMPLETE)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from goalrunner.compose.assembly import Assembly, assemble
 from goalrunner.compose.earlier import glance
+from goalrunner.compose.external import check_installed, external_named
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names
 from goalrunner.compose.parts import Extras, goal_conversation, goal_redactor, goal_validators
-from goalrunner.compose.refusals import refuse_unfit
+from goalrunner.compose.refusals import refuse_unfit, workspace_of
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
 from goalrunner.compose.settling import settle
 from goalrunner.compose.system import SystemClock, person
@@ -21,6 +22,8 @@ __all__ = [
     "SystemClock",
     "Visit",
     "assemble",
+    "check_installed",
+    "external_named",
     "glance",
     "goal_conversation",
     "goal_models",
@@ -35,4 +38,5 @@ __all__ = [
     "run_redactor",
     "settle",
     "visit",
+    "workspace_of",
 ]

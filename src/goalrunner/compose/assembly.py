@@ -12,11 +12,12 @@ from typing import Any
 from goalrunner import __version__
 from goalrunner.compose.earlier import chat_of, goal_hash, refuse_continuing
 from goalrunner.compose.equipment import Equipment, Setting, equip
+from goalrunner.compose.external import Named, check_installed, external_named, external_notes
 from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import Extras, goal_redactor
 from goalrunner.compose.records import goal_created
-from goalrunner.compose.refusals import refuse_unfit
+from goalrunner.compose.refusals import refuse_unfit, workspace_of
 from goalrunner.driver import Run
 from goalrunner.driver.validation import is_hidden
 from goalrunner.errors import UsageError
@@ -63,7 +64,8 @@ def assemble(
     setting = Setting(home, environ, observers, extras, goal_file, approver, tape)
     redactor = goal_redactor(goal, environ, extras)
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
-    refuse_unfit(goal, models, home)
+    named = external_named(goal, environ) if extras.conversation is None else None
+    refuse_unfit(goal, models, home, named)
     earlier: tuple[Message, ...] = ()
     if continues is not None:
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)
@@ -77,7 +79,7 @@ def assemble(
         equipment.journal,
         equipment.prompts.render,
         fresh_rounds=not goal.preserve_context,
-        check_models=models.check,
+        check_models=startable(models, named, environ),
         foresee_models=models.foresee,
     )
     _begin(run, goal, equipment, models, folder, setting, continues.run_id if continues else "")
@@ -97,14 +99,17 @@ def _begin(
     created = goal_created(
         goal, folder.run_id, now.isoformat(), names, has_judge=judged, baseline=setting.extras.baseline
     )
-    named = _names(models, parts)
+    external = external_named(goal, setting.environ) if setting.extras.conversation is None else None
+    named = _names(models, parts, external)
     labels = labels_of(goal, named)
+    notes = (*notes_of(goal, labels), *(external_notes(external, setting.environ) if external else ()))
     started = RunStarted(
         workspace=str(parts.workspace),
         models=named,
+        agent_command=external.words if external else "",
         version=__version__,
         labels=labels,
-        notes=(*notes_of(goal, labels), *equipment.notes),
+        notes=(*notes, *equipment.notes),
         deadline_at=deadline_at(now, goal.timeout),
         handed=handed(setting.extras),
         goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
@@ -112,6 +117,17 @@ def _begin(
         continues=continues,
     )
     run.start(created, started)
+
+
+def startable(models: Models, named: Named | None, environ: Mapping[str, str]) -> Callable[[], None]:
+    """What sees, before anything is spent, whether agent and judge can work at all; it raises GoalError."""
+
+    def check() -> None:
+        if named is not None:
+            check_installed(named, workspace_of(named.goal), environ)
+        models.check()
+
+    return check
 
 
 def deadline_at(now: datetime, seconds: float | None) -> str | None:
@@ -146,7 +162,7 @@ def chosen_models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
     return models
 
 
-def _names(models: Models, parts: Parts) -> dict[str, str]:
+def _names(models: Models, parts: Parts, external: Named | None) -> dict[str, str]:
     names = models.names()
-    names.setdefault("agent", type(parts.conversation).__name__)
+    names.setdefault("agent", external.name if external else type(parts.conversation).__name__)
     return names

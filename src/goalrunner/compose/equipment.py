@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose.external import external_conversation, external_named
 from goalrunner.compose.leftovers import clear_leftovers, clear_own
 from goalrunner.compose.models import Models
 from goalrunner.compose.own_files import own_files
-from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators
+from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators, withheld
 from goalrunner.compose.refusals import CHECKOUTS, workspace_of
 from goalrunner.compose.saving import saver
 from goalrunner.compose.system import SystemClock
@@ -122,6 +123,9 @@ def equip(
 def _conversation(
     goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, environ: Mapping[str, str]
 ) -> Any:
+    named = external_named(goal, environ)
+    if named is not None:
+        return external_conversation(named, workspace, launcher, environ, withheld(goal, environ))
     llm: LLM | None = models.agent
     if llm is None:
         raise UsageError("the goal names no agent model", 'add model = "provider/model"')

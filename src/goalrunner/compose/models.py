@@ -44,7 +44,7 @@ def model_names(goal: Goal) -> tuple[str, ...]:
 def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
     """The models of a goal; an external agent brings its own. Raises GoalError where a recording or a named key is missing."""
     if goal.agent.external:
-        return Models(agent=None, judge=judge_llm(goal, tape))
+        return Models(agent=None, judge=_judge_of_another(goal, tape))
     agent = LLM(
         goal.agent.model,
         api_base=goal.agent.api_base,
@@ -57,6 +57,16 @@ def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
     if judge.model == AGENT_MODEL and not (judge.api_base or judge.api_key_env or judge.params):
         return Models(agent=agent, judge=agent.separate("judge"))
     return Models(agent=agent, judge=judge_llm(goal, tape))
+
+
+def _judge_of_another(goal: Goal, tape: Tape | None) -> LLM | None:
+    """The judge beside an external agent, whose model is its own affair. Raises UsageError."""
+    if goal.judge.model == AGENT_MODEL:
+        raise UsageError(
+            f'judge "agent" is the agent\'s own model, and {goal.agent.use} lends nobody its own',
+            'name a model for the judge: judge = "provider/model"',
+        )
+    return judge_llm(goal, tape)
 
 
 def judge_llm(goal: Goal, tape: Tape | None = None) -> LLM | None:

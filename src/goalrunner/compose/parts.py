@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from goalrunner.agents import ChatConversation, Toolbox
+from goalrunner.compose.external import external_named
 from goalrunner.compose.leftovers import checkouts_of
 from goalrunner.judge import LLMJudge
 from goalrunner.llm import LLM
@@ -36,17 +37,21 @@ class Extras:
     """False: the caller drives an agent of its own, and wants its rounds even where everything is green already."""
 
 
-def withheld(goal: Goal, extras: Extras = Extras()) -> tuple[str, ...]:
+def withheld(goal: Goal, environ: Mapping[str, str], extras: Extras = Extras()) -> tuple[str, ...]:
     """Names of environment variables that hold this goal's model keys; no child process gets them."""
     llms = (getattr(extras.conversation, "llm", None), extras.judge_llm)
     keys = (goal.agent.api_key_env, goal.judge.api_key_env, *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
-    named = tuple(name for name in keys if name)
+    external = external_named(goal, environ) if extras.conversation is None else None
+    named = (*(name for name in keys if name), *(external.keys if external else ()))
     return (*named, *credentials_of(goal.agent.model), *credentials_of(goal.judge.model))
 
 
 def goal_secrets(goal: Goal) -> dict[str, str]:
     """Values that the goal file itself gives, by a name that says where; the redactor looks for secrets among them."""
-    found: dict[str, str] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
+    found: dict[str, str] = {
+        f"agents.{name}.env.{key}": value for name, preset in goal.agents.items() for key, value in preset.env.items()
+    }
+    found |= {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
     for spec in goal.validators:
         found.update({f"validators.env.{name}": value for name, value in spec.env.items()})
     for table, config in (("agent", goal.agent), ("judge", goal.judge)):
@@ -62,7 +67,7 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], extras: Extras = Extra
     """What replaces secrets in everything that this goal's run writes. Raises UsageError."""
     return Redactor(
         {**environ, **goal_secrets(goal)},
-        names=withheld(goal, extras),
+        names=withheld(goal, environ, extras),
         extra=goal.redact.extra,
         allow=goal.redact.allow,
     )
@@ -72,7 +77,7 @@ def goal_conversation(
     goal: Goal, llm: LLM, workspace: Path, launcher: Launcher, environ: Mapping[str, str]
 ) -> ChatConversation:
     """The built-in agent of a goal."""
-    env = child_environment(environ, extra=goal.agent.env, withhold=withheld(goal))
+    env = child_environment(environ, extra=goal.agent.env, withhold=withheld(goal, environ))
     response_only = goal.deliverable == "response" and not goal.validators
     return ChatConversation(
         llm,
@@ -86,7 +91,7 @@ def goal_validators(
     goal: Goal, launcher: Launcher, environ: Mapping[str, str], extra: tuple[Validator, ...] = ()
 ) -> tuple[Validator, ...]:
     """The goal's validators, then the caller's."""
-    env = child_environment(environ, withhold=withheld(goal))
+    env = child_environment(environ, withhold=withheld(goal, environ))
     return (*build_validators(goal.validators, launcher, env), *extra)
 
 
@@ -121,7 +126,7 @@ def goal_clean_room(
         protection=Protection(config.protect, config.allow, always, roots),
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
         launcher=launcher,
-        env=child_environment(environ, withhold=withheld(goal)),
+        env=child_environment(environ, withhold=withheld(goal, environ)),
         record=run / "start",
         redact=redact,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from goalrunner.compose.external import Named, refuse_unfit_agent
 from goalrunner.compose.models import Models, refuse_unknown_prices
 from goalrunner.errors import UsageError
 from goalrunner.judge import check_room
@@ -14,12 +15,17 @@ CHECKOUTS = "checkouts"
 """The folder of clean checkouts in the home."""
 
 
-def refuse_unfit(goal: Goal, models: Models, home: Path) -> None:
-    """What each part by itself takes, and the whole does not. `home` is where the run is kept. Raises UsageError."""
+def refuse_unfit(goal: Goal, models: Models, home: Path, named: Named | None = None) -> None:
+    """What each part by itself takes, and the whole does not. `home` is where the run is kept.
+
+    `named` is the external agent, where the goal has one. Raises UsageError.
+    """
     _refuse_nested_home(goal, home)
     _refuse_unseen_checks(goal)
     _refuse_jails(goal)
     refuse_unknown_prices(goal, models)
+    if named is not None:
+        refuse_unfit_agent(named)
     if models.judge is not None:
         check_room(goal)
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner import __version__
-from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at
+from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, startable
 from goalrunner.compose.earlier import frozen_goal, glance, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
+from goalrunner.compose.external import external_named
 from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
@@ -77,10 +78,11 @@ def reassemble(
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
     redactor = goal_redactor(goal, environ)
     models = chosen_models(goal, setting.extras, None)
-    refuse_unfit(goal, models, home)
+    named = external_named(goal, environ)
+    refuse_unfit(goal, models, home, named)
     equipment = equip(goal, models, folder, setting, redactor, on_torn)
     try:
-        run, left = _replayed(goal, models, folder, equipment)
+        run, left = _replayed(goal, models, folder, equipment, startable(models, named, environ))
         in_flight = {name: _priced(name, usage, models) for name, usage in cut_calls(run.state, left.chat).items()}
     except BaseException:
         equipment.close()
@@ -92,7 +94,9 @@ def reassemble(
     return Resumed(assembly, begun, observers)
 
 
-def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipment) -> tuple[Run, Resumption]:
+def _replayed(
+    goal: Goal, models: Models, folder: RunFolder, equipment: Equipment, check: Callable[[], None]
+) -> tuple[Run, Resumption]:
     """The driver over the folded log; conversation, workspace and models are where they were."""
     parts, journal = equipment.parts, equipment.journal
     reader = ResumptionReader(fresh_rounds=not goal.preserve_context)
@@ -105,7 +109,7 @@ def _replayed(goal: Goal, models: Models, folder: RunFolder, equipment: Equipmen
         journal,
         equipment.prompts.render,
         fresh_rounds=not goal.preserve_context,
-        check_models=models.check,
+        check_models=check,
         foresee_models=models.foresee,
         resumption=left,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from goalrunner.driver.watch import Watch
 from goalrunner.errors import BudgetExhausted
 from goalrunner.events import (
     Account,
+    AgentRan,
     AuditFailed,
     BlockReported,
     MessageRecorded,
@@ -26,9 +28,12 @@ from goalrunner.events import (
     UsageRecorded,
 )
 from goalrunner.model.dialogue import text_of
-from goalrunner.model.observation import OWNER, Observation
+from goalrunner.model.observation import OWNER, ArtifactRef, Observation
 from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import Message, ProposedPlan, Recorded, ToolResult
+from goalrunner.ports import AgentRun, Message, ProposedPlan, Recorded, ToolResult
+
+_SMALL = 4_000_000
+"""Bytes of an output that are kept in no time."""
 
 
 class RunRecorder:
@@ -128,6 +133,30 @@ class RunRecorder:
     def session(self, session: AgentSession) -> None:
         """What another process needs to go on with an external agent."""
         self._journal.append(SessionOpened(session=session))
+
+    async def agent_ran(self, ran: AgentRun) -> None:
+        """Its output kept, then the event. What is large is kept in a thread: a deadline must still be seen."""
+        self._journal.append(
+            AgentRan(
+                agent=ran.agent,
+                ending=self._redact(ran.ending),
+                duration=ran.duration,
+                output=await self._kept(ran.output),
+                errors=await self._kept(ran.errors),
+                note=self._redact(ran.note),
+            )
+        )
+
+    async def _kept(self, path: Path) -> ArtifactRef | None:
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return None
+        if not size:
+            path.unlink(missing_ok=True)
+            return None
+        adopt = self._journal.artifacts.adopt
+        return adopt(path) if size < _SMALL else await asyncio.to_thread(adopt, path)
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Its own event, never a message to the agent."""

@@ -28,6 +28,7 @@ from goalrunner.events.people import ApprovalRecorded, ApprovalRequested, Questi
 from goalrunner.events.unrecognised import Unrecognised
 from goalrunner.events.work import (
     Account,
+    AgentRan,
     BlockReported,
     MessageRecorded,
     PlanProposed,
@@ -64,6 +65,7 @@ Event = Annotated[
     | UsageRecorded
     | RoundFinished
     | SessionOpened
+    | AgentRan
     | ValidatorsFinished
     | ProofFinished
     | ConfirmationRecorded
@@ -115,6 +117,7 @@ __all__ = [
     "RECORD",
     "SCHEMA_VERSION",
     "Account",
+    "AgentRan",
     "ApprovalRecorded",
     "ApprovalRequested",
     "AuditFailed",

@@ -67,6 +67,7 @@ class RunStarted(Frozen):
     models: dict[str, str] = Field(
         default_factory=dict, description='by account; the judge "agent" is already resolved'
     )
+    agent_command: str = Field(default="", description="an external agent and its command, for people")
     version: str = Field(description="of goalrunner")
     labels: tuple[str, ...] = Field(default=(), description='what weakens the proof: "unprotected", "self-judged", ...')
     notes: tuple[str, ...] = Field(default=(), description="what must be said aloud before the first round")

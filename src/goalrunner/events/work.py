@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from goalrunner.model.base import Frozen
-from goalrunner.model.observation import Observation, TranscriptRef
+from goalrunner.model.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import AgentSession, Usage
 
@@ -117,6 +117,18 @@ class RoundFinished(Frozen):
     left: tuple[str, ...] = Field(
         default=(), description="names of background processes that the agent left, and that were ended"
     )
+
+
+class AgentRan(Frozen):
+    """A process of an external agent is over. What it wrote is kept whole, and is evidence of nothing."""
+
+    type: Literal["agent_ran"] = "agent_ran"
+    agent: str = Field(description="its name")
+    ending: str = Field(description='"exit 0", "killed by SIGKILL", "cut": a claim like any other')
+    duration: float = Field(default=0.0, ge=0, description="seconds")
+    output: ArtifactRef | None = Field(default=None, description="stdout; None where it was empty")
+    errors: ArtifactRef | None = Field(default=None, description="stderr; None where it was empty")
+    note: str = Field(default="", description="what people must be told of it")
 
 
 class SessionOpened(Frozen):

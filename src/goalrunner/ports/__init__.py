@@ -18,6 +18,7 @@ from goalrunner.ports.parts import Observer, Parts, Rejoining
 from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
 from goalrunner.ports.work import (
+    AgentRun,
     Closing,
     Conversation,
     ProposedPlan,
@@ -30,6 +31,7 @@ from goalrunner.ports.work import (
 )
 
 __all__ = [
+    "AgentRun",
     "ApprovalAnswer",
     "ApprovalRequest",
     "Approver",

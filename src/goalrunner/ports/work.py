@@ -63,6 +63,22 @@ class Recorded:
     """Bytes between them."""
 
 
+@dataclass(frozen=True)
+class AgentRun:
+    """A process of an external agent that is over, or one that was cut."""
+
+    agent: str
+    ending: str
+    """"exit 0", "killed by SIGKILL", "cut"."""
+    duration: float
+    output: Path
+    """Its whole stdout, which is adopted (moved) into the artifacts; it need not exist."""
+    errors: Path
+    """Its whole stderr, likewise."""
+    note: str = ""
+    """What people must be told of it."""
+
+
 class Recorder(Protocol):
     """What an agent or a judge may write while it works. Everything is redacted and durable when a call returns."""
 
@@ -93,6 +109,10 @@ class Recorder(Protocol):
 
     def session(self, session: AgentSession) -> None:
         """An external agent has opened a memory of its own, or what it reported in all has grown."""
+        ...
+
+    async def agent_ran(self, ran: AgentRun) -> None:
+        """A process of an external agent is over: what it wrote is kept whole. Evidence of nothing."""
         ...
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:

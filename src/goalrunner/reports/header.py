@@ -28,7 +28,7 @@ def start_lines(
     """Workspace, run, models, limits and what must be said aloud. `place` is more of the workspace: "git, clean"."""
     workspace = " · ".join(part for part in (home_path(started.workspace), place) if part)
     yield Fact("workspace", workspace, beside=("run", run_id) if run_id else None)
-    agent = model_name(started.models.get("agent", "")) or "a conversation that was passed in"
+    agent = started.agent_command or model_name(started.models.get("agent", "")) or "a conversation that was passed in"
     judge = model_name(started.models.get("judge", "")) or "none, the validators decide"
     yield Fact("agent", agent, beside=("judge", judge))
     if plan is not None:

@@ -91,7 +91,7 @@ class Narrative:
                 yield from map(self._step, lines)
             case events.BlockReported():
                 yield self._step(Step("agent", "!", remark=f"it says that it is blocked: {event.reason}", tone="warn"))
-            case events.UsageRecorded():
+            case events.UsageRecorded() | events.AgentRan():
                 yield from map(self._step, steps.notices(event))
             case events.Blocked() | events.Completed() | events.Capped() | events.Cancelled() | events.Failed():
                 self.running = None

@@ -11,20 +11,23 @@ from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.reports.places import home_path
 
 
-def resolved_text(goal: Goal, *, place: str = "", columns: int | None = None) -> str:
-    """Objective, workspace, models, limits and checks. `place` is more of the workspace: "git, clean"."""
+def resolved_text(goal: Goal, agent: str = "", *, place: str = "", columns: int | None = None) -> str:
+    """Objective, workspace, models, limits and checks.
+
+    `agent` is an external one with its command, `place` more of the workspace: "git, clean".
+    """
     layout = Layout(columns)
-    return "".join(plain(layout.rows(line)) for line in _lines(goal, place))
+    return "".join(plain(layout.rows(line)) for line in _lines(goal, agent, place))
 
 
-def _lines(goal: Goal, place: str) -> Iterator[Line]:
+def _lines(goal: Goal, agent: str, place: str) -> Iterator[Line]:
     yield Fact("goal", goal.objective)
     yield from _list("criteria", goal.success_criteria)
     yield from _list("keeps", goal.constraints)
     yield Fact("workspace", " · ".join(part for part in (home_path(goal.workspace.path), place) if part))
     judge = goal.judge.model
     models = {"agent": goal.agent.model, "judge": goal.agent.model if judge == "agent" else judge}
-    yield Fact("agent", models["agent"], whole=True)
+    yield Fact("agent", agent or models["agent"], whole=True)
     yield Fact("judge", _judge(goal, models["judge"]), whole=True)
     budget = goal.budget
     yield Fact("limits", figures.limits(goal.max_iterations, goal.timeout, budget.tokens, budget.cost_usd))

@@ -23,7 +23,7 @@ def short(tool: str) -> str:
     return _SHORT_NAMES.get(tool, tool)
 
 
-def notices(event: events.RoundFinished | events.UsageRecorded) -> Iterator[Step]:
+def notices(event: events.RoundFinished | events.UsageRecorded | events.AgentRan) -> Iterator[Step]:
     """What is said only where it is unusual: a turn cut short, calls that were repeated."""
     match event:
         case events.RoundFinished():
@@ -34,6 +34,9 @@ def notices(event: events.RoundFinished | events.UsageRecorded) -> Iterator[Step
             if event.usage.retries:
                 said = f"the model was asked again {figures.count(event.usage.retries, 'time')}"
                 yield Step(event.account, "!", remark=said, tone="warn")
+        case events.AgentRan():
+            if event.note:
+                yield Step("agent", "!", remark=event.note, tone="warn")
         case _:
             assert_never(event)
 

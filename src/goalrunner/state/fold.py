@@ -133,7 +133,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return planned(state, event)
         case events.SecretsReplaced():
             return with_fields(state, redacted=_sums(state.redacted, event.counts))
-        case events.MemoryPromoted() | events.SessionOpened() | events.Unrecognised():
+        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan() | events.Unrecognised():
             return state
         case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
             return closed(state, event)

@@ -1,0 +1,215 @@
+"""An agent driven by its command line: one process a round. Owns the conversation over those rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalrunner.agents.external.agent import ExternalAgent
+from goalrunner.agents.external.failure import Ended, failure_of, lost_session, tail_of
+from goalrunner.agents.external.growing import grown
+from goalrunner.agents.external.history import with_history
+from goalrunner.agents.external.invocation import Round, invocation
+from goalrunner.agents.external.stream import stream_of
+from goalrunner.agents.external.turn import UNNAMED, Turn
+from goalrunner.errors import ConversationBusy, RecordError
+from goalrunner.model.dialogue import text_of
+from goalrunner.model.usage import AgentSession
+from goalrunner.ports import AgentRun, Completion, Launcher, Message, Recorder, RoundReply, ToolResult, Unfinished
+
+GO_ON = "The run was interrupted in the middle of your turn. Look at what is done already, and go on with the task."
+"""What an agent is told whose turn was cut, where there is nothing else to tell."""
+
+AFRESH = "it does not know its session any more; a new one began, with what was said before in its prompt"
+
+
+@dataclass(frozen=True)
+class CommandCheckpoint:
+    """What was said. An agent's own memory only grows, so no checkpoint holds it."""
+
+    messages: tuple[dict[str, Any], ...]
+
+
+class _SessionLost(Exception):
+    """The agent does not know the session that it was to go on with."""
+
+
+class CommandConversation:
+    """An external agent over rounds. Implements the ports `Conversation` and `Resumable`.
+
+    A later round goes on in the agent's own session where its preset can resume and it has named one; else what was said
+    so far stands in the prompt.
+    """
+
+    def __init__(self, agent: ExternalAgent, launcher: Launcher) -> None:
+        self.agent = agent
+        self.messages: list[dict[str, Any]] = []
+        self._launcher = launcher
+        self._session: AgentSession | None = None
+        self._busy = False
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """One round. Raises AgentError, BudgetExhausted, and ConversationBusy when a turn is already under way."""
+        async with self._turn():
+            recorder.check_budget()
+            before = tuple(self.messages)
+            self._add({"role": "user", "content": prompt}, recorder)
+            return await self._round(before, prompt, recorder)
+
+    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+        """Take up what an earlier process recorded: the chat, and the agent's own session."""
+        self.messages[:] = _said(messages)
+        session = left.session
+        self._session = session if session is not None and session.agent == self.agent.name and session.id else None
+
+    def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Begin with the chat of another run, which the agent is told in its prompt."""
+        self._session = None
+        self.messages.clear()
+        for message in _said(messages):
+            self._add(message, recorder)
+
+    async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Go on in the middle of a turn: the agent is told, in its own session where it has one."""
+        async with self._turn():
+            for name in left.cut:
+                await recorder.tool_result(_cut(name, self.agent.name))
+            recorder.check_budget()
+            before, prompt = tuple(self.messages), notice or GO_ON
+            self._add({"role": "user", "content": prompt}, recorder)
+            return await self._round(before, prompt, recorder)
+
+    def checkpoint(self) -> CommandCheckpoint:
+        """What was said so far."""
+        return CommandCheckpoint(tuple(dict(message) for message in self.messages))
+
+    def restore(self, checkpoint: object) -> None:
+        """Make it what it was: the agent gets a fresh session. Raises TypeError for what is no checkpoint of its own."""
+        if not isinstance(checkpoint, CommandCheckpoint):
+            raise TypeError(f"not a checkpoint of a command's conversation: {type(checkpoint).__name__}")
+        self.messages[:] = [dict(message) for message in checkpoint.messages]
+        self._session = None
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        if self._busy:
+            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    async def _round(self, before: Sequence[Message], prompt: str, recorder: Recorder) -> RoundReply:
+        preset, session = self.agent.preset, self._session
+        if not (preset.resume and session is not None):
+            self._session = None
+            return await self._run(preset.argv, with_history(before, prompt), recorder)
+        try:
+            return await self._run(preset.resume, prompt, recorder, session)
+        except _SessionLost:
+            self._session = None
+            recorder.session(AgentSession(agent=self.agent.name, id=""))
+            recorder.check_budget()
+            return await self._run(preset.argv, with_history(before, prompt), recorder)
+
+    async def _run(
+        self, template: Sequence[str], prompt: str, recorder: Recorder, session: AgentSession | None = None
+    ) -> RoundReply:
+        """One process, from its start to its end. Raises AgentError, and _SessionLost where that is why."""
+        agent = self.agent
+        said = Round(prompt, agent.workspace, session.id if session else "", agent.model, agent.args)
+        try:
+            started = invocation(template, said, recorder.scratch)
+        except OSError as error:
+            raise RecordError(f"cannot write the prompt: {error.strerror}", "free some space") from error
+        output, errors = recorder.scratch(".out"), recorder.scratch(".err")
+        turn = Turn(agent.name, recorder, self.messages, session)
+        launched = asyncio.ensure_future(
+            self._launcher.launch(
+                started.argv, cwd=agent.workspace, env=agent.env, output=output, stdin=started.stdin, errors=errors
+            )
+        )
+        try:
+            completion = await self._follow(launched, output, turn)
+        except BaseException:
+            await _stopped(launched)
+            with contextlib.suppress(RecordError):
+                await turn.end()
+                await recorder.agent_ran(AgentRun(agent.name, "cut", 0.0, output, errors))
+            raise
+        finally:
+            self._session = turn.session
+            if started.prompt_file is not None:
+                started.prompt_file.unlink(missing_ok=True)
+        return await self._settled(completion, turn, recorder, errors, resumed=session is not None)
+
+    async def _follow(self, launched: asyncio.Task[Completion], output: Path, turn: Turn) -> Completion:
+        """Record what the process writes, as it comes."""
+        stream = stream_of(self.agent.preset)
+        async with aclosing(grown(output, launched)) as pieces:
+            async for piece in pieces:
+                for happening in stream.feed(piece):
+                    await turn.add(happening)
+        for happening in stream.end():
+            await turn.add(happening)
+        return await launched
+
+    async def _settled(
+        self, completion: Completion, turn: Turn, recorder: Recorder, errors: Path, *, resumed: bool
+    ) -> RoundReply:
+        """What the turn amounts to."""
+        await turn.end()
+        ended = Ended(completion, tail_of(errors))
+        error = failure_of(self.agent, turn, ended)
+        lost = error is not None and resumed and lost_session(error, turn, ended)
+        note = AFRESH if lost else ""
+        if error is None and completion.exit_code != 0:
+            note = f"its program ended with {ended.words}; what it said counts as its answer"
+        await recorder.agent_ran(
+            AgentRun(self.agent.name, ended.words, completion.duration, completion.output, errors, note)
+        )
+        if lost:
+            raise _SessionLost
+        if error is not None:
+            raise error
+        return RoundReply(turn.text, "answered", max(1, turn.reports), completion.survivors)
+
+    def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
+        self.messages.append(message)
+        recorder.message(message)
+
+
+async def _stopped(launched: asyncio.Task[Completion]) -> None:
+    """Cancel the launch and wait until everybody is gone; a second cancellation leaves them no time of grace."""
+    launched.cancel()
+    while not launched.done():
+        try:
+            await asyncio.wait((launched,))
+        except asyncio.CancelledError:
+            launched.cancel()
+
+
+def _said(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """What was told and answered, without what only a chat model knows."""
+    texts = ((message.get("role"), text_of(message.get("content"))) for message in messages)
+    return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
+
+
+def _cut(name: str, agent: str) -> ToolResult:
+    """The end of a call that an earlier process saw begin."""
+    return ToolResult(
+        tool_call_id=name,
+        tool=UNNAMED,
+        command="",
+        facts=("interrupted",),
+        output=b"",
+        summary="interrupted",
+        writes=False,
+        reported_by=agent,
+    )

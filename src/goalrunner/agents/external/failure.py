@@ -1,0 +1,126 @@
+"""When an external agent has not worked at all, whatever its exit code says. Owns the recognition and its words.
+
+An exit code and "done" are claims. What counts is what came: text, tool calls, tokens - or its own word that it failed.
+
+- It cannot be started, or its shell does not find it (exit 127, nothing said): not installed.
+- The last thing of substance is its own failure, or nothing came at all: an error, with its own message. Where that
+  message, or what it wrote to stderr, speaks of a key or a login, it is not signed in.
+- It said something and left with another exit code than 0: an answer. What it said is a claim like any other, and the
+  exit code is told to people.
+- A program whose words cannot be told from others (`stream = "text"`) may be silent and succeed: a script is an agent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.agents.external.agent import ExternalAgent
+from goalrunner.agents.external.turn import Turn
+from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
+from goalrunner.ports import Completion
+
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_TAIL = 4_000
+"""Bytes at the end of stderr that are looked at."""
+_SHORT = 2_000
+"""Characters of text within which a preset's own words of refusal count, where an agent gives nothing but text."""
+_LINES, _COLUMNS = 6, 600
+
+_KEY = re.compile(
+    r"\b401\b|unauthori[sz]ed|unauthenticated|authentication[ _-](?:error|fail|required)|invalid authentication"
+    r"|(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:\w+[ _-]){0,2}(?:api[ _-]?key|x-api-key|auth[ _-]?token|credentials)"
+    r"|api[ _-]?key[^\n]{0,40}(?:not set|not found|missing|required|invalid|expired)|not (?:logged|signed) in"
+    r"|(?:please|must|need to)(?: first)? (?:run /?login|log ?in|sign ?in|authenticate)|login required",
+    re.IGNORECASE,
+)
+"""How a wrong or missing key is commonly said. It is looked for only in what is known to be a failure."""
+
+_MEMORY = r"(?:session|conversation|thread|rollout|chat)"
+_GONE = r"(?:not found|no such|unknown|does(?: not|n't) exist|invalid|expired|could not be (?:found|loaded)|no longer)"
+_LOST = re.compile(
+    rf"{_MEMORY}[^\n]{{0,120}}{_GONE}|(?:\bno\b|{_GONE}|cannot find|could not find|failed to (?:load|find|resume))"
+    rf"[^\n]{{0,60}}{_MEMORY}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an agent's process ended, and the last words of its stderr."""
+
+    completion: Completion
+    errors: str
+
+    @property
+    def words(self) -> str:
+        """ "exit 0", or why it was cut."""
+        if self.completion.exit_code is None:
+            return self.completion.error or "ended by a signal"
+        return f"exit {self.completion.exit_code}"
+
+
+def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | None:
+    """Why the turn is no answer; None where it is one. The turn is over."""
+    completion, preset = ended.completion, agent.preset
+    if completion.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE) and not (turn.spoke or turn.calls):
+        return not_installed(agent, completion.error or _first_lines(ended.errors))
+    if turn.broke is not None:
+        return _error(agent, turn.broke, ended)
+    if completion.exit_code is None and completion.error.startswith("output limit"):
+        return _error(agent, f"it was cut: {completion.error}", ended)
+    silent = not turn.spoke and not turn.calls
+    if completion.exit_code != 0 and not turn.spoke:
+        return _error(agent, turn.noise(), ended)
+    if preset.stream == "json" and silent and not turn.tokens:
+        return _error(agent, turn.noise(), ended)
+    if len(turn.text) <= _SHORT and not turn.calls and not turn.tokens and _denied(agent, turn.text + ended.errors):
+        return _error(agent, turn.text, ended)
+    return None
+
+
+def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
+    """Its program cannot be started."""
+    hint = agent.preset.install or "install it, or name its whole path in [agent] command"
+    return AgentNotInstalled(f"the agent {agent.name} cannot be started: {why or 'its program was not found'}", hint)
+
+
+def lost_session(error: AgentError, turn: Turn, ended: Ended) -> bool:
+    """Whether a round failed because the agent does not know its own memory any more. Nothing was done in it then."""
+    refused = isinstance(error, AgentNotInstalled | AgentNotSignedIn) or turn.spoke or turn.calls or turn.tokens
+    return not refused and _LOST.search(f"{error.message}\n{ended.errors}") is not None
+
+
+def tail_of(path: Path, size: int = _TAIL) -> str:
+    """The end of a file as text; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - size))
+            return file.read(size).decode("utf-8", "replace").replace("\0", "")
+    except OSError:
+        return ""
+
+
+def _error(agent: ExternalAgent, said: str, ended: Ended) -> AgentError:
+    words = _first_lines(said) or _last_lines(ended.errors) or "it said nothing at all"
+    whole = f"{said}\n{ended.errors}"
+    if _denied(agent, whole) or _KEY.search(whole):
+        hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
+        return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login ({ended.words}): {words}", hint)
+    return AgentError(f"the agent {agent.name} failed ({ended.words}): {words}", "goal resume goes on from here")
+
+
+def _denied(agent: ExternalAgent, text: str) -> bool:
+    lower = text.lower()
+    return any(word.lower() in lower for word in agent.preset.denied)
+
+
+def _first_lines(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[:_LINES])[:_COLUMNS]
+
+
+def _last_lines(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[-_LINES:])[-_COLUMNS:]

@@ -1,0 +1,178 @@
+"""Reading an agent's output: bytes as they come, happenings as they are understood. Owns no file; pure, and never raises."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from goalrunner.agents.external.happenings import (
+    Broke,
+    Called,
+    Happening,
+    Noise,
+    Piece,
+    Reported,
+    Returned,
+    Said,
+    SessionNamed,
+)
+from goalrunner.agents.external.lines import Lines
+from goalrunner.agents.external.lookup import (
+    MISSING,
+    clean,
+    count_at,
+    dollars_at,
+    exit_code_at,
+    first,
+    found,
+    holds,
+    text_at,
+    total_at,
+)
+from goalrunner.model.preset import Preset, StreamRule
+
+_NOISE = 2_000
+"""Characters of a line that is not understood that are looked at."""
+
+
+class Stream(Protocol):
+    """Makes happenings of output."""
+
+    def feed(self, piece: bytes) -> Iterator[Happening]:
+        """What more of the output says."""
+        ...
+
+    def end(self) -> Iterator[Happening]:
+        """What was still open when it ended."""
+        ...
+
+
+def stream_of(preset: Preset) -> Stream:
+    """The reader for an agent's output."""
+    return JsonStream(preset) if preset.stream == "json" else TextStream()
+
+
+class TextStream:
+    """Everything is the agent's text."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, piece: bytes) -> Iterator[Happening]:
+        """One piece."""
+        text = self._decoder.decode(piece)
+        if text:
+            yield Piece(text)
+
+    def end(self) -> Iterator[Happening]:
+        """A character that was cut."""
+        rest = self._decoder.decode(b"", final=True)
+        if rest:
+            yield Piece(rest)
+
+
+class JsonStream:
+    """A JSON object a line, read by the rules of a preset. What no rule knows is passed over."""
+
+    def __init__(self, preset: Preset) -> None:
+        self._rules = preset.rules
+        self._tells_cost = any("cost" in rule.fields for rule in preset.rules if rule.kind == "usage")
+        self._lines = Lines()
+
+    def feed(self, piece: bytes) -> Iterator[Happening]:
+        """The happenings of each whole line."""
+        for line in self._lines.feed(piece):
+            yield from self.line(line)
+
+    def end(self) -> Iterator[Happening]:
+        """A last line without its newline."""
+        for line in self._lines.end():
+            yield from self.line(line)
+
+    def line(self, line: bytes | None) -> Iterator[Happening]:
+        """The happenings of one line; None is one that was too long."""
+        if line is None:
+            yield Noise(f"[a line of more than {self._lines.longest // 1_000_000} MB was passed over]")
+            return
+        said = line.decode("utf-8", "replace").strip("\ufeff\0 \t\r\n")
+        if not said:
+            return
+        value = _object(said)
+        if value is None:
+            yield Noise(clean(said[:_NOISE]))
+            return
+        for rule in self._rules:
+            yield from self._apply(rule, value)
+
+    def _apply(self, rule: StreamRule, line: dict[str, Any]) -> Iterator[Happening]:
+        if not holds(line, rule.when):
+            return
+        if not rule.each:
+            items: list[Any] = [line]
+        else:
+            listed = found(line, rule.each)
+            items = listed if isinstance(listed, list) else [listed] if isinstance(listed, dict) else []
+        for item in items:
+            if holds(item, rule.where):
+                happening = self._happening(rule, item, line)
+                if happening is not None:
+                    yield happening
+
+    def _happening(self, rule: StreamRule, item: Any, line: dict[str, Any]) -> Happening | None:
+        fields = rule.fields
+        text = {name: text_at(item, fields[name]) for name in fields if name in _TEXTS}
+        match rule.kind:
+            case "session":
+                return SessionNamed(text["id"]) if text.get("id") else None
+            case "text":
+                return Said(text["text"]) if text.get("text") else None
+            case "delta":
+                return Piece(text["text"]) if text.get("text") else None
+            case "call":
+                return Called(text.get("id", ""), text.get("tool", ""), text.get("command", ""))
+            case "result":
+                return Returned(
+                    id=text.get("id", ""),
+                    output=text.get("output", ""),
+                    exit_code=exit_code_at(item, fields.get("exit_code", ())),
+                    failed=_truth(first(item, fields.get("failed", ()))),
+                    tool=text.get("tool", ""),
+                    command=text.get("command", ""),
+                )
+            case "usage":
+                return self._reported(rule, item)
+            case "error":
+                return Broke(text.get("message", "") or clean(json.dumps(line, ensure_ascii=False)[:_NOISE]))
+
+    def _reported(self, rule: StreamRule, item: Any) -> Reported | None:
+        fields = rule.fields
+        if all(first(item, paths) is MISSING for paths in fields.values()):
+            return None
+        # Where another line tells the dollars, this one adds none; where none does, they are unknown.
+        elsewhere = self._tells_cost and "cost" not in fields
+        return Reported(
+            input=count_at(item, fields.get("input", ())) + total_at(item, fields.get("cached", ())),
+            output=count_at(item, fields.get("output", ())),
+            cost=0.0 if elsewhere else dollars_at(item, fields.get("cost", ())),
+            cumulative=rule.cumulative,
+        )
+
+
+_TEXTS = frozenset({"id", "text", "tool", "command", "output", "message"})
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _truth(value: Any) -> bool:
+    """Whether a flag says that something failed: true, or a word for it."""
+    if isinstance(value, str):
+        return value.lower() in ("true", "error", "failed", "failure", "cancelled", "canceled")
+    return value is not MISSING and value is not None and bool(value)

@@ -1,0 +1,225 @@
+"""One turn of an external agent, written down as it happens. Owns the order of records and which calls are open.
+
+What is recorded is what the agent reports: nobody looked. Facts are only what it says in a form that can be checked for
+being there, an exit code above all.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from goalrunner.agents.external.bounded import MESSAGE, Growing, shortened
+from goalrunner.agents.external.happenings import (
+    Broke,
+    Called,
+    Happening,
+    Noise,
+    Piece,
+    Reported,
+    Returned,
+    Said,
+    SessionNamed,
+)
+from goalrunner.agents.external.metering import UNKNOWN, spent
+from goalrunner.model.observation import OWNER, SAID
+from goalrunner.model.usage import AgentSession
+from goalrunner.ports import Recorder, ToolResult
+
+_SESSION = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
+"""An id that may stand on a command line: it can never be taken for an option."""
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.:/@+-]+")
+_LONGEST_NAME, _LONGEST_ID, _LONGEST_COMMAND = 60, 200, 4_000
+_MOST_OPEN = 1_000
+_NOISE = 4_000
+
+
+@dataclass
+class _Open:
+    """A call that has no result yet."""
+
+    tool: str
+    command: str
+    began: float
+
+
+class Turn:
+    """Takes happenings and records them. `messages` is the chat to which its texts are added."""
+
+    def __init__(
+        self,
+        agent: str,
+        recorder: Recorder,
+        messages: list[dict[str, Any]],
+        session: AgentSession | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.session = session
+        """The agent's memory as far as it is known."""
+        self.text = ""
+        """Its last message."""
+        self.spoke = False
+        self.calls = 0
+        """Tool calls that it reported."""
+        self.reports = 0
+        """Reports of what it used."""
+        self.tokens = 0
+        """All that it reported in this turn."""
+        self.broke: str | None = None
+        """What failed, in its words, with no sign of work after it."""
+        self._agent = agent
+        self._recorder = recorder
+        self._messages = messages
+        self._clock = clock
+        self._pieces = Growing()
+        self._noise = Growing(_NOISE)
+        self._flushed = ""
+        self._open: dict[str, _Open] = {}
+
+    async def add(self, happening: Happening) -> None:
+        """Record one happening."""
+        match happening:
+            case SessionNamed(id=name):
+                self._named(name)
+            case Piece(text=text):
+                self._recorder.text(text)
+                self._pieces.add(text)
+            case Said(text=text):
+                self._said(text)
+            case Called():
+                self._flush()
+                await self._called(happening)
+            case Returned():
+                self._flush()
+                await self._returned(happening)
+            case Reported():
+                self._reported(happening)
+            case Broke(message=message):
+                self._flush()
+                self.broke = message
+            case Noise(text=text):
+                self._noise.add(text + "\n")
+
+    async def end(self) -> None:
+        """The turn is over: what is open is closed as interrupted."""
+        self._flush()
+        for name in tuple(self._open):
+            await self._close(name, ("interrupted",), b"", "interrupted")
+        if not self.reports and (self.spoke or self.calls):
+            self._recorder.usage("agent", UNKNOWN)
+
+    def noise(self) -> str:
+        """What it wrote that nothing knows how to read; its two ends. Gives it once."""
+        return self._noise.take()
+
+    def _named(self, name: str) -> None:
+        if not _SESSION.fullmatch(name) or (self.session is not None and self.session.id == name):
+            return
+        known = self.session.model_dump()["total"] if self.session is not None else {}
+        self.session = AgentSession(agent=self._agent, id=name, **({"total": known} if known else {}))
+        self._recorder.session(self.session)
+
+    def _said(self, text: str) -> None:
+        text = shortened(text, MESSAGE)
+        streamed = self._pieces.take()
+        if not streamed.strip() and text != self._flushed:
+            self._recorder.text(text)
+        if text != self._flushed:
+            self._message(text)
+        self._flushed = ""
+
+    def _flush(self) -> None:
+        """Pieces that no whole message followed."""
+        text = self._pieces.take()
+        if text.strip():
+            self._flushed = text
+            self._message(text)
+
+    def _message(self, text: str) -> None:
+        if not text.strip():
+            return
+        message = {"role": "assistant", "content": text}
+        self._messages.append(message)
+        self._recorder.message(message)
+        self.text, self.spoke, self.broke = text, True, None
+
+    async def _called(self, call: Called) -> None:
+        name = self._id(call.id)
+        known = self._open.get(name)
+        if known is not None and call.id:
+            known.command = known.command or shortened(call.command, _LONGEST_COMMAND)
+            return
+        await self._begin(name, call.tool, call.command)
+
+    async def _begin(self, name: str, tool: str, command: str) -> None:
+        if len(self._open) >= _MOST_OPEN:
+            await self._close(next(iter(self._open)), ("interrupted",), b"", "interrupted")
+        self.calls += 1
+        one = _Open(tool_name(tool), shortened(command, _LONGEST_COMMAND), self._clock())
+        self._open[name] = one
+        self._recorder.tool_called(name, one.tool, one.command)
+
+    async def _returned(self, result: Returned) -> None:
+        name = self._id(result.id, of_result=True)
+        if name not in self._open:
+            if not (result.tool or result.command):
+                return  # told before, or of a call that nobody reported
+            await self._begin(name, result.tool, result.command)
+        one = self._open[name]
+        if result.tool and one.tool == UNNAMED:
+            one.tool = tool_name(result.tool)
+        one.command = one.command or shortened(result.command, _LONGEST_COMMAND)
+        facts: tuple[str, ...] = ()
+        if result.exit_code is not None:
+            facts = (f"exit {result.exit_code}",)
+        if result.failed and not result.exit_code:
+            facts = ("error",)
+        await self._close(name, facts, result.output.encode(), facts[0] if facts else "reported")
+        self.broke = None
+
+    async def _close(self, name: str, facts: tuple[str, ...], output: bytes, summary: str) -> None:
+        one = self._open.pop(name)
+        await self._recorder.tool_result(
+            ToolResult(
+                tool_call_id=name,
+                tool=one.tool,
+                command=one.command,
+                facts=facts,
+                output=output,
+                duration=max(0.0, self._clock() - one.began),
+                summary=summary,
+                writes=False,
+                reported_by=self._agent,
+            )
+        )
+
+    def _id(self, name: str, *, of_result: bool = False) -> str:
+        """The agent's own id; one that it left out is that of the newest open call, or a new one."""
+        if name:
+            return name[:_LONGEST_ID]
+        nameless = [known for known in self._open if known.startswith("call-")]
+        return nameless[-1] if of_result and nameless else f"call-{self.calls + 1}"
+
+    def _reported(self, report: Reported) -> None:
+        total = self.session.total if self.session is not None else UNKNOWN.__class__()
+        new, after = spent(report, total)
+        self.reports += 1
+        self.tokens += new.tokens
+        self._recorder.usage("agent", new)
+        if self.session is not None and after != total:
+            self.session = self.session.model_copy(update={"total": after})
+            self._recorder.session(self.session)
+
+
+UNNAMED = "tool"
+
+
+def tool_name(name: str) -> str:
+    """A tool's name as one word. Names that mean something to the runner are its own: they get a prefix."""
+    word = _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME].strip("_") or UNNAMED
+    taken = word.lower() in (*SAID, OWNER) or word.lower().startswith("validator")
+    return f"tool_{word}" if taken else word

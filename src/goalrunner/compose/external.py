@@ -1,0 +1,163 @@
+"""The external agent that a goal names: its preset, its environment, its conversation, and what is said or refused of it.
+
+The one place where a protocol becomes a conversation. Starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, program_of
+from goalrunner.errors import UsageError
+from goalrunner.model.goal import Goal
+from goalrunner.model.preset import Preset, Protocol
+from goalrunner.ports import Conversation
+from goalrunner.presets import find
+from goalrunner.process import ProcessLauncher, child_environment
+
+OUTPUT_LIMIT = 4_000_000_000
+"""Bytes that an agent may print in one round: it tells all that it does, which is more than a command's output."""
+
+_LONGEST_COMMAND = 48
+"""Characters of its command in the first lines of a run."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The external agent of a goal, resolved."""
+
+    goal: Goal
+    preset: Preset
+    protocol: Protocol
+
+    @property
+    def name(self) -> str:
+        """As the goal names it."""
+        return self.goal.agent.use
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words of its command, with placeholders."""
+        return self.preset.acp if self.protocol == "acp" else self.preset.argv
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Variables that hold its keys: they are given on to it and to nobody else."""
+        own = self.goal.agent.api_key_env
+        return (*self.preset.keys, *([own] if own else []))
+
+    @property
+    def words(self) -> str:
+        """Name and command in one line, for people."""
+        line = self.command[0] if len(self.command) == 1 else shlex.join(self.command)
+        line = " ".join(line.split())
+        return f"{self.name} · {line if len(line) <= _LONGEST_COMMAND else line[:_LONGEST_COMMAND].rstrip() + '…'}"
+
+
+def external_named(goal: Goal, environ: Mapping[str, str]) -> Named | None:
+    """The external agent of a goal; None where it is the built-in one. Raises UsageError for one that is unknown."""
+    config = goal.agent
+    if not config.external:
+        return None
+    preset = find(config.use, goal.agents, environ)
+    protocol: Protocol = config.protocol or (
+        "acp" if config.use == "acp" or not (preset.argv or config.command) else "command"
+    )
+    if config.command:
+        preset = preset.model_copy(update={"acp" if protocol == "acp" else "argv": config.command})
+    named = Named(goal, preset, protocol)
+    if not named.command:
+        raise UsageError(f'the agent "{config.use}" has no command', 'write [agent] command = "..."')
+    return named
+
+
+def external_conversation(
+    named: Named, workspace: Path, launcher: ProcessLauncher, environ: Mapping[str, str], withhold: tuple[str, ...]
+) -> Conversation:
+    """The conversation with an external agent. `withhold` are variables that it gets only where they are its own keys."""
+    agent = ExternalAgent(
+        name=named.name,
+        preset=named.preset,
+        workspace=workspace,
+        env=_environment(named, environ, withhold),
+        model=tuple(word.replace("{name}", named.goal.agent.model) for word in _model_words(named)),
+        args=named.goal.agent.args,
+        keys=named.keys,
+    )
+    match named.protocol:
+        case "command":
+            roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, launcher.guardian)
+            return CommandConversation(agent, roomy)
+        case "acp":
+            raise UsageError("agents that speak ACP are not available in this version", 'remove protocol = "acp"')
+        case _:
+            assert_never(named.protocol)
+
+
+def check_installed(named: Named, workspace: Path, environ: Mapping[str, str]) -> None:
+    """Whether its program is there, as far as that can be seen without starting it. Raises AgentNotInstalled."""
+    program = program_of(named.command)
+    if not program or "{" in program:
+        return
+    path = _environment(named, environ, ()).get("PATH", os.defpath)
+    found = shutil.which(workspace / program if "/" in program else program, path=path)
+    if found is None:
+        agent = ExternalAgent(named.name, named.preset, workspace, {})
+        raise not_installed(agent, f"{program}: not found")
+
+
+def external_notes(named: Named, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What must be said aloud of it before the first round."""
+    preset, notes = named.preset, []
+    if named.protocol == "command" and not preset.resume and named.goal.preserve_context:
+        notes.append(f"{named.name} keeps no session from round to round: what was said before stands in each prompt")
+    env, home = _environment(named, environ, ()), Path(environ.get("HOME") or "/")
+    signed_in = any(env.get(key) for key in named.keys) or any((home / path).exists() for path in preset.login)
+    if (preset.keys or preset.login) and not signed_in:
+        keys = " or ".join(preset.keys)
+        notes.append(f"no key ({keys}) and no login of {named.name} was found; if it needs one: {preset.sign_in}")
+    for budget in _unenforced(named):
+        what = "tokens" if budget == "tokens" else "dollars"
+        notes.append(f"{named.name} does not report its {what}: the budget counts the judge's alone")
+    return tuple(notes)
+
+
+def refuse_unfit_agent(named: Named) -> None:
+    """A budget or an approval that cannot be kept with this agent. Raises UsageError naming what lifts it."""
+    for budget in _unenforced(named):
+        if budget not in named.goal.budget.allow_unenforced:
+            raise UsageError(
+                f"{named.name} does not report what it uses, so a budget of {budget} cannot be kept",
+                f'remove it, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
+            )
+    approvals = named.goal.approvals
+    waits = [kind for kind in approvals.require if kind != "complete"]
+    if named.protocol == "command" and (waits or approvals.commands):
+        what = waits[0] if waits else "commands"
+        raise UsageError(
+            f'{named.name}, driven by its command line, asks nobody before it acts: approvals of "{what}" cannot be kept',
+            'remove them from [approvals], or use an agent that asks: protocol = "acp"',
+        )
+
+
+def _unenforced(named: Named) -> tuple[str, ...]:
+    budget = named.goal.budget
+    wanted = [name for name in ("tokens", "cost_usd") if getattr(budget, name) is not None]
+    return tuple(name for name in wanted if name not in named.preset.reports)
+
+
+def _model_words(named: Named) -> tuple[str, ...]:
+    return named.preset.model if named.goal.agent.model else ()
+
+
+def _environment(named: Named, environ: Mapping[str, str], withhold: tuple[str, ...]) -> dict[str, str]:
+    """As other children of the run get it, and its own keys."""
+    keys = {name: environ[name] for name in named.keys if name in environ}
+    extra = {**keys, **named.preset.env, **named.goal.agent.env}
+    return child_environment(environ, extra=extra, withhold=withhold)

@@ -1,0 +1,208 @@
+"""A command driven round after round: what it says is recorded, what it remembers is used, what it claims is not believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
+from goalrunner.model.preset import Preset
+from goalrunner.model.usage import AgentSession, Usage
+from goalrunner.ports import Unfinished
+from tests.support.agents import MemoryRecorder
+from tests.support.external import conversation, preset, program
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> MemoryRecorder:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return MemoryRecorder(folder)
+
+
+async def test_a_round_is_recorded_as_it_happens(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = preset(
+        tmp_path,
+        """
+        print("banner: welcome")
+        say("session", id="s-1")
+        say("text", text="I look.")
+        say("call", id="c1", tool="Bash", command="ls")
+        say("result", id="c1", output="a.py", exit_code=0)
+        say("call", id="c2", tool="Edit", command="a.py")
+        say("result", id="c2", output="no such text", failed=True)
+        say("call", id="c3", tool="Bash", command="sleep 9")
+        say("usage", input=10, cached=5, output=7, cost=0.25)
+        say("text", text="Done: " + prompt)
+        print("to stderr", file=sys.stderr)
+        """,
+    )
+    reply = await conversation(tmp_path, chosen).send("do it", recorder)
+    assert (reply.text, reply.reason) == ("Done: do it", "answered")
+    assert [message["content"] for message in recorder.messages] == ["do it", "I look.", "Done: do it"]
+    told = [(one.tool, one.command, one.facts, one.reported_by, one.writes) for one in recorder.results]
+    assert told == [
+        ("Bash", "ls", ("exit 0",), "double", False),
+        ("Edit", "a.py", ("error",), "double", False),
+        ("Bash", "sleep 9", ("interrupted",), "double", False),
+    ]
+    assert recorder.outputs == [b"a.py", b"no such text", b""]
+    assert recorder.usages == [("agent", Usage(input_tokens=15, output_tokens=7, cost_usd=0.25, calls=1))]
+    assert recorder.sessions == [AgentSession(agent="double", id="s-1")]
+    (written,) = recorder.written
+    assert written[0].startswith(b"banner: welcome\n")
+    assert written[1] == b"to stderr\n"
+
+
+async def test_a_later_round_goes_on_in_the_session_of_the_agent(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = preset(
+        tmp_path,
+        """
+        say("session", id="s-1")
+        say("usage", input=100 * rounds(), output=10, cost=0.1)
+        say("text", text=json.dumps([asked, prompt]))
+        """,
+        resumes=True,
+        cumulative=True,
+    )
+    talk = conversation(tmp_path, chosen)
+    assert json.loads((await talk.send("one", recorder)).text) == [[], "one"]
+    assert json.loads((await talk.send("two", recorder)).text) == [["--resume", "s-1"], "two"]
+    assert [usage.input_tokens for _, usage in recorder.usages] == [100, 100]
+    assert [usage.output_tokens for _, usage in recorder.usages] == [10, 0]
+    assert recorder.sessions[-1].total.input_tokens == 200
+
+
+async def test_another_process_goes_on_in_the_session(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = preset(tmp_path, 'say("text", text=json.dumps([asked, prompt]))', resumes=True)
+    talk = conversation(tmp_path, chosen)
+    left = Unfinished(cut=("c7",), session=AgentSession(agent="double", id="s-9"))
+    talk.load([{"role": "user", "content": "one"}], left, recorder)
+    reply = await talk.proceed("", left, recorder)
+    words, prompt = json.loads(reply.text)
+    assert words == ["--resume", "s-9"]
+    assert prompt.startswith("The run was interrupted")
+    assert [(one.tool_call_id, one.facts) for one in recorder.results] == [("c7", ("interrupted",))]
+
+
+async def test_without_a_session_what_was_said_stands_in_the_prompt(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = preset(tmp_path, 'say("text", text="answer to " + prompt[-3:])\nopen("got", "w").write(prompt)')
+    talk = conversation(tmp_path, chosen)
+    await talk.send("one", recorder)
+    await talk.send("two", recorder)
+    told = (tmp_path / "got").read_text()
+    assert "> one" in told
+    assert "> answer to one" in told
+    assert told.endswith("\n\ntwo")
+    assert [message["content"] for message in recorder.messages if message["role"] == "user"] == ["one", "two"]
+
+
+async def test_a_session_that_the_agent_lost_is_replaced_by_a_fresh_one(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    chosen = preset(
+        tmp_path,
+        """
+        if asked:
+            print("No conversation found with session ID: " + asked[1], file=sys.stderr)
+            sys.exit(1)
+        say("session", id=f"s-{rounds()}")
+        say("text", text=prompt)
+        """,
+        resumes=True,
+    )
+    talk = conversation(tmp_path, chosen)
+    await talk.send("one", recorder)
+    reply = await talk.send("two", recorder)
+    assert "> one" in reply.text
+    assert [session.id for session in recorder.sessions] == ["s-1", "", "s-2"]
+    assert [bool(run.note) for run in recorder.runs] == [False, True, False]
+
+
+async def test_a_checkpoint_gives_a_fresh_session(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = preset(tmp_path, 'say("session", id="s-1")\nsay("text", text=json.dumps([asked, prompt]))', resumes=True)
+    talk = conversation(tmp_path, chosen)
+    start = talk.checkpoint()
+    await talk.send("one", recorder)
+    talk.restore(start)
+    assert json.loads((await talk.send("two", recorder)).text) == [[], "two"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        ('say("error", message="quota exceeded")', AgentError, "quota exceeded"),
+        ('say("text", text="API Error")\nsay("error", message="overloaded")', AgentError, "overloaded"),
+        ('say("usage", input=0, output=0)', AgentError, "it said nothing at all"),
+        ('print("Error: boom", file=sys.stderr)', AgentError, "Error: boom"),
+        ('say("call", id="1", tool="x")\nsys.exit(3)', AgentError, "exit 3"),
+        ('say("error", message="401 Unauthorized")', AgentNotSignedIn, "401"),
+        ('say("text", text="Please run double login")', AgentNotSignedIn, "run double login"),
+        ('print("invalid api key", file=sys.stderr); sys.exit(1)', AgentNotSignedIn, "invalid api key"),
+        ("sys.exit(127)", AgentNotInstalled, "cannot be started"),
+    ],
+)
+async def test_an_error_is_no_answer_whatever_the_exit_code(
+    tmp_path: Path, recorder: MemoryRecorder, body: str, kind: type[AgentError], said: str
+) -> None:
+    with pytest.raises(AgentError) as caught:
+        await conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder)
+    assert type(caught.value) is kind
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+async def test_an_error_that_work_follows_is_none(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = preset(tmp_path, 'say("error", message="reconnecting 1/5")\nsay("text", text="done")')
+    assert (await conversation(tmp_path, chosen).send("do it", recorder)).text == "done"
+
+
+async def test_what_was_said_before_a_bad_exit_is_an_answer_and_the_exit_is_told(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    chosen = preset(tmp_path, 'say("text", text="done")\nsys.exit(3)')
+    assert (await conversation(tmp_path, chosen).send("do it", recorder)).text == "done"
+    (ran,) = recorder.runs
+    assert (ran.ending, "exit 3" in ran.note) == ("exit 3", True)
+
+
+async def test_a_missing_program_is_not_installed(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    chosen = Preset(argv=("no-such-agent", "-p"), install="npm install it")
+    with pytest.raises(AgentNotInstalled) as caught:
+        await conversation(tmp_path, chosen).send("do it", recorder)
+    assert caught.value.hint == "npm install it"
+    assert recorder.usages == []
+
+
+async def test_a_silent_script_is_an_agent(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    talk = conversation(tmp_path, Preset(argv=("cat > told",)))
+    reply = await talk.send("do it", recorder)
+    assert (reply.text, (tmp_path / "told").read_text()) == ("", "do it")
+    assert [message["content"] for message in recorder.messages] == ["do it"]
+
+
+async def test_plain_text_is_the_answer(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    reply = await conversation(tmp_path, Preset(argv=("echo one; echo two",))).send("do it", recorder)
+    assert reply.text == "one\ntwo\n"
+    assert recorder.usages == [("agent", Usage(cost_usd=None, calls=1))]
+
+
+async def test_what_an_agent_leaves_running_is_ended_and_named(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    reply = await conversation(tmp_path, Preset(argv=("sleep 54321 & echo started",))).send("do it", recorder)
+    assert reply.left == ("sleep",)
+
+
+async def test_a_prompt_beyond_the_length_of_a_command_line_is_put_into_a_file(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    source = (
+        "p = sys.argv[1]\nword = [w for w in p.split() if w.endswith('.prompt.md')][0]\nprint(len(open(word).read()))"
+    )
+    chosen = Preset(argv=(*program(tmp_path, source), "{prompt}"))
+    reply = await conversation(tmp_path, chosen).send("x" * 240_000, recorder)
+    assert reply.text == "240000\n"
+    assert list((tmp_path / "scratch").glob("*.prompt.md")) == []

@@ -1,0 +1,84 @@
+"""Doubles of external agents: small programs that print what they are told to, and a preset that reads them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+
+from goalrunner.agents.external import CommandConversation, ExternalAgent
+from goalrunner.model.preset import Preset, StreamRule
+from goalrunner.ports import Launcher
+from goalrunner.process import ProcessLauncher
+
+HEAD = """
+import json, os, sys, time
+from pathlib import Path
+
+def say(kind, **fields):
+    print(json.dumps({"type": kind, **fields}), flush=True)
+
+def rounds():
+    path = Path(os.environ["STATE"], "rounds")
+    number = int(path.read_text()) + 1 if path.exists() else 1
+    path.write_text(str(number))
+    return number
+
+prompt = sys.stdin.read()
+asked = sys.argv[1:]
+"""
+
+
+def rules(*, cumulative: bool = False) -> tuple[StreamRule, ...]:
+    """One rule for each kind of line that the doubles print."""
+
+    def rule(kind: str, **fields: str) -> StreamRule:
+        paths = {name: (path,) for name, path in fields.items()}
+        return StreamRule.model_validate(
+            {"kind": kind, "when": {"type": kind}, "fields": paths, "cumulative": kind == "usage" and cumulative}
+        )
+
+    return (
+        rule("session", id="id"),
+        rule("text", text="text"),
+        rule("delta", text="text"),
+        rule("call", id="id", tool="tool", command="command"),
+        rule(
+            "result", id="id", output="output", exit_code="exit_code", failed="failed", tool="tool", command="command"
+        ),
+        rule("usage", input="input", output="output", cached="cached", cost="cost"),
+        rule("error", message="message"),
+    )
+
+
+def program(folder: Path, body: str) -> tuple[str, ...]:
+    """The words that start an agent whose source is `body`, after HEAD."""
+    path = folder / "agent.py"
+    path.write_text(HEAD + textwrap.dedent(body))
+    return (sys.executable, str(path))
+
+
+def preset(folder: Path, body: str, *, resumes: bool = False, cumulative: bool = False) -> Preset:
+    """An agent that prints JSON; one that `resumes` is given the words `--resume ID`."""
+    argv = program(folder, body)
+    return Preset(
+        argv=argv,
+        resume=(*argv, "--resume", "{session}") if resumes else (),
+        stream="json",
+        rules=rules(cumulative=cumulative),
+        denied=("run double login",),
+        install="pip install double",
+        sign_in="double login",
+    )
+
+
+def agent(folder: Path, chosen: Preset, workspace: Path | None = None) -> ExternalAgent:
+    """The agent "double", whose state lies in `folder`."""
+    env = {**os.environ, "STATE": str(folder)}
+    return ExternalAgent("double", chosen, workspace or folder, env)
+
+
+def conversation(folder: Path, chosen: Preset, launcher: Launcher | None = None) -> CommandConversation:
+    """A conversation with it."""
+    return CommandConversation(agent(folder, chosen), launcher or ProcessLauncher())
