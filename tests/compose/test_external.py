@@ -1,0 +1,178 @@
+"""A whole run with an agent that is a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner import api
+from goalrunner.compose.external import check_installed, external_named, external_notes, refuse_unfit_agent
+from goalrunner.errors import AgentNotInstalled, UsageError
+from goalrunner.eventlog import read_records
+from goalrunner.model.approvals import Approvals
+from goalrunner.model.goal import AgentConfig, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.model.outcome import GoalOutcome
+from goalrunner.model.preset import Preset
+from tests.support.external import preset
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def goal(place: Path, agent: AgentConfig, **more: Any) -> Goal:
+    """To make the file `done`."""
+    checks = (ValidatorSpec(name="done", run="grep -q 3 done"),)
+    workspace = WorkspaceConfig(path=str(place))
+    return Goal.model_validate(
+        {"objective": "make done hold a 3", "validators": checks, "workspace": workspace, "agent": agent, **more}
+    )
+
+
+async def run(goal: Goal, home: Path) -> tuple[GoalOutcome, list[Any]]:
+    """Run it; gives the outcome and the events."""
+    outcome = await api.arun(goal, home=home)
+    return outcome, [record.event for record in read_records(Path(outcome.run_path) / "events.jsonl")]
+
+
+async def test_a_script_that_edits_files_is_an_agent(place: Path, tmp_path: Path) -> None:
+    script = "n=$(cat .git-n 2>/dev/null || echo 0); n=$((n+1)); echo $n > .git-n; echo $n > done; echo round $n"
+    outcome, events = await run(goal(place, AgentConfig(use="command", command=(script,))), tmp_path / "home")
+    assert (outcome.status, outcome.iterations) == ("complete", 3)
+    assert outcome.models["agent"] == "command"
+    (started,) = [event for event in events if event.type == "run_started"]
+    assert started.agent_command.startswith("command · n=$(cat")
+    ran = [event for event in events if event.type == "agent_ran"]
+    assert [(event.ending, event.output.size) for event in ran] == [("exit 0", 8)] * 3
+    assert outcome.usage["agent"].cost_usd is None
+
+
+async def test_a_session_goes_on_and_what_is_reported_is_marked(place: Path, tmp_path: Path) -> None:
+    chosen = preset(
+        tmp_path,
+        """
+        if not asked:
+            say("session", id="s-1")
+        say("call", id="c", tool="Bash", command="echo")
+        Path("done").write_text("3" if asked == ["--resume", "s-1"] else "1")
+        say("result", id="c", output="key sk-ant-api03-" + "A" * 93 + "AA", exit_code=0)
+        say("usage", input=10, output=5, cost=0.5)
+        say("text", text="finished")
+        """,
+        resumes=True,
+    )
+    config = AgentConfig(use="double")
+    outcome, events = await run(goal(place, config, agents={"double": chosen}), tmp_path / "home")
+    assert (outcome.status, outcome.iterations) == ("complete", 2)
+    assert outcome.usage["agent"].cost_usd == pytest.approx(1.0)
+    results = [event.observation for event in events if event.type == "tool_result_recorded"]
+    assert [(item.source, item.facts, item.reported_by) for item in results] == [("Bash", ("exit 0",), "double")] * 2
+    kept = b"".join(path.read_bytes() for path in Path(outcome.run_path).rglob("*") if path.is_file())
+    assert b"A" * 93 not in kept
+
+
+async def test_a_failure_ends_the_run_in_its_first_round(place: Path, tmp_path: Path) -> None:
+    chosen = preset(tmp_path, 'say("error", message="Invalid API key: please run double login")')
+    config = AgentConfig(use="double")
+    outcome, _ = await run(goal(place, config, agents={"double": chosen}), tmp_path / "home")
+    assert (outcome.status, outcome.iterations, outcome.exit_code) == ("failed", 0, 4)
+    assert "double login" in outcome.message
+
+
+async def test_a_program_that_is_not_there_fails_before_anything_runs(place: Path, tmp_path: Path) -> None:
+    chosen = Preset(argv=("no-such-agent", "-p"), install="npm install -g no-such-agent")
+    outcome, events = await run(goal(place, AgentConfig(use="none"), agents={"none": chosen}), tmp_path / "home")
+    assert (outcome.status, outcome.exit_code) == ("failed", 4)
+    assert "npm install -g no-such-agent" in outcome.message
+    assert not [event for event in events if event.type == "round_started"]
+
+
+async def test_each_retry_begins_afresh_where_context_is_not_kept(place: Path, tmp_path: Path) -> None:
+    chosen = preset(
+        tmp_path,
+        """
+        number = rounds()
+        say("session", id=f"s-{number}")
+        Path(os.environ["STATE"], f"asked-{number}").write_text(json.dumps(asked))
+        Path("done").write_text(str(number))
+        say("text", text="finished")
+        """,
+        resumes=True,
+    )
+    chosen = chosen.model_copy(update={"env": {"STATE": str(tmp_path)}})
+    fresh = goal(place, AgentConfig(use="double"), agents={"double": chosen}, preserve_context=False)
+    outcome, _ = await run(fresh, tmp_path / "home")
+    assert (outcome.status, outcome.iterations) == ("complete", 3)
+    assert [json.loads((tmp_path / f"asked-{number}").read_text()) for number in (1, 2, 3)] == [[], [], []]
+
+
+async def test_the_agent_has_its_own_key_and_no_other(place: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    for name in ("DOUBLE_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    chosen = preset(tmp_path, 'Path("done").write_text("3"); say("text", text=" ".join(sorted(os.environ)))')
+    chosen = chosen.model_copy(update={"keys": ("DOUBLE_KEY", "OPENAI_API_KEY"), "env": {"EXTRA": "1"}})
+    checks = (ValidatorSpec(name="done", run='grep -q 3 done && test -z "$DOUBLE_KEY$OPENAI_API_KEY"'),)
+    wanted = goal(place, AgentConfig(use="double"), agents={"double": chosen}, validators=checks)
+    outcome, events = await run(wanted, tmp_path / "home")
+    assert outcome.status == "complete"
+    (said,) = [event.text for event in events if event.type == "message" and event.role == "assistant"]
+    transcript = (Path(outcome.run_path) / "transcript.jsonl").read_bytes()[said.offset :][: said.length].decode()
+    assert all(name in transcript for name in ("DOUBLE_KEY", "OPENAI_API_KEY", "EXTRA"))
+    assert "GEMINI_API_KEY" not in transcript
+
+
+def named(place: Path, chosen: Preset, **more: Any) -> Any:
+    return external_named(goal(place, AgentConfig(use="x"), agents={"x": chosen}, **more), os.environ)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"budget": Budget(cost_usd=1.0)}, "cost_usd"),
+        ({"budget": Budget(tokens=100)}, "tokens"),
+        ({"approvals": Approvals(require=("shell",))}, "shell"),
+        ({"approvals": Approvals(commands=("rm *",))}, "commands"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(place: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        refuse_unfit_agent(named(place, Preset(argv=("x", "y")), **more))
+
+
+def test_a_budget_that_is_allowed_by_name_is_only_told(place: Path) -> None:
+    one = named(place, Preset(argv=("x", "y")), budget=Budget(tokens=100, allow_unenforced=("tokens",)))
+    refuse_unfit_agent(one)
+    assert any("does not report its tokens" in note for note in external_notes(one, os.environ))
+
+
+def test_neither_key_nor_login_is_told_and_no_error(place: Path, tmp_path: Path) -> None:
+    one = named(place, Preset(argv=("x", "y"), keys=("X_KEY",), login=(".x/login",), sign_in="x login"))
+    home = {"HOME": str(tmp_path)}
+    assert any("X_KEY" in note and "x login" in note for note in external_notes(one, home))
+    assert not any("X_KEY" in note for note in external_notes(one, {**home, "X_KEY": "1"}))
+    (tmp_path / ".x").mkdir()
+    (tmp_path / ".x" / "login").touch()
+    assert not any("X_KEY" in note for note in external_notes(one, home))
+
+
+def test_a_program_in_the_workspace_is_found_there(place: Path) -> None:
+    one = named(place, Preset(argv=("./agent.sh", "-x")))
+    with pytest.raises(AgentNotInstalled):
+        check_installed(one, place, os.environ)
+    (place / "agent.sh").touch(0o755)
+    check_installed(one, place, os.environ)
+
+
+async def test_the_model_of_an_external_agent_judges_nobody(place: Path, tmp_path: Path) -> None:
+    wanted = goal(place, AgentConfig(use="command", command=("true",)), judge=JudgeConfig("agent"))
+    with pytest.raises(UsageError, match="lends nobody its own"):
+        await api.arun(wanted, home=tmp_path / "home")
