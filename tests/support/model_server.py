@@ -21,12 +21,15 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.model_answer import Answer, Seen, call, calls, cut, fail, hang, pieces, read_answers, say, whole
+from goalrunner.rehearsal import Answer, call, calls, cut, fail, hang, say
+from goalrunner.rehearsal import Request as Seen
+from goalrunner.rehearsal.chat import LAST, failure, pieces, whole
+from goalrunner.rehearsal.listener import Handler, Listener
+from tests.support.model_answer import read_answers
 
 __all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "read_answers", "say"]
 
@@ -62,15 +65,12 @@ class ModelServer:
             self._queues = {name: list(answers) for name, answers in self.script.items()}
         elif not callable(self.script):
             self._queues = {"": list(self.script)}
-        self.stopping = threading.Event()
-        handler = type("BoundHandler", (_Handler,), {"owner": self})
-        self._http = _Server(("127.0.0.1", self.port), handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._listener = Listener(_Handler, port=self.port, owner=self)
 
     @property
     def base_url(self) -> str:
         """`http://127.0.0.1:<port>/v1`."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        return f"{self._listener.address}/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
@@ -84,15 +84,12 @@ class ModelServer:
 
     def start(self) -> Self:
         """Begin to serve in a thread."""
-        self._thread.start()
+        self._listener.start()
         return self
 
     def stop(self) -> None:
         """End at once, hanging answers too."""
-        self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join(timeout=5)
+        self._listener.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -140,93 +137,34 @@ class ModelServer:
         return None
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    # Joining them at the end would wait for clients that keep their connection open.
-    block_on_close = False
-    request_queue_size = 64
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the middle is no error of the server's."""
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     owner: ModelServer
-    protocol_version = "HTTP/1.1"
-    # Small answers at once: without this each request costs 40 ms.
-    disable_nagle_algorithm = True
-    # Buffered: headers and body leave in one write.
-    wbufsize = 1 << 16
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Silence."""
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class looks for it
         """/v1/models."""
         if not self.path.rstrip("/").endswith("/models"):
-            self._json(404, {"error": {"message": f"no such path {self.path}"}})
+            self.reply(404, {"error": {"message": f"no such path {self.path}"}})
             return
         names = self.owner.models or ("agent", "judge")
-        self._json(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+        self.reply(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         """/v1/chat/completions."""
-        raw = self.rfile.read(int(self.headers.get("content-length", "0")))
+        raw = self.body()
         if not self.path.endswith("/chat/completions"):
-            self._json(404, {"error": {"message": f"no such path {self.path}"}})
+            self.reply(404, {"error": {"message": f"no such path {self.path}"}})
             return
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        seen = Seen(self.path, headers, json.loads(raw))
+        seen = Seen(self.path, self.lowered(), json.loads(raw))
         answer = self.owner.answer(seen)
-        if answer.delay and self.owner.stopping.wait(answer.delay):
+        if answer.delay and self.stopping.wait(answer.delay):
             self.close_connection = True
-            return
-        if answer.status != 200:
+        elif answer.status != 200:
             headers = {} if answer.retry_after is None else {"Retry-After": answer.retry_after}
-            kind = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}.get(answer.status)
-            self._json(answer.status, {"error": {"message": answer.message, "type": "error", "code": kind}}, headers)
+            self.reply(answer.status, failure(answer.status, answer.message), headers)
         elif seen.body.get("stream"):
-            self._stream(seen, answer)
+            self.stream(pieces(seen, answer), pace=answer.pace, cut=answer.cut, last=LAST)
         else:
-            self._json(200, whole(seen, answer), missing=16 if answer.cut == "abrupt" else 0)
-
-    def _json(
-        self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, *, missing: int = 0
-    ) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data[: len(data) - missing])
-        self.wfile.flush()
-        if missing:
-            self.close_connection = True
-
-    def _stream(self, seen: Seen, answer: Answer) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for piece in pieces(seen, answer):
-            self._chunk(f"data: {json.dumps(piece)}\n\n")
-            if answer.pace:
-                self.wfile.flush()
-                self.owner.stopping.wait(answer.pace)
-        if answer.cut == "abrupt":
-            # No last chunk: the client sees the connection drop inside the body.
-            self.wfile.flush()
-            self.close_connection = True
-            return
-        if not answer.cut:
-            self._chunk("data: [DONE]\n\n")
-        self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
-
-    def _chunk(self, text: str) -> None:
-        data = text.encode()
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            self.reply(200, whole(seen, answer), missing=16 if answer.cut == "abrupt" else 0)
 
 
 def main() -> None:

@@ -1,1 +1,31 @@
-"""A model that only plays a script, behind a real HTTP server on loopback, for programs that bring their own client."""
+"""A model that only plays a script, behind a real HTTP server on loopback, for programs that bring their own client.
+
+    with Rehearsal([run("touch done.txt"), say("Done.")]) as server:
+        ...  # start a program whose provider is at server.base_url("anthropic")
+        assert server.played == 2
+
+Owns the wire formats (OpenAI chat and Responses, Anthropic, Gemini; streamed or not) and the script. Knows no program.
+"""
+
+from __future__ import annotations
+
+from goalrunner.rehearsal.answer import Answer, call, calls, cut, fail, hang, run, say
+from goalrunner.rehearsal.request import Reply, Request, Tool
+from goalrunner.rehearsal.server import Rehearsal
+from goalrunner.rehearsal.wires import WireName
+
+__all__ = [
+    "Answer",
+    "Rehearsal",
+    "Reply",
+    "Request",
+    "Tool",
+    "WireName",
+    "call",
+    "calls",
+    "cut",
+    "fail",
+    "hang",
+    "run",
+    "say",
+]

@@ -1,0 +1,90 @@
+"""What a scripted model answers, whatever the wire format. Owns the shape; sends nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer. Make it with `say`, `run`, `call`, `calls`, `fail`, `cut` or `hang`; all keys can be given to them too."""
+
+    text: str = ""
+    commands: tuple[str, ...] = ()
+    """Command lines to be run by whichever tool the program has for that; becomes `tool_calls` once it is known."""
+    tool_calls: tuple[tuple[str, str], ...] = ()
+    """(name, raw JSON arguments) of each call."""
+    usage: tuple[int, int] | None = (10, 5)
+    """Input and output tokens; None: the server reports none."""
+    finish_reason: str = ""
+    """Only of OpenAI chat; empty: what goes with the content."""
+    status: int = 200
+    message: str = ""
+    retry_after: str | None = None
+    times: int = 0
+    """How often a failure comes before the script goes on; 0: for ever."""
+    delay: float = 0.0
+    """Seconds before the first byte."""
+    pace: float = 0.0
+    """Seconds between the pieces of a stream."""
+    pieces: int = 4
+    """In how many pieces the text comes."""
+    cut: Literal["", "abrupt", "clean"] = ""
+    """Break the stream off in the middle: drop the connection, or end the body as if it were whole."""
+    repeat_names: bool = False
+    """Whether a tool's name stands in every piece of its call, as llama.cpp's server streams it, three letters a piece."""
+    call_ids: bool = True
+    """Whether tool calls carry an id; some servers give none. Only of OpenAI chat, as is `repeat_names`."""
+
+    @property
+    def reason(self) -> str:
+        """The finish reason of OpenAI chat that goes with the content."""
+        return self.finish_reason or ("tool_calls" if self.tool_calls else "stop")
+
+    @property
+    def parts(self) -> list[str]:
+        """The text in the pieces in which it is streamed."""
+        size = max(1, -(-len(self.text) // self.pieces))
+        return [self.text[start : start + size] for start in range(0, len(self.text), size)]
+
+
+def say(text: str, **keys: Any) -> Answer:
+    """The model answers with text."""
+    return Answer(text=text, **keys)
+
+
+def run(*commands: str, text: str = "", **keys: Any) -> Answer:
+    """The model has command lines run, by whichever tool the program declares for that."""
+    return Answer(text=text, commands=commands, **keys)
+
+
+def calls(*tool_calls: tuple[str, Mapping[str, Any] | str], text: str = "", **keys: Any) -> Answer:
+    """The model calls several tools: `calls(("shell", {"command": "ls"}), ("read_file", '{"path": '))`."""
+    raw = tuple(
+        (name, arguments if isinstance(arguments, str) else json.dumps(arguments)) for name, arguments in tool_calls
+    )
+    return Answer(text=text, tool_calls=raw, **keys)
+
+
+def call(name: str, **arguments: Any) -> Answer:
+    """The model calls one tool: `call("shell", command="ls")`."""
+    return calls((name, arguments))
+
+
+def fail(status: int, message: str = "", *, retry_after: float | str | None = None, **keys: Any) -> Answer:
+    """The provider refuses: 401, 404, 429 with Retry-After, 500, ..."""
+    wait = None if retry_after is None else str(retry_after)
+    return Answer(status=status, message=message or f"scripted error {status}", retry_after=wait, **keys)
+
+
+def cut(text: str = "It beg", *, clean: bool = False, **keys: Any) -> Answer:
+    """The stream breaks off after `text`: the connection drops, or (clean) the body ends without a finish reason."""
+    return Answer(text=text, cut="clean" if clean else "abrupt", **keys)
+
+
+def hang(seconds: float = 30.0) -> Answer:
+    """No byte comes for that long; leaving the server ends the wait."""
+    return Answer(text="too late", delay=seconds)
