@@ -21,6 +21,8 @@ _NAMES = (
     "run_command",
     "execute_command",
 )
+_SCRIPT = "exec"
+"""Codex offers its own models a single tool that runs JavaScript, in which the others are functions."""
 _ARGUMENTS = ("command", "cmd", "command_line", "script", "input")
 
 
@@ -30,11 +32,14 @@ def command_tool(tools: Sequence[Tool]) -> Tool | None:
     for name in _NAMES:
         if name in by_name and _argument(by_name[name]):
             return by_name[name]
-    return None
+    script = by_name.get(_SCRIPT)
+    return script if script is not None and script.free else None
 
 
 def as_call(command: str, tool: Tool) -> tuple[str, str]:
-    """The tool's name, and the raw JSON arguments that make it run `command`."""
+    """The tool's name, and the raw arguments that make it run `command`."""
+    if tool.free:
+        return tool.name, f"text(await tools.exec_command({json.dumps({'cmd': command})}))"
     arguments = dict(sample({**tool.schema, "type": "object"}))
     name = _argument(tool)
     listed = kind_of(_properties(tool).get(name) or {}) == "array"

@@ -14,6 +14,8 @@ class Tool:
 
     name: str
     schema: Mapping[str, Any] = field(default_factory=dict)
+    free: bool = False
+    """Whether it takes any text instead of JSON."""
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,24 @@ from goalrunner.rehearsal.request import Reply, Request, Tool, merged, texts
 
 LAST = ""
 
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+_INPUTS = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+}
+"""Type of a call -> the events that carry what it is called with, and the key under which it stands."""
 
 
 def tools(request: Request) -> list[Tool]:
-    """The tools that are offered."""
-    declared = request.body.get("tools") or ()
-    return [Tool(str(one.get("name", "")), one.get("parameters") or {}) for one in declared]
+    """The tools that are offered: at the top, within a namespace, or as an item of the conversation."""
+    found: list[Tool] = []
+    waiting = list(request.body.get("tools") or ())
+    waiting += [one for item in _items(request) for one in item.get("tools") or ()]
+    while waiting:
+        one = waiting.pop(0)
+        waiting += one.get("tools") or ()
+        free = one.get("type") == "custom"
+        found.append(Tool(str(one.get("name", "")), one.get("parameters") or {}, free))
+    return found
 
 
 def replies(request: Request) -> list[Reply]:
@@ -58,11 +69,12 @@ def pieces(request: Request, answer: Answer) -> Iterator[dict[str, Any]]:
                 return
             yield event("output_text.done", **where, text=answer.text)
         else:
+            kind, key = _INPUTS[item["type"]]
             where = {"item_id": item["id"], "output_index": index}
-            yield event("function_call_arguments.delta", **where, delta=item["arguments"])
+            yield event(f"{kind}.delta", **where, delta=item[key])
             if answer.cut:
                 return
-            yield event("function_call_arguments.done", **where, arguments=item["arguments"])
+            yield event(f"{kind}.done", **where, **{key: item[key]})
         yield event("output_item.done", output_index=index, item=item)
     if not answer.cut:
         yield event("completed", response=_response(request, answer, output, "completed"))
@@ -74,15 +86,15 @@ def _items(request: Request) -> list[dict[str, Any]]:
 
 
 def _own(item: dict[str, Any]) -> bool:
-    return item.get("role") == "assistant" or item.get("type") in (*_CALLS, "reasoning")
+    return item.get("role") == "assistant" or item.get("type") in (*_INPUTS, "reasoning")
 
 
 def _reply(item: dict[str, Any]) -> Reply:
-    return Reply(texts(item.get("content")), item.get("type") in _CALLS)
+    return Reply(texts(item.get("content")), item.get("type") in _INPUTS)
 
 
 def _begun(item: dict[str, Any]) -> dict[str, Any]:
-    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
+    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {_INPUTS[item["type"]][1]: ""}
     return {**item, "status": "in_progress", **empty}
 
 
@@ -93,9 +105,11 @@ def _output(request: Request, answer: Answer) -> list[dict[str, Any]]:
         content = [{"type": "output_text", "text": answer.text, "annotations": []}]
         message = {"type": "message", "id": f"msg_{turn}", "role": "assistant", "status": "completed"}
         output.append({**message, "content": content})
-    for number, (name, arguments) in enumerate(answer.tool_calls, start=1):
+    free = {tool.name for tool in tools(request) if tool.free}
+    for number, (name, raw) in enumerate(answer.tool_calls, start=1):
+        kind = "custom_tool_call" if name in free else "function_call"
         ids = {"id": f"fc_{turn}_{number}", "call_id": f"call_{turn}_{number}"}
-        output.append({"type": "function_call", **ids, "name": name, "arguments": arguments, "status": "completed"})
+        output.append({"type": kind, **ids, "name": name, _INPUTS[kind][1]: raw, "status": "completed"})
     return output
 
 
