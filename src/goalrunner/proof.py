@@ -150,7 +150,7 @@ class ProofRoom:
         refusal = "\n".join([*await self._undone(room), *map(str, await self._late())])
         if refusal:
             return CleanCheck(tuple(answers), restored=room.protected, refusal=refusal)
-        if is_base:
+        if is_base and (context.iteration == 0 or not self._base.known):
             self._base.keep(result for result, _ in answers)
         checked = tuple((self._complete(result), output) for result, output in answers)
         said = tuple(map(str, room.touched))

@@ -54,7 +54,7 @@ def test_what_counts_is_printed_first(goal: Goal) -> None:
 def test_tokens_are_exact_at_the_boundary_over_processes(goal: Goal) -> None:
     replies = [agent("no", **used(40)), agent("no", **used(60)), agent("never asked", **used(1))]
     goal.write(PLAIN + "[budget]\ntokens = 100\n", *replies)
-    died = goal.run(kill=("after", 10))
+    died = goal.run(kill=("after", 12))
     assert died.code == -9
     ended = goal.resume()
     assert ended.code == 1, ended
@@ -121,7 +121,7 @@ def test_what_is_final_says_so(goal: Goal, status: str) -> None:
         refused = goal.resume()
         assert "is complete; there is nothing to go on with" in refused.err
     else:
-        goal.run(kill=("after", 9))
+        goal.run(kill=("after", 11))
         from goalrunner.compose.system import SystemClock
         from goalrunner.eventlog import EventLog
         from goalrunner.events import Cancelled

@@ -114,7 +114,7 @@ def test_the_judge_is_told_of_changes_from_outside(goal: Goal) -> None:
         text = 'objective = "greet"\nmodel = "MODEL"\nmax_iterations = 1\n'
         goal.write(text + judged, agent("", shell("echo x > mine")), agent("ok"))
         env = {"OPENAI_API_KEY": "none"}
-        assert goal.run(kill=("after", 8), env=env).code == -9
+        assert goal.run(kill=("after", 9), env=env).code == -9
         (goal.work / "theirs").write_text("somebody\n")
         goal.resume(env=env)
         asked = str(server.requests[0].messages[-1]["content"])
@@ -148,7 +148,7 @@ def test_fewer_tests_than_at_the_start_are_refused_by_a_resumed_run_too(goal: Go
     text = 'objective = "make it green"\nmodel = "MODEL"\nvalidator = "python -m pytest -q"\nmax_iterations = 1\n'
     fewer = write_file("conftest.py", "def pytest_collection_modifyitems(items):\n    del items[1:]\n")
     goal.write(text, agent("", fewer), agent("green"), workspace='protect = ["test_*.py"]\nallow = ["conftest.py"]\n')
-    assert goal.run(kill=("after", 12)).code == -9
+    assert goal.run(kill=("after", 14)).code == -9
     ended = goal.resume()
     assert ended.code == 1, ended
     assert "test_two" in goal.outcome()["proof"] + str(goal.outcome()["verdict"])
@@ -161,7 +161,7 @@ def test_a_linked_folder_that_changed_is_refused_by_a_resumed_run_too(goal: Goal
     text = 'objective = "pass"\nmodel = "MODEL"\nvalidator = "test -e done"\nmax_iterations = 1\n'
     replies = [agent("", shell("touch done; echo lax > libs/rule.txt")), agent("done")]
     goal.write(text, *replies, workspace='protect = ["*.md"]\nlink = ["libs"]\n')
-    goal.run(kill=("after", 10))
+    goal.run(kill=("after", 12))
     assert goal.number_of("baseline_taken")
     ended = goal.resume()
     assert ended.code == 1, ended
@@ -202,7 +202,7 @@ def test_what_cannot_be_continued_says_why(goal: Goal) -> None:
     goal.write(PLAIN, agent("", shell("sleep 5")), agent("no"))
     missing = goal.run("--continue-from", "nope")
     assert (missing.code, "there is no run" in missing.err) == (2, True), missing
-    goal.run(kill=("after", 6))
+    goal.run(kill=("after", 8))
     silent = goal.run("--continue-from", goal.folder.name)
     assert (silent.code, "its agent said nothing" in silent.err) == (2, True), silent
     assert len(list((goal.home / "runs").iterdir())) == 1
@@ -220,7 +220,7 @@ def test_what_cannot_be_continued_says_why(goal: Goal) -> None:
 
 def test_a_checkout_that_a_killed_runner_left_is_no_obstacle(goal: Goal) -> None:
     goal.write(PLAIN, agent("", shell("touch done")), agent("yes"))
-    goal.run(kill=("after", 4))
+    goal.run(kill=("after", 5))
     left = goal.home / "checkouts" / goal.folder.name / "now" / "checkout"
     left.mkdir(parents=True)
     (left / "half").write_text("x")

@@ -114,7 +114,7 @@ def test_an_agent_that_empties_its_folder_touches_no_run(place: Place, command: 
     subprocess.run(["git", "init", "-q"], cwd=place.workspace, check=True)
     path = place.root / "models.jsonl"
     path.write_text(path.read_text().replace("; echo thinking > notes.txt", f"; {command}; true"))
-    assert place.goal("run", "goal.toml", kill=("after", 15)).code == -9
+    assert place.goal("run", "goal.toml", kill=("after", 17)).code == -9
     assert not (place.workspace / "goal.toml").exists()
     same_end(place, place.goal("resume"))
 
@@ -122,7 +122,7 @@ def test_an_agent_that_empties_its_folder_touches_no_run(place: Place, command: 
 @pytest.mark.parametrize("name", ["events.jsonl", "transcript.jsonl"])
 @pytest.mark.parametrize("tail", [b'{"v":"1.1","seq":99,"at', b"\0" * 700])
 def test_half_a_line_that_a_power_cut_left_is_cut_off(place: Place, name: str, tail: bytes) -> None:
-    place.goal("run", "goal.toml", kill=("after", 20))
+    place.goal("run", "goal.toml", kill=("after", 22))
     assert place.folder is not None
     with (place.folder / name).open("ab") as file:
         file.write(tail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from goalrunner.compose.own_files import own_files
 from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators, withheld
 from goalrunner.compose.refusals import CHECKOUTS, workspace_of
 from goalrunner.compose.saving import saver
+from goalrunner.compose.start import START, kept_files
 from goalrunner.compose.system import SystemClock
 from goalrunner.driver.journal import Journal
 from goalrunner.errors import UsageError
@@ -77,7 +79,7 @@ def equip(
     store = None
     if goal.deliverable == "workspace":
         passing = (*goal.workspace.outputs, *own_files(workspace, setting.tape))
-        store = SnapshotStore(workspace, setting.home, outputs=passing, start=folder.path / "start")
+        store = SnapshotStore(workspace, setting.home, outputs=passing, start=folder.path / START)
     parts = Parts(
         conversation=extras.conversation or _conversation(goal, models, workspace, launcher, setting.environ),
         validators=goal_validators(goal, launcher, setting.environ, extras.validators),
@@ -102,6 +104,7 @@ def equip(
         ),
         redact=redactor.text,
         replaced=redactor.take_counts,
+        kept=partial(kept_files, folder),
         approver=setting.approver,
     )
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from goalrunner.agents import ChatConversation, Toolbox
 from goalrunner.compose.external import external_named
 from goalrunner.compose.leftovers import checkouts_of
+from goalrunner.compose.start import START
 from goalrunner.judge import LLMJudge
 from goalrunner.llm import LLM
 from goalrunner.model.goal import Goal
@@ -127,7 +128,7 @@ def goal_clean_room(
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
         launcher=launcher,
         env=child_environment(environ, withhold=withheld(goal, environ)),
-        record=run / "start",
+        record=run / START,
         redact=redact,
     )
 

@@ -17,6 +17,7 @@ from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
+from goalrunner.compose.start import refuse_other_start, start_notes
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
 from goalrunner.errors import RecordError, UsageError
@@ -73,6 +74,7 @@ def reassemble(
     refuse_low_limits(state, plan)
     _refuse_handed(started)
     _refuse_other_goal(folder, started)
+    refuse_other_start(folder, state)
     goal = frozen_goal(folder, environ)
     goal_file = Path(started.goal_file) if started.goal_file else None
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
@@ -90,7 +92,9 @@ def reassemble(
     seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
     deadline = deadline_at(equipment.parts.clock.now(), seconds)
     assembly = Assembly(run=run, folder=folder, close=equipment.close)
-    begun = RunResumed(plan=plan, version=__version__, note=note, in_flight=in_flight, deadline_at=deadline)
+    begun = RunResumed(
+        plan=plan, version=__version__, note=note, in_flight=in_flight, deadline_at=deadline, notes=start_notes(state)
+    )
     return Resumed(assembly, begun, observers)
 
 

@@ -49,6 +49,12 @@ class Checks:
     def _clean_room(self) -> CleanRoom | None:
         return self._parts.clean_room if self._state.plan.clean_proof else None
 
+    def keep_start(self) -> None:
+        """Write what the folder says of the start, so that a resumed run knows what must be there. Before round 1 alone."""
+        files = self._parts.kept() if self._state.round == 0 else {}
+        if files and files != self._state.kept:
+            self._journal.append(events.StartKept(files=files))
+
     async def baseline(self) -> None:
         """The validators once before round 1: in the workspace, and on the same snapshot in a clean checkout."""
         self._begin("baseline", "run the validators before any work is done")
@@ -57,6 +63,7 @@ class Checks:
             answers, drift = await self._run(0, "", "the baseline")
             results, observations = self._observe(answers, before)
             clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
+        self.keep_start()
         standing, reason = compare_baseline(results, clean, drift)
         self._journal.append(
             events.BaselineTaken(

@@ -22,7 +22,7 @@ from goalrunner.events.checks import (
     VerdictRecorded,
 )
 from goalrunner.events.endings import Blocked, Cancelled, Capped, Completed, Ending, Failed
-from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunResumed, RunStarted
+from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunResumed, RunStarted, StartKept
 from goalrunner.events.memory import MemoryPromoted
 from goalrunner.events.people import ApprovalRecorded, ApprovalRequested, QuestionAnswered, QuestionOpened
 from goalrunner.events.unrecognised import Unrecognised
@@ -52,6 +52,7 @@ Event = Annotated[
     GoalCreated
     | RunStarted
     | RunResumed
+    | StartKept
     | SnapshotTaken
     | BaselineTaken
     | BlockReported
@@ -152,6 +153,7 @@ __all__ = [
     "SessionOpened",
     "SnapshotTaken",
     "Standing",
+    "StartKept",
     "StepStarted",
     "ToolCalled",
     "ToolResultRecorded",

@@ -80,6 +80,13 @@ class RunStarted(Frozen):
     continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
 
 
+class StartKept(Frozen):
+    """What the start was like was written into the run's folder; a resumed run measures with these files and no others."""
+
+    type: Literal["start_kept"] = "start_kept"
+    files: dict[str, str] = Field(description="path below the folder's `start` -> SHA-256 of its content")
+
+
 class RunResumed(Frozen):
     """Another process took the run up again, where it was."""
 
@@ -94,3 +101,4 @@ class RunResumed(Frozen):
         default_factory=dict, description="by account: what a model call that was cut may have cost, estimated"
     )
     deadline_at: str | None = Field(default=None, description="ISO 8601, UTC")
+    notes: tuple[str, ...] = Field(default=(), description="what must be said aloud of how the run goes on")

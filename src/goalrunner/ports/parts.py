@@ -55,5 +55,7 @@ class Parts:
     redact: Callable[[str], str] = lambda text: text
     replaced: Callable[[], dict[str, int]] = dict
     """How many secrets were replaced since it was last asked, by kind."""
+    kept: Callable[[], dict[str, str]] = dict
+    """What the run's folder says of its start: each file and its SHA-256."""
     approver: Approver | None = None
     """Who is asked where something waits for a person; None: nobody is there."""

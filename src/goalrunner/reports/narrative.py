@@ -107,6 +107,7 @@ class Narrative:
                     yield self._step(line) if isinstance(line, Step) else line
             case (
                 events.SnapshotTaken()
+                | events.StartKept()
                 | events.PlanProposed()
                 | events.SecretsReplaced()
                 | events.SessionOpened()

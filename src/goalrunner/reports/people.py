@@ -54,6 +54,8 @@ def people_lines(event: People) -> Iterator[Line]:
 def _resumed(event: events.RunResumed) -> Iterator[Line]:
     plan = event.plan
     yield Fact("resumed", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
+    for said in event.notes:
+        yield Fact("", said, tone="warn")
     if event.note:
         yield Fact("", f"note: {event.note}")
     if event.changed:

@@ -98,6 +98,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return with_fields(begun(state, event.tool_call_id), calling=event.tool_call_id, awaiting=None)
         case events.SnapshotTaken():
             return with_fields(state, base=event.snapshot) if event.moment == "start" else state
+        case events.StartKept():
+            return with_fields(state, kept=event.files)
         case events.BaselineTaken():
             return _baselined(state, event)
         case events.BlockReported():

@@ -179,6 +179,10 @@ class RunState(Frozen):
     baseline: Baseline | None = None
     proof: Proof | None = Field(default=None, description="of the round at hand")
     base: Snapshot | None = Field(default=None, description="the workspace at the start")
+    kept: dict[str, str] = Field(
+        default_factory=dict,
+        description="files that say more of the start, and their SHA-256; empty: none, or not known",
+    )
     snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
     response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
     block_report: str = Field(default="", description="why the agent says that it cannot go on, in the round at hand")

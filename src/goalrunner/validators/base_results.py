@@ -20,6 +20,13 @@ class BaseResults:
         self._redact = redact
         self._results: dict[str, ValidatorResult] | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether any were kept. Raises RecordError for a damaged file."""
+        if self._results is None:
+            self._results = self._read()
+        return bool(self._results)
+
     def keep(self, results: Iterable[ValidatorResult]) -> None:
         """These are what the start is like. Raises RecordError when they cannot be written."""
         self._results = {result.name: result for result in results}

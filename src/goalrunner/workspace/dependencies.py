@@ -83,7 +83,8 @@ class Dependencies:
                 raise WorkspaceError(f"{kept} is damaged: it said what {name} was like at the start", "start a new run")
             start = before if before is not None else await asyncio.to_thread(self._look, name)
             self._start[name] = start
-            if kept and before is None:
+            # One that is not there yet may be installed before the run is resumed.
+            if kept and before is None and (self._workspace / name).is_dir():
                 kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 start.save(kept)
         missing = (name for name in self.link if not (self._workspace / name).is_dir())
