@@ -19,7 +19,7 @@ from goalrunner.errors import (
 )
 from goalrunner.llm import LLM, Reply, ToolCall
 from goalrunner.model.usage import Usage
-from goalrunner.ports import Conversation, Message, Recorder
+from goalrunner.ports import Conversation, Message, Recorder, Unfinished
 from goalrunner.process import ProcessLauncher
 from tests.support.agents import ONE_CALL, MemoryRecorder, ScriptedModel, asked, call, said
 
@@ -300,6 +300,32 @@ async def test_a_chat_too_long_is_shortened_and_asked_again(toolbox: Toolbox, re
     assert "characters omitted to fit the context window ...]" in chat.messages[2]["content"]
     assert (chat.messages[0]["content"], chat.messages[4]["content"]) == (objective, "[o2] (exit 0)\ntwo\n")
     assert model.requests[3] == chat.messages[:-1]
+
+
+async def test_a_resumed_chat_protects_the_runs_own_objective(toolbox: Toolbox, recorder: MemoryRecorder) -> None:
+    """What another run was told first stays, and so does what this one was."""
+    first, between, own = "First. " * 500, "Go on. " * 500, "Own. " * 500
+    words = [first, between, own, "Again."]
+    chat = [
+        item for text in words for item in ({"role": "user", "content": text}, {"role": "assistant", "content": "x"})
+    ]
+    model = ScriptedModel(ContextWindowExceeded("too long"), said("ok"))
+    conversation = ChatConversation(model, toolbox=toolbox, system_prompt="")
+    conversation.load(chat, Unfinished(objective=4), recorder)
+    await conversation.send("And now?", recorder)
+    kept = [message["content"] for message in conversation.messages if message["role"] == "user"]
+    assert (kept[0], kept[2], kept[3]) == (first, own, "Again.")
+    assert len(kept[1]) < len(between)
+
+
+async def test_a_resumed_chat_without_an_objective_takes_its_next_prompt(recorder: MemoryRecorder) -> None:
+    model = ScriptedModel(ContextWindowExceeded("too long"), said("ok"), ContextWindowExceeded("too long"), said("ok"))
+    conversation = ChatConversation(model, system_prompt="")
+    earlier = [{"role": "user", "content": "Hi. " * 500}, {"role": "assistant", "content": "Ho. " * 500}]
+    conversation.load(earlier, Unfinished(), recorder)
+    await conversation.send("Own. " * 500, recorder)
+    await conversation.send("Next. " * 500, recorder)
+    assert conversation.messages[2]["content"] == "Own. " * 500
 
 
 async def test_a_chat_with_nothing_to_shorten_fails_as_too_long(recorder: MemoryRecorder) -> None:

@@ -98,7 +98,7 @@ class ChatConversation:
         self._recorder = recorder
         self._recorded = len(self.messages)
         self._told = self.system_prompt if chat else None
-        self._objective, self._prompt = (users[0], users[-1]) if users else (None, None)
+        self._objective, self._prompt = left.objective, users[-1] if users else None
 
     def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Begin a run with the chat of another one: recorded as the beginning of this one, which has its own objective."""

@@ -82,16 +82,25 @@ def assemble(
         check_models=startable(models, named, environ),
         foresee_models=models.foresee,
     )
-    _begin(run, goal, equipment, models, folder, setting, continues.run_id if continues else "")
-    if earlier and isinstance(run.conversation, Resumable):
-        run.conversation.take_over(earlier, run.recorder)
+    try:
+        _begin(run, goal, equipment, models, folder, setting, earlier, continues.run_id if continues else "")
+    except BaseException:
+        equipment.close()
+        raise
     return Assembly(run=run, folder=folder, close=equipment.close)
 
 
 def _begin(
-    run: Run, goal: Goal, equipment: Equipment, models: Models, folder: RunFolder, setting: Setting, continues: str
+    run: Run,
+    goal: Goal,
+    equipment: Equipment,
+    models: Models,
+    folder: RunFolder,
+    setting: Setting,
+    earlier: tuple[Message, ...],
+    continues: str,
 ) -> None:
-    """Write the first two events."""
+    """Write the first two events, and between them the chat that goes on."""
     parts = equipment.parts
     now = parts.clock.now()
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
@@ -116,7 +125,12 @@ def _begin(
         goal_sha256=goal_hash(folder),
         continues=continues,
     )
-    run.start(created, started)
+
+    def take_over() -> None:
+        if earlier and isinstance(run.conversation, Resumable):
+            run.conversation.take_over(earlier, run.recorder)
+
+    run.start(created, started, take_over)
 
 
 def startable(models: Models, named: Named | None, environ: Mapping[str, str]) -> Callable[[], None]:

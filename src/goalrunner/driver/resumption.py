@@ -57,6 +57,8 @@ class ResumptionReader:
         self._ends: dict[int, str] = {}
         self._round_start: Snapshot | None = None
         self._session: AgentSession | None = None
+        self._begun = False
+        self._objective: int | None = None
 
     def add(self, record: Record) -> None:
         """Take in one record."""
@@ -65,10 +67,11 @@ class ResumptionReader:
             case events.SnapshotTaken():
                 self._snapshots.append(event.snapshot)
             case events.RoundStarted():
+                self._begun = True
                 self._round_start = self._snapshots[-1] if self._snapshots else None
                 if self._fresh_rounds:
                     self._chat.clear()
-                    self._session = None
+                    self._session = self._objective = None
             case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
                 self._ends[number] = snapshot.id
             case events.SessionOpened():
@@ -88,10 +91,13 @@ class ResumptionReader:
             case events.MessageRecorded(role="system") if not self._chat:
                 self._system = event.text
             case events.MessageRecorded():
+                if event.role == "user" and self._begun and self._objective is None:
+                    self._objective = len(self._chat)  # what stands before it is the chat of another run
                 self._chat.append(event.text)
                 if event.role == "assistant":  # ids of calls are unique within one answer only
                     self._results, self._called = {}, None
-                    self._taken["agent"] = self._taken.get("agent", 0) + 1
+                    # An answer that was taken over with another run's chat is none of this run's model.
+                    self._taken["agent"] = self._taken.get("agent", 0) + int(self._begun)
             case events.ToolCalled():
                 self._called = event.tool_call_id
             case events.ToolResultRecorded():
@@ -114,7 +120,7 @@ class ResumptionReader:
             tuple(self._snapshots),
             self._ends,
             self._round_start,
-            Unfinished(results, cut, self._session),
+            Unfinished(results, cut, self._session, self._objective),
             dict(self._taken),
         )
 

@@ -80,9 +80,13 @@ class Run:
         """The fold of the log."""
         return self._journal.state
 
-    def start(self, created: events.GoalCreated, started: events.RunStarted) -> None:
-        """Write the first two events."""
+    def start(
+        self, created: events.GoalCreated, started: events.RunStarted, take_over: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write the first two events. What `take_over` writes stands between them: a run that is killed meanwhile has not
+        begun, and nobody goes on with half of a conversation."""
         self._journal.append(created)
+        take_over()
         self._journal.append(started)
         self._journal.save()
 

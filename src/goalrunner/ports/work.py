@@ -154,6 +154,8 @@ class Unfinished:
     """Calls that had begun and have no result: what they did is unknown, and they are never run again."""
     session: AgentSession | None = None
     """The memory that an external agent keeps of it."""
+    objective: int | None = None
+    """The place in the chat, its system prompt not counted, of the run's own first prompt; None: it was not given yet."""
 
 
 class Conversation(Protocol):
