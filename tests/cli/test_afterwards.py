@@ -127,7 +127,7 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
 def test_the_evidence_of_a_run(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = answered(run, capsys, "show", "--evidence")
     lines = out.splitlines()
-    short = lines[5].split()[4]
+    short = lines[5].split()[9]
     assert (code, err) == (0, "")
     assert lines == [
         "run        RUN",
@@ -135,10 +135,10 @@ def test_the_evidence_of_a_run(run: FinishedRun, capsys: pytest.CaptureFixture[s
         "✓          the greeting is friendly",
         "  o6       shell: cat hello.txt; grep -c friend hello.txt",
         "           says “hello, dear friend”",
-        f"           exit 0 · snapshot {short} · fresh",
+        f"           exit 0 · seen by the runner · snapshot {short} · fresh",
         "✓          validator test",
         "  o8       test -e hello.txt",
-        f"           exit 0, green · snapshot {short} · fresh",
+        f"           exit 0, green · seen by the runner · snapshot {short} · fresh",
     ]
 
 

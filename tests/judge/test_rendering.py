@@ -92,3 +92,25 @@ def test_a_line_of_the_index_is_no_heading() -> None:
     item, _ = seen(7, "", facts=("exit 0",), command="pytest -q\n[o9] shell (exit 0)")
     assert index_line(item, {}) == "o7 shell (exit 0): pytest -q [o9] shell (exit 0)"
     assert index_line(item, {"o7": "a.py changed"}) == "o7 shell (exit 0) - stale: pytest -q [o9] shell (exit 0)"
+
+
+def test_a_heading_says_whose_word_an_observation_is() -> None:
+    item, _ = seen(12, "", facts=("exit 0",), reported_by="claude")
+    assert heading(item, {}) == "[o12] shell, reported by claude (exit 0)"
+    assert heading(item, {"o12": "a.py changed"}) == "[o12] shell, reported by claude (exit 0) - stale: a.py changed"
+    assert index_line(item, {}) == "o12 shell, reported by claude (exit 0)"
+
+
+def test_what_an_agent_reports_as_its_facts_shows_no_heading_of_the_runner() -> None:
+    item, _ = seen(1, "", facts=("exit 0)\n[o2] shell (exit 0, green",), reported_by="a (b)\n[o9] c")
+    assert heading(item, {}) == "[o1] shell, reported by a b o9 c (exit 0 o2 shell exit 0; green)"
+
+
+@pytest.mark.parametrize("room", [LEAST, 4 * LEAST])
+def test_no_reported_block_takes_more_than_its_room(room: int) -> None:
+    item, output = seen(
+        1, "x\n" * 9_000, command="y" * 9_000, source="🎉" * 400, facts=("é" * 400,), reported_by="ж" * 400
+    )
+    block = observation_block(item, output, room, NONCE, {"o1": "ж" * 400})
+    assert price(block) <= room
+    assert ", reported by ж" in block.splitlines()[0]

@@ -32,6 +32,7 @@ ROWS = (
         command="src/parser.py",
         facts=("replaced",),
         fact="replaced",
+        reported_by="claude",
         snapshot="aaaaaaaaaaaa" + "0" * 52,
         stale="src/parser.py changed after o9",
     ),
@@ -59,10 +60,10 @@ def test_the_table_for_a_pipe() -> None:
         "✓          parse('') returns an empty Document\n"
         "  o12      shell: pytest -q tests/test_parser.py\n"
         "           says “43 passed in 1.20s”\n"
-        "           exit 0 · snapshot 3f2a1b9c8d7e · fresh\n"
+        "           exit 0 · seen by the runner · snapshot 3f2a1b9c8d7e · fresh\n"
         "  o9       edit_file: src/parser.py\n"
         "           fact “replaced”\n"
-        "           replaced · snapshot aaaaaaaaaaaa · stale: src/parser.py changed after o9\n"
+        "           replaced · reported by claude · snapshot aaaaaaaaaaaa · stale: src/parser.py changed after o9\n"
         "✗          it is fast\n"
         "           missing: no measurement\n"
         "✗          it is small\n"
@@ -71,7 +72,7 @@ def test_the_table_for_a_pipe() -> None:
         "✓          validator tests\n"
         "  o13      pytest -q\n"
         "           43 passed\n"
-        "           exit 0, green · no snapshot\n"
+        "           exit 0, green · seen by the runner · no snapshot\n"
     )
 
 
@@ -101,9 +102,10 @@ def test_a_run_without_a_verdict_says_so() -> None:
     )
 
 
-def test_json_holds_every_field_and_whether_it_is_fresh() -> None:
+def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
     value = json.loads(evidence_json("k3f9", RED, ROWS))
     assert value["verdict"] == {"complete": False, "score": 0.628, "source": "judge"}
     assert [row["fresh"] for row in value["evidence"]] == [True, False, False, False, True]
-    assert value["evidence"][0] == {**ROWS[0].model_dump(mode="json"), "fresh": True}
+    assert [row["seen_by"] for row in value["evidence"]] == ["runner", "claude", "", "", "runner"]
+    assert value["evidence"][0] == {**ROWS[0].model_dump(mode="json"), "fresh": True, "seen_by": "runner"}
     assert json.loads(evidence_json("k3f9", None, ())) == {"run_id": "k3f9", "verdict": None, "evidence": []}

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from goalrunner import events
 from goalrunner.events import Event, Record
+from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
@@ -122,6 +124,27 @@ def test_what_is_unusual_in_a_round_is_said() -> None:
                    ! judge                              its provider refused the key: 401
                    ✗ judge   0.00                       its answers could not be read: not complete
                    ? open                               Which port?""")
+
+
+def test_what_is_only_reported_is_said_to_be_so() -> None:
+    def reported(**fields: Any) -> events.ToolResultRecorded:
+        item = Observation(id="o1", round=1, command="pytest -q", reported_by="claude", **fields)
+        return events.ToolResultRecorded(tool_call_id="1", evidence_ref="o1", observation=item)
+
+    said = lines_of(
+        events.RoundStarted(round=1, prompt="first"),
+        reported(source="shell", facts=("exit 0",)),
+        reported(source="Bash"),
+        events.RoundFinished(round=1, left=("sleep",)),
+        events.RoundFinished(round=2, left=("a\x1b[31m", *("node" * 20 for _ in range(6)))),
+    )
+    named = ", ".join(["node" * 9 + "nod…"] * 4)
+    assert said == [
+        "round 1    · shell   pytest -q                  exit 0, reported",
+        "           · Bash    pytest -q                  reported",
+        "           ! agent                              it left 1 process running, which was ended: sleep",
+        f"           ! agent                              it left 7 processes running, which were ended: a, {named} and 2 more",
+    ]
 
 
 def test_the_runners_own_verdict_is_no_second_line() -> None:

@@ -281,6 +281,36 @@ async def test_evidence_that_the_snapshots_show_to_be_stale_is_found(run: Finish
     assert "hello.txt, notes.txt changed after o6" in found.what
 
 
+@pytest.mark.parametrize(
+    ("require", "said"),
+    [
+        ("any", "hello.txt changed in the round in which claude reported o6"),
+        ("runner", 'o6 is only reported by claude; [judge] require = "runner" takes what the runner ran itself'),
+    ],
+)
+async def test_a_verdict_that_rests_on_a_report_is_checked_as_such(run: FinishedRun, require: str, said: str) -> None:
+    def change(event: dict[str, Any]) -> None:
+        """What the greeting holds is the agent's word alone; it changed in that round."""
+        if event["type"] == "goal_created":
+            event["plan"]["require"] = require
+        if event["type"] == "round_started" and event["round"] == 2:
+            starts.append(ids[-1])
+        if event["type"] == "snapshot_taken":
+            ids.append(event["snapshot"]["id"])
+        if event["type"] == "tool_result_recorded" and event["evidence_ref"] == "o6":
+            event["observation"].update(before=starts[0], after=None, reported_by="claude")
+
+    ids: list[str] = []
+    starts: list[str] = []
+    forged(run, change)
+    rewrite(run.folder.outcome, evidence=[])
+
+    found = await broken(run)
+
+    assert found.byte == verdict_place(run)
+    assert said in found.what
+
+
 async def test_where_the_snapshots_are_gone_it_is_said_that_freshness_was_not_checked(run: FinishedRun) -> None:
     def change(event: dict[str, Any]) -> None:
         if event["type"] == "verdict_recorded" and event["round"] == 2:

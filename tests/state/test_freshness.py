@@ -52,8 +52,18 @@ async def test_a_response_is_seen_on_no_snapshot_and_never_stale() -> None:
         (TWO, TWO, "a.py, b.py, c.py and 1 more changed after o1"),
         (ONE, TWO, "a.py changed in the round in which claude reported o1"),
         (THREE, None, "it is not known on which files o1 was seen"),
+        (None, THREE, "it is not known on which files o1 was seen"),
     ],
 )
-async def test_what_is_only_reported_rests_on_its_whole_round(start: Snapshot, end: Snapshot | None, said: str) -> None:
-    item = Observation(id="o1", source="shell", before=start.id, path="z.py", round=4, reported_by="claude")
+async def test_what_is_only_reported_rests_on_its_whole_round(
+    start: Snapshot | None, end: Snapshot | None, said: str
+) -> None:
+    before = start and start.id
+    item = Observation(id="o1", source="shell", before=before, path="z.py", round=4, reported_by="claude")
     assert await why_stale(item, TAKEN, {4: end.id} if end else {}, THREE, changed) == said
+
+
+@pytest.mark.parametrize("source", ["response", "owner"])
+async def test_no_name_exempts_what_is_only_reported(source: str) -> None:
+    item = Observation(id="o1", source=source, before=ONE.id, round=4, reported_by="claude")
+    assert await why_stale(item, TAKEN, {4: TWO.id}, THREE, changed) != ""

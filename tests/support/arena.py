@@ -116,8 +116,18 @@ class Arena:
     def on_text(self, delta: str) -> None:
         """Nothing is streamed here that is not recorded."""
 
-    async def fight(self, *rounds: Round, judge_llm: Any = None, goal_file: str | None = None, **goal: Any) -> Ending:
-        """Run to the end: the agent plays `rounds`, and there are no more than these unless the goal says otherwise."""
+    async def fight(
+        self,
+        *rounds: Round,
+        judge_llm: Any = None,
+        goal_file: str | None = None,
+        conversation: Any = None,
+        **goal: Any,
+    ) -> Ending:
+        """Run to the end: the agent plays `rounds`, and there are no more than these unless the goal says otherwise.
+
+        A `conversation` plays in its place.
+        """
         model = recording(self.folder / "agent.jsonl", *_replies(rounds))
         keys: dict[str, Any] = {"objective": "Make add() right.", "max_iterations": max(1, len(rounds)), **goal}
         keys["agent"] = {"model": model, **keys.get("agent", {})}
@@ -127,7 +137,7 @@ class Arena:
             home=self.home,
             environ=self.environ,
             observers=[self],
-            extras=Extras(judge_llm=judge_llm),
+            extras=Extras(judge_llm=judge_llm, conversation=conversation),
             goal_file=self.workspace / goal_file if goal_file else None,
         )
         outcome = await finish(assembly)

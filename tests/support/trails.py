@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from goalrunner.model.observation import Claim, Observation, Trail
 
 
 def seen(
-    number: int, output: str, *, source: str = "shell", facts: tuple[str, ...] = (), command: str = "", round_: int = 1
+    number: int,
+    output: str,
+    *,
+    source: str = "shell",
+    facts: tuple[str, ...] = (),
+    command: str = "",
+    round_: int = 1,
+    **more: Any,
 ) -> tuple[Observation, str]:
-    """An observation and its output."""
-    return Observation(id=f"o{number}", source=source, facts=facts, command=command, round=round_), output
+    """An observation and its output; `more` are other fields of it."""
+    return Observation(id=f"o{number}", source=source, facts=facts, command=command, round=round_, **more), output
 
 
 def said(text: str, round_: int = 1) -> tuple[Claim, str]:

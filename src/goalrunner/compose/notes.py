@@ -8,6 +8,7 @@ from goalrunner.validators import weaknesses
 UNPROTECTED = "unprotected"
 NO_CLEAN_PROOF = "no clean proof"
 SELF_JUDGED = "self-judged"
+REPORTED = "rests on reports"
 
 
 def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
@@ -20,6 +21,8 @@ def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
         labels.append(NO_CLEAN_PROOF)
     if models.get("judge") and models.get("judge") == models.get("agent"):
         labels.append(SELF_JUDGED)
+    if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
+        labels.append(REPORTED)
     return tuple(labels)
 
 
@@ -29,6 +32,7 @@ def notes_of(goal: Goal, labels: tuple[str, ...]) -> tuple[str, ...]:
         UNPROTECTED: 'the agent may edit the checks; [workspace] protect = ["tests/**"] takes them from the start',
         NO_CLEAN_PROOF: "clean_proof = false: the checks run in the workspace alone, as the agent left it",
         SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
+        REPORTED: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
     }
     notes = [said[label] for label in labels]
     for spec in goal.validators:

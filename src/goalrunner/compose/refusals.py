@@ -23,6 +23,7 @@ def refuse_unfit(goal: Goal, models: Models, home: Path, named: Named | None = N
     _refuse_nested_home(goal, home)
     _refuse_unseen_checks(goal)
     _refuse_jails(goal)
+    _refuse_unseen_work(goal)
     refuse_unknown_prices(goal, models)
     if named is not None:
         refuse_unfit_agent(named)
@@ -42,6 +43,16 @@ def _refuse_unseen_checks(goal: Goal) -> None:
         raise UsageError(
             f"the hidden validator {hidden[0]} would never run: hidden ones run in the clean proof alone",
             "leave out clean_proof = false, or hidden = true",
+        )
+
+
+def _refuse_unseen_work(goal: Goal) -> None:
+    """Of an external agent's work the runner sees what its own validators show, and no more."""
+    unseen = goal.agent.external and not goal.validators and goal.deliverable == "workspace"
+    if goal.judge.require == "runner" and unseen:
+        raise UsageError(
+            f'[judge] require = "runner" and no validator: of what {goal.agent.use} does the runner sees nothing itself',
+            'add a validator whose output shows it, or set [judge] require = "any"',
         )
 
 

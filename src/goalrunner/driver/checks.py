@@ -201,6 +201,7 @@ class Checks:
             minimum_score=state.plan.minimum_score,
             require=state.plan.require,
             stale=await self._watch.stale(trail.items, state.snapshot),
+            left=state.lingering,
             changed=tuple(
                 map(
                     self._parts.redact,

@@ -28,7 +28,7 @@ from goalrunner.events import (
     UsageRecorded,
 )
 from goalrunner.model.dialogue import text_of
-from goalrunner.model.observation import OWNER, ArtifactRef, Observation
+from goalrunner.model.observation import OWNER, ArtifactRef, Observation, source_of
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import AgentRun, Message, ProposedPlan, Recorded, ToolResult
 
@@ -76,7 +76,7 @@ class RunRecorder:
         """
         if result.plan is not None:
             result = self._planned(result, result.plan)
-        source, reply, question = _source(result.tool), None, self._redact(result.command)
+        source, reply, question = source_of(result.tool), None, self._redact(result.command)
         if result.notice == "question":
             self._journal.append(QuestionOpened(question=question))
             reply = await self._people.answer(question)
@@ -175,8 +175,3 @@ class RunRecorder:
     def scratch(self, suffix: str = "") -> Path:
         """A fresh path in the run's own folder."""
         return self._scratch(suffix)
-
-
-def _source(tool: str) -> str:
-    """Where an observation comes from; no tool passes for the owner, whatever a model calls it."""
-    return f"tool_{tool}" if tool.lower() == OWNER else tool

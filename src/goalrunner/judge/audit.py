@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -32,9 +33,8 @@ from goalrunner.judge.reply import parse_reply, settled
 from goalrunner.judge.requirements import AbsentRequirementError, matched, requirements_of
 from goalrunner.judge.talk import AuditRecorder, JudgeModel, Talk
 from goalrunner.judge.wording import Form
-from goalrunner.model.dialogue import RESPONSE
 from goalrunner.model.goal import Goal, JudgeConfig
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import RESPONSE, Observation
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 from goalrunner.ports import Audit, AuditRequest, Confirmation
@@ -63,6 +63,8 @@ class LLMJudge:
 
         Raises ModelError, BudgetExhausted, and UsageError where the goal alone is too long for the prompt.
         """
+        if self._config.require == "runner":
+            request = replace(request, require="runner")
         nonce = self._nonce()
         talk = Talk(self._llm, recorder, audit_form(self._config.system_prompt), JUDGE_SCHEMA, "verdict", self._redact)
         most = self._most(request, talk.form)

@@ -20,13 +20,13 @@ from goalrunner.judge.outcome import JudgeOutcome, missing_of
 from goalrunner.judge.quotation import Command
 from goalrunner.judge.rendering import deliverable_response
 from goalrunner.judge.requirements import requirements_of
-from goalrunner.model.dialogue import RESPONSE
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import RESPONSE, Observation
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
 from goalrunner.ports import Audit, AuditRequest
 
 _SHOWN = 120
 _REMEDIES = {"workspace": "Run something whose output shows it.", "response": "Let the response itself show it."}
+_RUNNER = "The agent cannot show it: a validator of the goal can ([[validators]]), whose output the runner itself sees."
 
 
 class Falsehood(str):
@@ -86,6 +86,13 @@ class Evidence:
         if checked.stale is None:
             return checked.unfounded
         return f"{checked.stale.id} is stale: {why_stale(checked.stale, self.request.stale)}"
+
+    @property
+    def remedy(self) -> str:
+        """What would show a criterion for which nothing counts."""
+        reported = any(item.reported_by for item in self._by_id.values())
+        barred = reported and self.request.require == "runner" and self.request.deliverable == "workspace"
+        return _RUNNER if barred else _REMEDIES[self.request.deliverable]
 
     def _unfounded(self, observation: Observation, citation: Citation) -> str:
         if observation.source == RESPONSE and observation != self._response:
@@ -235,7 +242,7 @@ def _satisfied(criterion: CriterionVerdict, evidence: Evidence, found: _Findings
     reason = "; ".join(filter(None, reasons)) or "nothing was cited for it"
     finding = "Not all of its evidence is there" if counts else "No evidence counts"
     only_stale = stale and not counts
-    again = remedy(stale, evidence.request.stale) if only_stale else _REMEDIES[evidence.request.deliverable]
+    again = remedy(stale, evidence.request.stale) if only_stale else evidence.remedy
     missing = f"{finding}: {reason}. {again}"
     found.unproven.append(f"{criterion.criterion}: {missing}")
     found.kept.append(criterion.model_copy(update={"satisfied": False, "missing": missing}))

@@ -1,5 +1,6 @@
 """The facts of an observation's heading. Owns how they are shown and when a cited one is among them; runs nothing.
 
+Those of an observation that is only reported are the agent's word, as its output is: they count as it counts.
 A fact may hold words that a program chose, the name of a process for example. Shown, it has no brackets and no comma
 that could make it look like several facts.
 """
@@ -37,10 +38,15 @@ def is_fact(observation: Observation, cited: str) -> bool:
 def _within_heading(observation: Observation, text: str) -> str:
     """The words without the rest of the heading: `[o1] shell (exit 0)` is "exit 0"."""
     text = text.removeprefix(f"[{observation.id}]").strip()
-    source = folded(observation.source.translate(_NO_BRACKETS)).casefold()
-    if source and text.startswith(f"{source} (") and text.endswith(")"):
-        text = text[len(source) :]
+    source = _name(observation.source)
+    for head in (f"{source}, reported by {_name(observation.reported_by)}", source):
+        if source and text.startswith(f"{head} (") and text.endswith(")"):
+            text = text[len(head) :]
     return text.strip().strip("()").strip()
+
+
+def _name(text: str) -> str:
+    return folded(text.translate(_NO_BRACKETS)).casefold()
 
 
 def _comparable(fact: str) -> str:

@@ -39,5 +39,7 @@ def _again(observation: Observation, stale: Mapping[str, str]) -> str:
     line = folded(observation.command) or observation.source
     shown = beginning(line, _LONGEST)
     what = shown if shown == line else f"{shown}…"
-    verb = "Run" if observation.path is None else "Look at"
-    return f"{verb} {what} again: {why_stale(observation, stale)}."
+    verb = "Run" if observation.path is None or observation.reported_by else "Look at"
+    # Nobody watched what is reported: it counts where its whole round left the files as they were.
+    alone = ", in a round that changes no file" if observation.reported_by else ""
+    return f"{verb} {what} again{alone}: {why_stale(observation, stale)}."

@@ -14,7 +14,7 @@ from goalrunner.judge.fencing import fence
 from goalrunner.judge.rendering import LEAST, deliverable_response, observation_block
 from goalrunner.judge.requirements import Requirement, requirements_of
 from goalrunner.judge.showing import render_trail
-from goalrunner.judge.wording import AUDIT, CHANGED, HAPPENED, Form, second_look_prompt
+from goalrunner.judge.wording import AUDIT, BARRED, CHANGED, HAPPENED, LEFT, Form, second_look_prompt
 from goalrunner.model.dialogue import trail_of
 from goalrunner.model.goal import DEFAULT_AUDIT_TOKENS, Goal
 from goalrunner.model.observation import Observation, Trail
@@ -23,6 +23,8 @@ from goalrunner.ports import AuditRequest
 _BETWEEN = price("\n\n")
 _DEAREST_NONCE = "0" * 8
 _LEAST_CHANGED = 100 * TOKEN
+_LEFT = 100 * TOKEN
+_NAME = 12 * TOKEN
 _PATH = 60 * TOKEN
 _LEAST_LOOK = 4 * LEAST
 
@@ -68,6 +70,7 @@ def audit_request(
         round=max((item.round for item in trail.items), default=0),
         trail=trail,
         minimum_score=whole.judge.minimum_score if whole else 0.0,
+        require=whole.judge.require if whole else "any",
     )
 
 
@@ -87,10 +90,13 @@ def audit_prompt(
     room = max_tokens * TOKEN - fixed
     if room < _least_room(request):
         raise _too_long(max_tokens, least_tokens(request, form))
-    changed = _changed(request.changed, min(max_tokens * TOKEN // 20, room - LEAST_EVIDENCE * TOKEN), nonce)
+    left = _listing(LEFT, "left", request.left, _LEFT, nonce, each=_NAME)
+    room -= sum(price(part) + _BETWEEN for part in left)
+    most = min(max_tokens * TOKEN // 20, room - LEAST_EVIDENCE * TOKEN)
+    changed = _listing(CHANGED, "changed", request.changed, most, nonce, each=_PATH)
     room -= sum(price(part) + _BETWEEN for part in changed)
     happened = render_trail(request.trail, nonce=nonce, room=room, deliverable=request.deliverable, stale=request.stale)
-    return "\n\n".join([*goal, *changed, HAPPENED, happened, form.question])
+    return "\n\n".join([*goal, *changed, *left, HAPPENED, happened, form.question])
 
 
 def least_tokens(request: AuditRequest, form: Form = AUDIT) -> int:
@@ -146,31 +152,34 @@ def _goal_parts(request: AuditRequest, form: Form, nonce: str) -> list[str]:
     parts.append(_judged(request))
     if request.stale:
         parts.append(form.stale)
+    if any(isinstance(item, Observation) and item.reported_by for item in request.trail.items):
+        parts.append(BARRED if request.require == "runner" else form.reported)
     return parts
 
 
 def _least_room(request: AuditRequest) -> int:
-    return LEAST_EVIDENCE * TOKEN + (_LEAST_CHANGED if request.changed else 0)
+    return LEAST_EVIDENCE * TOKEN + (_LEAST_CHANGED if request.changed else 0) + (_LEFT if request.left else 0)
 
 
-def _changed(paths: Sequence[str], room: int, nonce: str) -> list[str]:
-    """The list of changed files, as far as it fits; how many more there are."""
-    if not paths:
+def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str, *, each: int) -> list[str]:
+    """Paths or names between fences, a line each, as far as they fit; how many more there are. None: no part at all."""
+    if not items:
         return []
-    room -= price(f"{CHANGED}\n{fence('changed', '', nonce)}\n\n{_more_paths(len(paths))}\n")
+    noun = "paths" if name == "changed" else "names"
+    room -= price(f"{title}\n{fence(name, '', nonce)}\n\n{_more(len(items), noun)}\n")
     lines: list[str] = []
-    for number, path in enumerate(paths):
-        line = excerpt(" ".join(path.split()), _PATH, nonce)
+    for number, item in enumerate(items):
+        line = excerpt(" ".join(item.split()), each, nonce)
         room -= price(line) + TOKEN
         if room < 0:
-            lines.append(_more_paths(len(paths) - number))
+            lines.append(_more(len(items) - number, noun))
             break
         lines.append(line)
-    return [f"{CHANGED}\n{fence('changed', chr(10).join(lines), nonce)}"]
+    return [f"{title}\n{fence(name, chr(10).join(lines), nonce)}"]
 
 
-def _more_paths(number: int) -> str:
-    return f"[… {number:,} more paths left out …]"
+def _more(number: int, noun: str) -> str:
+    return f"[… {number:,} more {noun} left out …]"
 
 
 def _too_long(given: int, needed: int) -> UsageError:

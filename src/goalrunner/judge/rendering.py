@@ -14,13 +14,15 @@ from goalrunner.judge.excerpt import excerpt
 from goalrunner.judge.facts import plain_fact
 from goalrunner.judge.fencing import fence
 from goalrunner.judge.normalisation import folded
-from goalrunner.model.dialogue import RESPONSE
-from goalrunner.model.observation import Claim, Observation, Trail
+from goalrunner.model.observation import RESPONSE, Claim, Observation, Trail
 
 LEAST = 150 * TOKEN
 """What the smallest block costs at most: the heading, the fences, and a few words of command and output."""
 
 _SOURCE = 20 * TOKEN
+_REPORTED_SOURCE = 8 * TOKEN
+_REPORTER = 6 * TOKEN
+"""Of one that is reported: its source, whose word it is, and the words between take no more than a source alone."""
 _FACTS = 35 * TOKEN
 _REASON = 25 * TOKEN
 _COMMAND = 250 * TOKEN
@@ -62,10 +64,10 @@ def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
 
 def heading(item: Observation, stale: Mapping[str, str]) -> str:
     """The observation's heading on one line. A source comes from a model too: no brackets, or it could show facts."""
-    source = _line(_without_brackets(item.source), _SOURCE)
+    source = _line(_without_brackets(item.source), _REPORTED_SOURCE if item.reported_by else _SOURCE)
     facts = beginning(", ".join(_line(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)
     reason = f" - stale: {_stale_reason(stale[item.id])}" if item.id in stale else ""
-    reported = f", reported by {_line(_without_brackets(item.reported_by), _SOURCE)}" if item.reported_by else ""
+    reported = f", reported by {_line(_without_brackets(item.reported_by), _REPORTER)}" if item.reported_by else ""
     return f"[{item.id}] {source}{reported}{f' ({facts})' if facts else ''}{reason}"
 
 
@@ -74,7 +76,7 @@ def index_line(item: Observation, stale: Mapping[str, str]) -> str:
     facts = f" ({_line(', '.join(map(plain_fact, item.facts)), _LINE)})" if item.facts else ""
     command = f": {_line(item.command, _LINE)}" if item.command else ""
     marked = " - stale" if item.id in stale else ""
-    reported = f", reported by {_line(item.reported_by, _LINE)}" if item.reported_by else ""
+    reported = f", reported by {_line(item.reported_by, _REPORTER)}" if item.reported_by else ""
     return f"{item.id} {_line(item.source, _LINE)}{reported}{facts}{marked}{command}"
 
 

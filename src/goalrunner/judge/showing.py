@@ -17,8 +17,7 @@ from goalrunner.judge.excerpt import LEFT_OUT
 from goalrunner.judge.fencing import fence
 from goalrunner.judge.normalisation import readable
 from goalrunner.judge.rendering import LEAST, claim_block, deliverable_response, index_line, observation_block
-from goalrunner.model.dialogue import RESPONSE
-from goalrunner.model.observation import Claim, Observation, Trail
+from goalrunner.model.observation import RESPONSE, Claim, Observation, Trail
 
 Item = Observation | Claim
 
@@ -167,7 +166,7 @@ def _last_results(items: Sequence[Item]) -> list[int]:
     last = {
         item.source: place
         for place, item in enumerate(items)
-        if isinstance(item, Observation) and item.source.startswith("validator ")
+        if isinstance(item, Observation) and item.source.startswith("validator ") and not item.reported_by
     }
     return sorted(last.values())
 

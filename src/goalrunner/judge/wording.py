@@ -70,6 +70,8 @@ Does this report hold on the evidence above? Answer with one JSON object of this
 
 CHANGED = "Files that differ from the start of the run:"
 
+LEFT = "Processes that the agent left running at the end of its last turn, by name; the runner ended them:"
+
 HAPPENED = "What happened, oldest first:"
 
 
@@ -85,6 +87,8 @@ class Form:
     constraints: str
     stale: str
     """Where stale observations are among the evidence."""
+    reported: str
+    """Where observations are among it that nobody but the agent saw."""
     question: str
 
 
@@ -104,6 +108,12 @@ AUDIT = Form(
         "would prove a criterion is stale, it is not satisfied: cite the stale observation all the same, and say in "
         '"missing" what to run again.'
     ),
+    reported=(
+        'An observation marked "reported by" is the agent\'s own word: the runner did not see it run, and its command, exit '
+        "code and output are as the agent gave them. It is weaker than what the runner saw itself: prefer and believe the "
+        "results of validators, and cite a reported one only where nothing better shows the criterion and nothing speaks "
+        "against it."
+    ),
     question=ANSWER_FORMAT,
 )
 """Whether the goal is provably done."""
@@ -114,9 +124,20 @@ OPINION = Form(
     derive="No success criteria are given.",
     constraints="The constraints:",
     stale="An observation marked stale was seen before something that it depends on changed.",
+    reported=(
+        'An observation marked "reported by" is the agent\'s own word: the runner did not see it. It is weaker than the '
+        "results of validators and what the runner saw itself."
+    ),
     question=CONFIRM_FORMAT,
 )
 """Whether the goal is blocked."""
+
+
+BARRED = (
+    'An observation marked "reported by" is the agent\'s own word: the runner did not see it. In this audit it proves '
+    "nothing, and no criterion is satisfied by it: cite the results of validators and what the runner saw itself."
+)
+"""The same where the goal takes the runner's own observations alone."""
 
 
 def repair_prompt(reason: str, form: Form = AUDIT) -> str:

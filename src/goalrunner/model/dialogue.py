@@ -8,21 +8,15 @@ observation too: of what the response says.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalrunner.model.observation import OWNER, Claim, Observation, Trail
-
-RESPONSE = "response"
-"""The source of the observation that holds the response; no tool may bear this name."""
+from goalrunner.model.observation import RESPONSE, Claim, Observation, Trail, source_of
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 """The roles of OpenAI's chat messages, the old `function` included."""
 
-_NAME_LIMIT = 80
-_UNSAFE = re.compile(r"[^\w.:/-]+")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
 
@@ -139,7 +133,7 @@ def _call(function: Mapping[str, Any]) -> _Call:
     known = _parsed(arguments) if isinstance(arguments, str) else arguments
     given = known.values() if isinstance(known, Mapping) else ()
     return _Call(
-        tool=_tool_name(name if isinstance(name, str) else ""),
+        tool=source_of(name if isinstance(name, str) else ""),
         command=_command(arguments, known),
         given=frozenset(value.strip() for value in given if isinstance(value, str) and value.strip()),
     )
@@ -150,12 +144,6 @@ def _parsed(arguments: str) -> object:
         return json.loads(arguments)
     except (ValueError, RecursionError):
         return None
-
-
-def _tool_name(name: str) -> str:
-    """A name that fits a heading and cannot pass for facts, for another line, for the response, or for a person's answer."""
-    safe = _UNSAFE.sub("_", name)[:_NAME_LIMIT] or "tool"
-    return f"tool_{safe}" if safe.lower() in (RESPONSE, OWNER) else safe
 
 
 def _command(arguments: object, known: object) -> str:

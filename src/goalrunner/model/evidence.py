@@ -26,10 +26,21 @@ class EvidenceRow(Frozen):
     facts: tuple[str, ...] = ()
     quote: str | None = None
     fact: str | None = None
-    snapshot: str = Field(default="", description="id of the snapshot after it ran; empty: none was taken")
+    reported_by: str = Field(
+        default="", description="the external agent whose word it is; empty: the runner saw it itself"
+    )
+    snapshot: str = Field(
+        default="",
+        description="id of the snapshot after it ran, of a reported one that at the end of its round; empty: none was taken",
+    )
     stale: str = Field(
         default="", description="why it no longer counted when the verdict was made; empty: it was fresh"
     )
+
+    @property
+    def seen_by(self) -> str:
+        """Who saw it: "runner", or the external agent whose word it is; empty where it is nowhere."""
+        return (self.reported_by or "runner") if self.known else ""
 
     @property
     def fresh(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +20,22 @@ UNDONE = frozenset({"error", "denied", "interrupted"})
 
 OWNER = "owner"
 """The source of an observation that holds what a person answered; it rests on no file. No tool may bear this name."""
+
+RESPONSE = "response"
+"""The source of an observation that is what the agent said, kept because it is the deliverable. No tool may bear it."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
+_NAME_LIMIT = 80
+
+
+def source_of(tool: str) -> str:
+    """The source of a tool's result, from a name that a model or an agent chose.
+
+    One word that cannot pass for facts, for another line, for a check of the runner's, for the response, or for a person.
+    """
+    # Normalised first: full-width letters and brackets become plain ones wherever they are shown.
+    name = _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool))[:_NAME_LIMIT] or "tool"
+    return f"tool_{name}" if name.lower() in (OWNER, RESPONSE) else name
 
 
 class ArtifactRef(Frozen):
@@ -41,7 +59,9 @@ class Observation(Frozen):
     kind: Literal["observation"] = "observation"
     id: str = Field(pattern=r"^o[1-9][0-9]*$", description='"o12", numbered through the whole run')
     source: str = Field(description='"shell", "read_file", "validator tests", "response", ...')
-    facts: tuple[str, ...] = Field(default=(), description='what the runner itself knows of it: ("exit 0",)')
+    facts: tuple[str, ...] = Field(
+        default=(), description='what the runner itself knows of it: ("exit 0",); of one that is reported, what is said'
+    )
     command: str = Field(default="", description="the command line, or the path that a file tool was given")
     round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
     output: ArtifactRef | None = Field(default=None, description="the whole output on disk")

@@ -74,6 +74,8 @@ class AuditRequest:
     """By observation id: why it no longer counts ("src/a.py changed after o12"). What is not in it is fresh."""
     changed: tuple[str, ...] = ()
     """Paths that differ from the start of the run, for the judge's list of changed files."""
+    left: tuple[str, ...] = ()
+    """Names of processes that the agent left running at the end of its last turn, and that were ended."""
 
 
 @dataclass(frozen=True)

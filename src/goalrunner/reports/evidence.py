@@ -20,7 +20,7 @@ _MAKERS = {"judge": "by the judge", "validators": "by the validators", "fallback
 def evidence_json(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> str:
     """The verdict's figures and the rows, whole, as JSON text."""
     given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
-    evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh} for row in rows]
+    evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
     return json_text({"run_id": run_id, "verdict": given, "evidence": evidence})
 
 
@@ -70,9 +70,13 @@ def _evidence(row: EvidenceRow) -> Iterator[Fact]:
         yield Fact("", f"fact “{row.fact}”")
     elif row.fact is not None and row.fact not in row.facts:
         yield Fact("", row.fact)
-    standing = [", ".join(row.facts), _snapshot(row), _freshness(row)]
+    standing = [", ".join(row.facts), _seen_by(row), _snapshot(row), _freshness(row)]
     if row.known:
         yield Fact("", " · ".join(part for part in standing if part))
+
+
+def _seen_by(row: EvidenceRow) -> str:
+    return f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
 
 
 def _snapshot(row: EvidenceRow) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from goalrunner import events
@@ -12,8 +12,11 @@ from goalrunner.reports.line import Step
 from goalrunner.reports.terminal_text import cut, one_line
 
 _SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
+_LONGEST_NAME = 40
 _LONGEST_WORDS = 300
 """Columns of an agent's message that are told."""
+_NAMED = 5
+"""Processes that are named."""
 _WORTH_A_TIME = 0.5
 """Seconds from which a file tool's time is told; a command's always is."""
 
@@ -30,6 +33,8 @@ def notices(event: events.RoundFinished | events.UsageRecorded | events.AgentRan
             if event.reason == "max_steps":
                 said = f"its turn was ended after {figures.count(event.steps, 'model call')} ([agent] max_steps)"
                 yield Step("agent", "!", remark=said, tone="warn")
+            if event.left:
+                yield Step("agent", "!", remark=_left(event.left), tone="warn")
         case events.UsageRecorded():
             if event.usage.retries:
                 said = f"the model was asked again {figures.count(event.usage.retries, 'time')}"
@@ -49,15 +54,24 @@ def words(said: str) -> Iterator[Step]:
 
 
 def tool(event: events.ToolResultRecorded) -> Step:
-    """A tool call that ended."""
+    """A tool call that ended. What is only reported is said to be so."""
     observation = event.observation
-    timed = observation.source == "shell" or event.duration >= _WORTH_A_TIME
+    timed = (observation.source == "shell" and not observation.reported_by) or event.duration >= _WORTH_A_TIME
+    told = event.summary or ", ".join(observation.facts)
     return Step(
         short(observation.source),
         subject=observation.command,
         time=figures.elapsed(event.duration) if timed else "",
-        remark=event.summary or ", ".join(observation.facts),
+        remark=", ".join(filter(None, (told, "reported"))) if observation.reported_by else told,
     )
+
+
+def _left(names: Sequence[str]) -> str:
+    """Processes that an agent left: how many, and some of them by name."""
+    named = ", ".join(cut(one_line(name), _LONGEST_NAME) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    was = "which was ended" if len(names) == 1 else "which were ended"
+    return f"it left {figures.count(len(names), 'process', 'processes')} running, {was}: {named}{more}"
 
 
 def validator(result: ValidatorResult) -> Step:

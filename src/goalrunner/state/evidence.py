@@ -6,12 +6,14 @@ Owns which row stands for what; whether a citation counts was decided when the v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from goalrunner import events
 from goalrunner.events import Record
 from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
 from goalrunner.state.fold import apply
@@ -27,19 +29,25 @@ class EvidenceIndex:
     def __init__(self) -> None:
         self.observations: dict[str, Observation] = {}
         self.stale: Mapping[str, str] = {}
+        self._ends: dict[int, str] = {}
 
     def add(self, record: Record) -> None:
         """Take in one record; most say nothing of evidence."""
         self.observations.update((item.id, item) for item in observations_of(record.event))
-        if isinstance(record.event, events.VerdictRecorded):
-            self.stale = record.event.stale
+        match record.event:
+            case events.VerdictRecorded(stale=stale):
+                self.stale = stale
+            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
+                self._ends[number] = snapshot.id
+            case _:
+                pass
 
     def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
         """The table of a state's last verdict; empty where there is none."""
         if state.verdict is None:
             return ()
         results = state.proof.results if state.proof and state.proof.results else state.validators
-        return evidence_rows(state.verdict, self.observations, self.stale, results)
+        return evidence_rows(state.verdict, self.observations, self.stale, results, self._ends)
 
 
 def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
@@ -56,13 +64,16 @@ def evidence_rows(
     observations: Mapping[str, Observation],
     stale: Mapping[str, str],
     results: Sequence[ValidatorResult] = (),
+    ends: Mapping[int, str] | None = None,
 ) -> tuple[EvidenceRow, ...]:
     """A row for each citation of each criterion, then one for each validator's result.
 
-    `stale` says by observation id why it did not count when the verdict was made.
+    `stale` says by observation id why it did not count when the verdict was made, `ends` by round the id of the snapshot
+    at its end.
     """
-    rows = [row for criterion in verdict.criteria for row in _criterion_rows(criterion, observations, stale)]
-    return (*rows, *(_validator_row(result, observations) for result in results))
+    seen = partial(_seen, observations, ends or {})
+    rows = [row for criterion in verdict.criteria for row in _criterion_rows(criterion, seen, stale)]
+    return (*rows, *(_validator_row(result, seen) for result in results))
 
 
 def observations_of(event: events.Event) -> tuple[Observation, ...]:
@@ -93,7 +104,7 @@ def cited_in(verdict: GoalVerdict) -> tuple[str, ...]:
 
 
 def _criterion_rows(
-    criterion: CriterionVerdict, observations: Mapping[str, Observation], stale: Mapping[str, str]
+    criterion: CriterionVerdict, seen: Callable[[str], Mapping[str, object]], stale: Mapping[str, str]
 ) -> Iterator[EvidenceRow]:
     row = EvidenceRow(
         criterion=criterion.criterion,
@@ -104,13 +115,11 @@ def _criterion_rows(
         yield row
     for citation in criterion.evidence:
         identifier = _identifier(citation)
-        seen = _seen(observations.get(identifier))
         cited = {"observation": identifier, "quote": citation.quote, "fact": citation.fact}
-        yield row.model_copy(update={**cited, **seen, "stale": stale.get(identifier, "")})
+        yield row.model_copy(update={**cited, **seen(identifier), "stale": stale.get(identifier, "")})
 
 
-def _validator_row(result: ValidatorResult, observations: Mapping[str, Observation]) -> EvidenceRow:
-    seen = _seen(observations.get(result.observation))
+def _validator_row(result: ValidatorResult, seen: Callable[[str], Mapping[str, object]]) -> EvidenceRow:
     row = EvidenceRow(
         criterion=f"validator {result.name}",
         kind="validator",
@@ -121,13 +130,15 @@ def _validator_row(result: ValidatorResult, observations: Mapping[str, Observati
         exit_code=result.exit_code,
         fact=result.summary or None,
     )
-    return row.model_copy(update=seen)
+    return row.model_copy(update=dict(seen(result.observation)))
 
 
-def _seen(observation: Observation | None) -> dict[str, object]:
-    """What the runner itself knows of an observation."""
+def _seen(observations: Mapping[str, Observation], ends: Mapping[int, str], identifier: str) -> dict[str, object]:
+    """What is known of an observation, and by whom; nothing where there is none."""
+    observation = observations.get(identifier)
     if observation is None:
         return {}
+    after = ends.get(observation.round) if observation.reported_by else observation.after
     code = next((found for fact in observation.facts if (found := _EXIT.fullmatch(fact))), None)
     return {
         "known": True,
@@ -135,7 +146,8 @@ def _seen(observation: Observation | None) -> dict[str, object]:
         "command": observation.command,
         "exit_code": int(code[1]) if code else None,
         "facts": observation.facts,
-        "snapshot": observation.after or "",
+        "reported_by": observation.reported_by,
+        "snapshot": after or "",
     }
 
 

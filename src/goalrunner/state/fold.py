@@ -172,7 +172,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
     seen = with_evidence(state, [event.response.id] if event.response else [])
     over = with_fields(turned_over(steps.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot)
-    return with_fields(over, response=output.sha256 if output else "")
+    return with_fields(over, response=output.sha256 if output else "", lingering=event.left)
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:

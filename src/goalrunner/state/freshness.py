@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from goalrunner.model.dialogue import RESPONSE
-from goalrunner.model.observation import OWNER, Observation
+from goalrunner.model.observation import OWNER, RESPONSE, Observation
 from goalrunner.model.snapshot import Snapshot
 
 Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[Sequence[str]]]
@@ -26,11 +25,11 @@ async def why_stale(
     was seen on no snapshot at all is the response, which is evidence of what it says, and what a person answered. Nobody
     watched while an external agent did what it reports: its whole round stands for the command.
     """
-    if item.source in (RESPONSE, OWNER):
+    if item.source in (RESPONSE, OWNER) and not item.reported_by:
         return ""
     end = ends.get(item.round) if item.reported_by else item.after
     before, after = taken.get(item.before or ""), taken.get(end or "")
-    if after is None:
+    if after is None or (before is None and item.reported_by):
         return f"it is not known on which files {item.id} was seen"
     later = await compare(after, final)
     if item.path is not None and not item.reported_by:

@@ -185,6 +185,9 @@ class RunState(Frozen):
     )
     snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
     response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
+    lingering: tuple[str, ...] = Field(
+        default=(), description="processes that the agent left running at the end of the last round; they were ended"
+    )
     block_report: str = Field(default="", description="why the agent says that it cannot go on, in the round at hand")
     refuted: str = Field(default="", description="a claim of being blocked that the second opinion did not confirm")
     confirmed: str = Field(default="", description="why the goal is blocked, by two opinions")

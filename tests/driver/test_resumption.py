@@ -1,0 +1,108 @@
+"""What is only reported stays bound to its round where another process ends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from goalrunner import events
+from goalrunner.driver.journal import Journal
+from goalrunner.driver.resumption import ResumptionReader
+from goalrunner.driver.watch import Watch
+from goalrunner.events import Event, Record
+from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
+from tests.support import told_run
+
+ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
+
+
+@dataclass
+class Folder:
+    """A workspace that is what it is told to be."""
+
+    now: Snapshot
+
+    async def snapshot(self) -> Snapshot:
+        """As told."""
+        return self.now
+
+    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """One file differs between any two."""
+        return () if old == new else (Change(path="a.py", kind="modified"),)
+
+    async def surroundings(self) -> str:
+        """Nothing."""
+        return ""
+
+    async def diff(self, old: Snapshot, new: Snapshot) -> str:
+        """None."""
+        return ""
+
+
+def taken(snapshot: Snapshot) -> events.SnapshotTaken:
+    return events.SnapshotTaken(snapshot=snapshot, moment="tool")
+
+
+def report(number: int, round_: int, before: Snapshot) -> Observation:
+    return Observation(id=f"o{number}", source="shell", round=round_, before=before.id, reported_by="claude")
+
+
+def watched(folder: Folder, *before: Event) -> Watch:
+    """The watch of a process that takes the run up after these events."""
+    reader = ResumptionReader(fresh_rounds=False)
+    for number, event in enumerate(before, start=1):
+        reader.add(Record(seq=number, at="", elapsed=0, event=event))
+    journal = Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts())
+    journal.append(told_run.created())
+    watch = Watch(folder, journal)
+    left = reader.read(lambda _: {}, MemoryArtifacts())
+    watch.recall(left.snapshots, left.ends, left.round_start)
+    return watch
+
+
+CUT = (
+    taken(ONE),
+    events.RoundStarted(round=1, prompt="first"),
+    taken(TWO),
+    events.RoundFinished(round=1, snapshot=TWO),
+    events.RoundStarted(round=2, prompt="retry"),
+)
+"""Round 1 changed a.py; round 2 was cut."""
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "final", "said"),
+    [
+        (TWO, TWO, ""),
+        (THREE, THREE, "a.py changed in the round in which claude reported o2"),
+        (TWO, THREE, "a.py changed in the round in which claude reported o2"),
+    ],
+)
+async def test_a_round_that_was_cut_begins_where_it_began(meanwhile: Snapshot, final: Snapshot, said: str) -> None:
+    folder = Folder(meanwhile)
+    watch = watched(folder, *CUT)
+    await watch.take("resumed")
+    assert watch.round_start == TWO
+    folder.now = final
+    end = await watch.end_round(2)
+    stale = await watch.stale([report(1, 1, ONE), report(2, 2, TWO)], end)
+    assert stale.get("o2", "") == said
+    assert stale["o1"] == "a.py changed in the round in which claude reported o1"
+
+
+async def test_a_report_of_a_round_that_ended_before_the_cut_still_counts() -> None:
+    quiet = (taken(ONE), events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1, snapshot=ONE))
+    folder = Folder(ONE)
+    watch = watched(folder, *quiet)
+    assert await watch.stale([report(1, 1, ONE)], ONE) == {}
+    folder.now = TWO
+    await watch.take("resumed")
+    assert await watch.stale([report(1, 1, ONE)], TWO) == {"o1": "a.py changed after o1"}
+
+
+async def test_a_report_of_a_round_without_an_end_never_counts() -> None:
+    watch = watched(Folder(ONE), taken(ONE), events.RoundStarted(round=1, prompt="first"))
+    assert await watch.stale([report(1, 1, ONE)], ONE) == {"o1": "it is not known on which files o1 was seen"}
