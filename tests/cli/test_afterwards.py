@@ -81,7 +81,7 @@ def answered(run: FinishedRun, capsys: pytest.CaptureFixture[str], *arguments: s
 
 
 def test_a_run_that_holds_is_verified_in_one_line(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(run, capsys, "verify") == (0, "verified: 48 events, 4 artifacts, 1 citation\n", "")
+    assert answered(run, capsys, "verify") == (0, "verified: 50 events, 4 artifacts, 1 citation\n", "")
 
 
 def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytes
     data[5] ^= 1
     run.folder.transcript.write_bytes(data)
 
-    what = "the message of event 7 is not what was written"
+    what = "the message of event 9 is not what was written"
     said = f"does not hold: RUN_FOLDER/transcript.jsonl, byte 0: {what}\n"
     assert answered(run, capsys, "verify", run.folder.run_id) == (4, said, "")
 
@@ -100,7 +100,7 @@ def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytes
             "run_id": "RUN",
             "path": "RUN_FOLDER",
             "verified": False,
-            "events": 48,
+            "events": 50,
             "messages": 0,
             "artifacts": 1,
             "citations": 0,
@@ -117,7 +117,7 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
     assert answered(run, capsys, "verify") == (
         0,
         (
-            "verified: 47 events, 4 artifacts, 1 citation\n"
+            "verified: 49 events, 4 artifacts, 1 citation\n"
             "note: the run has not ended; what is written so far was checked\n"
         ),
         "",
