@@ -105,10 +105,16 @@ def _begin(
     now = parts.clock.now()
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
     judged = parts.judge is not None
-    created = goal_created(
-        goal, folder.run_id, now.isoformat(), names, has_judge=judged, baseline=setting.extras.baseline
-    )
     external = external_named(goal, setting.environ) if setting.extras.conversation is None else None
+    created = goal_created(
+        goal,
+        folder.run_id,
+        now.isoformat(),
+        names,
+        has_judge=judged,
+        baseline=setting.extras.baseline,
+        unenforced=external.unenforced if external else (),
+    )
     named = _names(models, parts, external)
     labels = labels_of(goal, named)
     notes = (*notes_of(goal, labels), *(external_notes(external, setting.environ) if external else ()))

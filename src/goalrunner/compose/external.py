@@ -16,9 +16,9 @@ from typing import assert_never
 from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, program_of
 from goalrunner.errors import UsageError
 from goalrunner.model.goal import Goal
-from goalrunner.model.preset import Preset, Protocol
+from goalrunner.model.preset import BudgetName, Preset, Protocol
 from goalrunner.ports import Conversation
-from goalrunner.presets import find
+from goalrunner.presets import find, protocol_of
 from goalrunner.process import ProcessLauncher, child_environment
 
 OUTPUT_LIMIT = 4_000_000_000
@@ -53,6 +53,13 @@ class Named:
         return (*self.preset.keys, *([own] if own else []))
 
     @property
+    def unenforced(self) -> tuple[BudgetName, ...]:
+        """The goal's budgets of which it does not report what is used."""
+        budget = self.goal.budget
+        wanted: dict[BudgetName, float | None] = {"tokens": budget.tokens, "cost_usd": budget.cost_usd}
+        return tuple(name for name, limit in wanted.items() if limit is not None and name not in self.preset.reports)
+
+    @property
     def words(self) -> str:
         """Name and command in one line, for people."""
         line = self.command[0] if len(self.command) == 1 else shlex.join(self.command)
@@ -66,9 +73,7 @@ def external_named(goal: Goal, environ: Mapping[str, str]) -> Named | None:
     if not config.external:
         return None
     preset = find(config.use, goal.agents, environ)
-    protocol: Protocol = config.protocol or (
-        "acp" if config.use == "acp" or not (preset.argv or config.command) else "command"
-    )
+    protocol = protocol_of(config, preset)
     if config.command:
         preset = preset.model_copy(update={"acp" if protocol == "acp" else "argv": config.command})
     named = Named(goal, preset, protocol)
@@ -122,7 +127,7 @@ def external_notes(named: Named, environ: Mapping[str, str]) -> tuple[str, ...]:
     if (preset.keys or preset.login) and not signed_in:
         keys = " or ".join(preset.keys)
         notes.append(f"no key ({keys}) and no login of {named.name} was found; if it needs one: {preset.sign_in}")
-    for budget in _unenforced(named):
+    for budget in named.unenforced:
         what = "tokens" if budget == "tokens" else "dollars"
         notes.append(f"{named.name} does not report its {what}: the budget counts the judge's alone")
     return tuple(notes)
@@ -130,7 +135,7 @@ def external_notes(named: Named, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def refuse_unfit_agent(named: Named) -> None:
     """A budget or an approval that cannot be kept with this agent. Raises UsageError naming what lifts it."""
-    for budget in _unenforced(named):
+    for budget in named.unenforced:
         if budget not in named.goal.budget.allow_unenforced:
             raise UsageError(
                 f"{named.name} does not report what it uses, so a budget of {budget} cannot be kept",
@@ -144,12 +149,6 @@ def refuse_unfit_agent(named: Named) -> None:
             f'{named.name}, driven by its command line, asks nobody before it acts: approvals of "{what}" cannot be kept',
             'remove them from [approvals], or use an agent that asks: protocol = "acp"',
         )
-
-
-def _unenforced(named: Named) -> tuple[str, ...]:
-    budget = named.goal.budget
-    wanted = [name for name in ("tokens", "cost_usd") if getattr(budget, name) is not None]
-    return tuple(name for name in wanted if name not in named.preset.reports)
 
 
 def _model_words(named: Named) -> tuple[str, ...]:

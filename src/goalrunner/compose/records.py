@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from goalrunner.events import GoalCreated, GoalRecord, Plan
 from goalrunner.model.goal import Goal
+from goalrunner.model.preset import BudgetName
 
 
 def goal_created(
-    goal: Goal, run_id: str, now: str, validators: tuple[str, ...], *, has_judge: bool, baseline: bool
+    goal: Goal,
+    run_id: str,
+    now: str,
+    validators: tuple[str, ...],
+    *,
+    has_judge: bool,
+    baseline: bool,
+    unenforced: tuple[BudgetName, ...] = (),
 ) -> GoalCreated:
     """The first event: the goal record, and what policy needs of the goal. `now` is ISO 8601.
 
-    `baseline` False leaves it out whatever the goal says.
+    `baseline` False leaves it out whatever the goal says; `unenforced` are budgets that the agent does not report on.
     """
     takes_baseline = baseline and _takes_baseline(goal, validators)
     record = GoalRecord(
@@ -30,6 +38,7 @@ def goal_created(
         timeout=goal.timeout,
         tokens=goal.budget.tokens,
         cost_usd=goal.budget.cost_usd,
+        unenforced=unenforced,
         validators=validators,
         has_judge=has_judge,
         minimum_score=goal.judge.minimum_score,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from goalrunner.model.approvals import Approvals
 from goalrunner.model.base import Frozen
+from goalrunner.model.preset import BudgetName
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 
@@ -36,6 +37,9 @@ class Plan(Frozen):
     timeout: float | None = Field(default=None, description="seconds of active time; None: no limit")
     tokens: int | None = None
     cost_usd: float | None = None
+    unenforced: tuple[BudgetName, ...] = Field(
+        default=(), description="budgets that count the judge alone: the agent does not report what they need"
+    )
     validators: tuple[str, ...] = Field(default=(), description="their names")
     has_judge: bool = False
     minimum_score: float = 0.0

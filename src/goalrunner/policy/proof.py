@@ -31,6 +31,9 @@ def budget_spent(state: RunState) -> str:
     total, plan = state.total, state.plan
     if plan.tokens is not None and total.tokens >= plan.tokens:
         return f"{total.tokens:,} of {plan.tokens:,} tokens are spent"
+    if plan.cost_usd is not None and total.cost_usd is None and "cost_usd" in plan.unenforced:
+        known = sum(usage.cost_usd or 0.0 for usage in state.usage.values())
+        return f"${known:.4f} of ${plan.cost_usd:.4f} are spent" if known >= plan.cost_usd else ""
     if plan.cost_usd is not None and total.cost_usd is None:
         return "a model call without a known price was made, so the dollar budget can no longer be kept"
     if plan.cost_usd is not None and (total.cost_usd or 0.0) >= plan.cost_usd:
