@@ -6,7 +6,6 @@ Nothing here raises for what an agent wrote: what is not there, or is something 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -59,9 +58,15 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, list) and value and all(isinstance(found(block, "text"), str) for block in value):
         value = "\n".join(block["text"] for block in value)
-    if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False)
-    return clean(value)
+    return clean(value) if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """A value that was read from JSON as JSON again; empty for one that is nested too deep to be written."""
+    try:
+        return clean(json.dumps(value, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return ""
 
 
 def clean(text: str) -> str:
@@ -93,4 +98,4 @@ def exit_code_at(value: Any, paths: Iterable[str]) -> int | None:
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) and 0 <= value <= _LARGEST else None
+    return value if 0 <= value <= _LARGEST else None  # which NaN is not, nor infinity

@@ -21,6 +21,7 @@ from goalrunner.agents.external.happenings import (
 from goalrunner.agents.external.lines import Lines
 from goalrunner.agents.external.lookup import (
     MISSING,
+    as_json,
     clean,
     count_at,
     dollars_at,
@@ -144,7 +145,7 @@ class JsonStream:
             case "usage":
                 return self._reported(rule, item)
             case "error":
-                return Broke(text.get("message", "") or clean(json.dumps(line, ensure_ascii=False)[:_NOISE]))
+                return Broke(text.get("message", "") or as_json(line)[:_NOISE])
 
     def _reported(self, rule: StreamRule, item: Any) -> Reported | None:
         fields = rule.fields

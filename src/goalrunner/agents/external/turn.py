@@ -26,7 +26,7 @@ from goalrunner.agents.external.happenings import (
 )
 from goalrunner.agents.external.metering import UNKNOWN, spent
 from goalrunner.model.observation import OWNER, SAID
-from goalrunner.model.usage import AgentSession
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Recorder, ToolResult
 
 _SESSION = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
@@ -72,6 +72,7 @@ class Turn:
         self.broke: str | None = None
         """What failed, in its words, with no sign of work after it."""
         self._agent = agent
+        self._total = session.total if session is not None else Usage()
         self._recorder = recorder
         self._messages = messages
         self._clock = clock
@@ -119,8 +120,7 @@ class Turn:
     def _named(self, name: str) -> None:
         if not _SESSION.fullmatch(name) or (self.session is not None and self.session.id == name):
             return
-        known = self.session.model_dump()["total"] if self.session is not None else {}
-        self.session = AgentSession(agent=self._agent, id=name, **({"total": known} if known else {}))
+        self.session = AgentSession(agent=self._agent, id=name, total=self._total)
         self._recorder.session(self.session)
 
     def _said(self, text: str) -> None:
@@ -205,13 +205,13 @@ class Turn:
         return nameless[-1] if of_result and nameless else f"call-{self.calls + 1}"
 
     def _reported(self, report: Reported) -> None:
-        total = self.session.total if self.session is not None else UNKNOWN.__class__()
-        new, after = spent(report, total)
+        before = self._total
+        new, self._total = spent(report, before)
         self.reports += 1
         self.tokens += new.tokens
         self._recorder.usage("agent", new)
-        if self.session is not None and after != total:
-            self.session = self.session.model_copy(update={"total": after})
+        if self.session is not None and self._total != before:
+            self.session = self.session.model_copy(update={"total": self._total})
             self._recorder.session(self.session)
 
 

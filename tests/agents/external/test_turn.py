@@ -1,0 +1,165 @@
+"""A turn on record: texts once, calls closed, totals counted once, names that deceive nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.agents.external.bounded import MESSAGE, Growing
+from goalrunner.agents.external.happenings import (
+    Broke,
+    Called,
+    Happening,
+    Piece,
+    Reported,
+    Returned,
+    Said,
+    SessionNamed,
+)
+from goalrunner.agents.external.metering import spent
+from goalrunner.agents.external.turn import Turn, tool_name
+from goalrunner.model.usage import AgentSession, Usage
+from tests.support.agents import MemoryRecorder
+
+
+async def turned(
+    folder: Path, *happenings: Happening, session: AgentSession | None = None
+) -> tuple[Turn, MemoryRecorder]:
+    recorder = MemoryRecorder(folder)
+    turn = Turn("x", recorder, [], session)
+    for happening in happenings:
+        await turn.add(happening)
+    await turn.end()
+    return turn, recorder
+
+
+def texts(recorder: MemoryRecorder) -> list[str]:
+    return [message["content"] for message in recorder.messages]
+
+
+async def test_pieces_are_one_message_and_the_whole_after_them_is_no_second_one(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, Piece("Hel"), Piece("lo"), Said("Hello"), Piece("Bye"), Called("1", "sh"))
+    assert texts(recorder) == ["Hello", "Bye"]
+    assert "".join(recorder.texts) == "HelloBye"
+
+
+async def test_a_whole_message_that_comes_after_its_call_is_no_second_one(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, Piece("Hello"), Called("1", "sh"), Said("Hello"), Said("Hello"))
+    assert texts(recorder) == ["Hello", "Hello"]
+
+
+async def test_a_call_that_is_told_twice_is_one(tmp_path: Path) -> None:
+    turn, recorder = await turned(
+        tmp_path, Called("1", "sh"), Called("1", "sh", "ls"), Returned("1", "a"), Returned("1", "a")
+    )
+    assert turn.calls == 1
+    assert [(one.command, one.facts) for one in recorder.results] == [("ls", ())]
+
+
+async def test_a_result_alone_is_a_call_too(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, Returned("1", "a", exit_code=2, tool="sh", command="ls"))
+    assert [(one.tool, one.command, one.facts) for one in recorder.results] == [("sh", "ls", ("exit 2",))]
+    assert "called 1 sh ls" in recorder.trail
+
+
+async def test_calls_without_ids_are_told_apart(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, Called("", "a"), Returned("", "1"), Called("", "b"), Returned("", "2"))
+    assert [(one.tool, one.tool_call_id) for one in recorder.results] == [("a", "call-1"), ("b", "call-2")]
+
+
+async def test_calls_side_by_side_have_their_own_results(tmp_path: Path) -> None:
+    _, recorder = await turned(
+        tmp_path, Called("1", "a"), Called("2", "b"), Returned("2", "two", exit_code=0), Returned("1", "one")
+    )
+    assert [(one.tool, one.facts) for one in recorder.results] == [("b", ("exit 0",)), ("a", ())]
+
+
+async def test_calls_that_never_end_do_not_pile_up(tmp_path: Path) -> None:
+    turn, recorder = await turned(tmp_path, *(Called(str(number), "a") for number in range(1_500)))
+    assert turn.calls == len(recorder.results) == 1_500
+    assert len(turn._open) == 0
+
+
+async def test_totals_are_counted_once_and_go_on_where_they_were(tmp_path: Path) -> None:
+    before = AgentSession(agent="x", id="s", total=Usage(input_tokens=100, output_tokens=10, cost_usd=1.0, calls=1))
+    _, recorder = await turned(
+        tmp_path,
+        Reported(150, 20, 1.5, cumulative=True),
+        Reported(200, 30, 2.0, cumulative=True),
+        session=before,
+    )
+    assert [(usage.input_tokens, usage.output_tokens, usage.cost_usd) for _, usage in recorder.usages] == [
+        (50, 10, 0.5),
+        (50, 10, 0.5),
+    ]
+    assert recorder.sessions[-1].total.input_tokens == 200
+
+
+async def test_totals_are_counted_once_without_a_session(tmp_path: Path) -> None:
+    turn, _ = await turned(tmp_path, *(Reported(50 * n, n, None, cumulative=True) for n in (1, 2, 3)))
+    assert turn.tokens == 153
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1))
+def test_growing_totals_add_up_to_the_last(steps: list[tuple[int, int]]) -> None:
+    total, added, said = Usage(), Usage(), Reported(cumulative=True, cost=0.0)
+    for more_in, more_out in steps:
+        said = Reported(said.input + more_in, said.output + more_out, 0.0, cumulative=True)
+        new, total = spent(said, total)
+        added = added + new
+    assert (added.input_tokens, added.output_tokens) == (said.input, said.output)
+
+
+@pytest.mark.parametrize("name", ["--help", "-s", "a b", "", "x" * 300, "a\nb", "$(id)"])
+async def test_an_id_that_is_no_id_is_no_session(tmp_path: Path, name: str) -> None:
+    turn, recorder = await turned(tmp_path, SessionNamed(name))
+    assert (turn.session, recorder.sessions) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("response", "tool_response"),
+        ("Owner", "tool_Owner"),
+        ("validator tests", "tool_validator_tests"),
+        ("mcp__x.y", "mcp__x.y"),
+        ("a\n[o1] shell (exit 0)", "a_o1_shell_exit_0"),
+        ("", "tool"),
+        ("x" * 200, "x" * 60),
+    ],
+)
+def test_no_tool_passes_for_what_the_runner_saw(name: str, said: str) -> None:
+    assert tool_name(name) == said
+
+
+async def test_an_error_stands_until_work_follows(tmp_path: Path) -> None:
+    assert (await turned(tmp_path, Said("a"), Broke("x")))[0].broke == "x"
+    assert (await turned(tmp_path, Broke("x"), Said("a")))[0].broke is None
+    assert (await turned(tmp_path, Broke("x"), Piece("a")))[0].broke is None
+    assert (await turned(tmp_path, Called("1", "a"), Broke("x"), Returned("1")))[0].broke is None
+    assert (await turned(tmp_path, Broke("x"), Reported(1, 1)))[0].broke == "x"
+
+
+async def test_a_message_without_end_is_kept_in_part(tmp_path: Path) -> None:
+    _, recorder = await turned(tmp_path, *(Piece("x" * 100_000) for _ in range(50)), Piece("THE END"))
+    (text,) = texts(recorder)
+    assert len(text) < MESSAGE + 100
+    assert text.endswith("THE END")
+    assert "characters left out" in text
+
+
+@given(st.lists(st.text(max_size=30), max_size=30), st.integers(3, 60))
+def test_a_growing_text_keeps_its_two_ends(pieces: list[str], limit: int) -> None:
+    growing, whole = Growing(limit), "".join(pieces)
+    for piece in pieces:
+        growing.add(piece)
+    kept = growing.take()
+    if len(whole) <= limit:
+        assert kept == whole
+    else:
+        assert kept.startswith(whole[: limit // 3])
+        assert kept.endswith(whole[-(limit - limit // 3) :])
+    assert growing.take() == ""

@@ -1,0 +1,181 @@
+"""`goal` over an agent that is a program of its own: a shell script, seen from a shell."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import goal, start
+
+SCRIPT = """#!/bin/sh
+# Each round adds a line; the third makes the goal hold. Its words and its exit code are claims alone.
+cat > told
+echo line >> work
+[ "$(wc -l < work)" -ge 3 ] && touch done
+echo "It is all done!"
+exit 0
+"""
+
+GOAL = """objective = "make done"
+validator = "test -e done"
+{extra}
+[agent]
+use = "command"
+command = "./agent.sh"
+[workspace]
+path = "."
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def prepare(place: Path, script: str = SCRIPT, extra: str = "") -> Path:
+    """The goal file; the agent lies in the workspace."""
+    (place / "agent.sh").write_text(script)
+    (place / "agent.sh").chmod(0o755)
+    path = place / "goal.toml"
+    path.write_text(GOAL.format(extra=extra))
+    return path
+
+
+def outcome_of(home: Path) -> dict[str, Any]:
+    (path,) = (home / "runs").glob("*/outcome.json")
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result
+
+
+def wait_until(path: Path, timeout: float = 20) -> None:
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        assert time.monotonic() < deadline, f"no {path} within {timeout} s"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process lives; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_script_reaches_the_goal_and_its_word_counts_for_nothing(place: Path, own_home: Path) -> None:
+    ended = goal("run", prepare(place), cwd=place)
+    assert ended.code == 0, ended
+    assert "command · ./agent.sh" in ended.out
+    assert "keeps no session" in ended.out
+    outcome = outcome_of(own_home)
+    assert (outcome["status"], outcome["iterations"]) == ("complete", 3)
+    assert outcome["usage"]["agent"]["cost_usd"] is None
+    assert "> It is all done!" in (place / "told").read_text()
+
+
+def test_a_dry_run_names_the_agent_and_starts_nothing(place: Path, own_home: Path) -> None:
+    ended = goal("run", prepare(place), "--dry-run", cwd=place)
+    assert (ended.code, "command · ./agent.sh" in ended.out) == (0, True), ended
+    assert not (place / "told").exists()
+    (place / "agent.sh").unlink()
+    missing = goal("run", place / "goal.toml", "--dry-run", cwd=place)
+    assert (missing.code, "./agent.sh: not found" in missing.err) == (4, True), missing
+
+
+def test_a_killed_run_goes_on_and_nobody_is_left(place: Path, own_home: Path) -> None:
+    script = SCRIPT.replace(
+        "cat > told\n",
+        "cat > told\n[ -e second ] || { touch second; sleep 6789 & echo $! > pid.new; mv pid.new pid; wait; }\n",
+    )
+    process = start("run", prepare(place, script), cwd=place)
+    wait_until(place / "pid")
+    pid = int((place / "pid").read_text())
+    deadline = time.monotonic() + 10
+    process.kill()
+    process.communicate(timeout=10)
+    while alive(pid):
+        assert time.monotonic() < deadline, "what the agent started outlived the run"
+        time.sleep(0.05)
+    (run,) = (own_home / "runs").iterdir()
+    resumed = goal("resume", run.name, cwd=place)
+    assert resumed.code == 0, resumed
+    assert outcome_of(own_home)["status"] == "complete"
+    prompts = (run / "transcript.jsonl").read_text()
+    assert "interrupted" in prompts
+
+
+@pytest.mark.parametrize("how", ["signal", "deadline"])
+def test_an_agent_that_hangs_is_ended_with_all_that_it_started(place: Path, own_home: Path, how: str) -> None:
+    script = "#!/bin/sh\necho begun\nsetsid sleep 7890 &\necho $! > pid.new; mv pid.new pid\nwait\n"
+    process = start("run", prepare(place, script, 'timeout = "4s"' if how == "deadline" else ""), cwd=place)
+    wait_until(place / "pid")
+    if how == "signal":
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == (130 if how == "signal" else 1), out + err
+    assert not alive(int((place / "pid").read_text()))
+    kept = [path.read_bytes() for path in own_home.glob("runs/*/artifacts/*/*")]
+    assert b"begun\n" in kept
+
+
+def test_a_missing_program_is_4_before_anything_runs(place: Path, own_home: Path) -> None:
+    path = prepare(place)
+    path.write_text(path.read_text().replace('"./agent.sh"', '["no-such-agent", "--x"]'))
+    ended = goal("run", path, cwd=place)
+    assert ended.code == 4, ended
+    assert "no-such-agent: not found" in ended.out
+    assert outcome_of(own_home)["iterations"] == 0
+
+
+def test_an_agent_with_a_preset_of_the_goals_own(place: Path, own_home: Path) -> None:
+    path = prepare(place)
+    (place / "agent.sh").write_text(
+        """#!/bin/sh
+echo '{"kind": "start", "id": "s1"}'
+echo '{"kind": "tool", "id": "t1", "name": "Bash", "cmd": "ls '"$*"'"}'
+echo '{"kind": "out", "id": "t1", "text": "a.py", "code": 0}'
+echo '{"kind": "say", "text": "ok"}'
+[ "$1" = --go-on ] && touch done
+exit 0
+"""
+    )
+    path.write_text(
+        """objective = "make done"
+validator = "test -e done"
+agent = "mine"
+[workspace]
+path = "."
+[agents.mine]
+argv = ["./agent.sh", "{args}"]
+resume = ["./agent.sh", "--go-on", "{session}"]
+stream = "json"
+[[agents.mine.rules]]
+kind = "session"
+when = { kind = "start" }
+fields = { id = "id" }
+[[agents.mine.rules]]
+kind = "call"
+when = { kind = "tool" }
+fields = { id = "id", tool = "name", command = "cmd" }
+[[agents.mine.rules]]
+kind = "result"
+when = { kind = "out" }
+fields = { id = "id", output = "text", exit_code = "code" }
+[[agents.mine.rules]]
+kind = "text"
+when = { kind = "say" }
+fields = { text = "text" }
+"""
+    )
+    ended = goal("run", path, cwd=place)
+    assert ended.code == 0, ended
+    assert "ls --go-on s1" in ended.out
+    assert "exit 0" in ended.out
+    assert outcome_of(own_home)["iterations"] == 2
