@@ -19,6 +19,7 @@ from goalrunner.compose import (
     goal_models,
     goal_validators,
     model_names,
+    past_of,
     reassemble,
     refuse_unfit,
     settle,
@@ -132,13 +133,15 @@ async def aresume(
     go on: it is over for good, another process has it, its log is damaged, its limits
     are used up.
     """
-    settled_outcome = settle(folder, observers)
+    past = past_of(folder)
+    settled_outcome = settle(folder, past, observers)
     if settled_outcome is not None and settled_outcome.passed:
         return settled_outcome
     interruption = Interruption()
     with interruption.listening():
         resumed = reassemble(
             folder,
+            past,
             home=home,
             limits=NewLimits(limits),
             note=note,

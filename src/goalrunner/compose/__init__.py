@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goalrunner.compose.assembly import Assembly, assemble
-from goalrunner.compose.earlier import glance
+from goalrunner.compose.earlier import glance, past_of
 from goalrunner.compose.external import check_installed, external_named
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names
 from goalrunner.compose.parts import Extras, goal_conversation, goal_redactor, goal_validators
@@ -31,6 +31,7 @@ __all__ = [
     "goal_validators",
     "judge_llm",
     "model_names",
+    "past_of",
     "person",
     "reassemble",
     "refuse_unfit",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from goalrunner.driver.resumption import ResumptionReader
 from goalrunner.errors import RecordError, UsageError
-from goalrunner.eventlog import is_written, read_message, read_records
+from goalrunner.eventlog import LogEnd, is_written, read_lines, read_message, read_records
 from goalrunner.events import RunStarted
 from goalrunner.goalfile import load_goal
 from goalrunner.model.goal import Goal
@@ -16,19 +17,42 @@ from goalrunner.ports import Message
 from goalrunner.redaction import is_redacted
 from goalrunner.runs import RunFolder
 from goalrunner.state import RunState, apply
+from goalrunner.state.evidence import EvidenceIndex
+from goalrunner.state.trail import TrailIndex
 
 
-def glance(folder: RunFolder) -> tuple[RunState, RunStarted]:
-    """The state of a run, and how it was started. Raises RecordError for a log that is damaged or too short."""
+@dataclass(frozen=True)
+class Past:
+    """What one reading of a run's log gives."""
+
+    state: RunState
+    started: RunStarted
+    trail: TrailIndex
+    evidence: EvidenceIndex
+    end: LogEnd
+    """Where the log ended."""
+
+
+def past_of(folder: RunFolder) -> Past:
+    """Fold a run's log, once. Raises RecordError for a log that is damaged or too short."""
     state: RunState | None = None
     started: RunStarted | None = None
-    for record in read_records(folder.events):
+    trail, evidence, end = TrailIndex(), EvidenceIndex(), LogEnd()
+    for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
+        trail.add(record)
+        evidence.add(record)
         if isinstance(record.event, RunStarted):
             started = record.event
     if state is None or started is None:
         raise RecordError(f"{folder.events} ends before the run began", "start a new run: goal run GOAL_FILE")
-    return state, started
+    return Past(state, started, trail, evidence, end)
+
+
+def glance(folder: RunFolder) -> tuple[RunState, RunStarted]:
+    """The state of a run, and how it was started. Raises RecordError as `past_of` does."""
+    past = past_of(folder)
+    return past.state, past.started
 
 
 def frozen_goal(folder: RunFolder, environ: Mapping[str, str]) -> Goal:

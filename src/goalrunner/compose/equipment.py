@@ -20,7 +20,7 @@ from goalrunner.compose.start import START, kept_files
 from goalrunner.compose.system import SystemClock
 from goalrunner.driver.journal import Journal
 from goalrunner.errors import UsageError
-from goalrunner.eventlog import EventLog, TornTail, TranscriptFile
+from goalrunner.eventlog import EventLog, LogEnd, TornTail, TranscriptFile
 from goalrunner.llm import LLM
 from goalrunner.memory import Recalled, recall
 from goalrunner.model.goal import Goal
@@ -66,11 +66,15 @@ def equip(
     setting: Setting,
     redactor: Redactor,
     on_torn: Callable[[TornTail], None] | None = None,
+    end: LogEnd | None = None,
 ) -> Equipment:
-    """Open the run's files and make its parts. Raises GoalError; RecordError where another process has the run."""
+    """Open the run's files and make its parts. Raises GoalError; RecordError where another process has the run.
+
+    `end` is where the log was seen to end, which spares reading it again.
+    """
     workspace = workspace_of(goal)
     launcher, clock, extras = ProcessLauncher(), SystemClock(), setting.extras
-    log = EventLog(folder.events, clock, redactor, on_torn=on_torn)
+    log = EventLog(folder.events, clock, redactor, end, on_torn)
     transcript = TranscriptFile(folder.transcript, redactor)
     artifacts = ArtifactStore(folder.artifacts, redactor)
     for kept in ("stores", CHECKOUTS):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalrunner import __version__
 from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, startable
-from goalrunner.compose.earlier import frozen_goal, glance, goal_hash
+from goalrunner.compose.earlier import Past, frozen_goal, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.external import external_named
 from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
@@ -58,6 +58,7 @@ class NewLimits:
 
 def reassemble(
     folder: RunFolder,
+    past: Past,
     *,
     home: Path,
     limits: NewLimits,
@@ -67,8 +68,11 @@ def reassemble(
     approver: Approver | None = None,
     on_torn: Callable[[TornTail], None] | None = None,
 ) -> Resumed:
-    """Open a run's folder, fold its log, and make its parts again. Raises GoalError where it cannot go on, and says why."""
-    state, started = glance(folder)
+    """Open a run's folder, fold its log, and make its parts again. Raises GoalError where it cannot go on, and says why.
+
+    `past` is what the log said a moment ago: one that says more now is another's, and refused.
+    """
+    state, started = past.state, past.started
     refuse_final(state)
     plan = raised(state.plan, limits.values)
     refuse_low_limits(state, plan)
@@ -82,9 +86,9 @@ def reassemble(
     models = chosen_models(goal, setting.extras, None)
     named = external_named(goal, environ)
     refuse_unfit(goal, models, home, named)
-    equipment = equip(goal, models, folder, setting, redactor, on_torn)
+    equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
-        run, left = _replayed(goal, models, folder, equipment, startable(models, named, environ))
+        run, left = _replayed(goal, models, folder, past, equipment, startable(models, named, environ))
         in_flight = {name: _priced(name, usage, models) for name, usage in cut_calls(run.state, left.chat).items()}
     except BaseException:
         equipment.close()
@@ -99,13 +103,16 @@ def reassemble(
 
 
 def _replayed(
-    goal: Goal, models: Models, folder: RunFolder, equipment: Equipment, check: Callable[[], None]
+    goal: Goal, models: Models, folder: RunFolder, past: Past, equipment: Equipment, check: Callable[[], None]
 ) -> tuple[Run, Resumption]:
-    """The driver over the folded log; conversation, workspace and models are where they were."""
+    """The driver over the folded log; conversation, workspace and models are where they were.
+
+    The log is read once more, for what the goal says of it, and not folded again: nobody else can have written since.
+    """
     parts, journal = equipment.parts, equipment.journal
+    journal.take_up(past.state, past.trail, past.evidence)
     reader = ResumptionReader(fresh_rounds=not goal.preserve_context)
     for record in read_records(folder.events):
-        journal.replay(record)
         reader.add(record)
     left = reader.read(parts.transcript.read, parts.artifacts)
     run = Run(

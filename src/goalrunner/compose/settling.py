@@ -6,28 +6,26 @@ import contextlib
 import json
 from collections.abc import Sequence
 
+from goalrunner.compose.earlier import Past
 from goalrunner.compose.saving import saver
 from goalrunner.eventlog import is_written, read_records
 from goalrunner.model.outcome import GoalOutcome, GoalStatus
 from goalrunner.ports import Observer
 from goalrunner.runs import RunFolder
-from goalrunner.state.evidence import evidence_of
 from goalrunner.state.outcome import outcome_of
 
 
-def settle(folder: RunFolder, observers: Sequence[Observer] = ()) -> GoalOutcome | None:
+def settle(folder: RunFolder, past: Past, observers: Sequence[Observer] = ()) -> GoalOutcome | None:
     """The outcome of a run that has ended and could not say so any more; None for every other run.
 
-    The observers are told what the log says. Raises RecordError for a log that is damaged.
+    `past` is what its log says; the observers are told. Raises RecordError where it cannot be written.
     """
-    if _said(folder) or is_written(folder.events):
+    if past.state.status is GoalStatus.RUNNING or _said(folder) or is_written(folder.events):
         return None
-    state, evidence = evidence_of(read_records(folder.events))
-    if state is None or state.status is GoalStatus.RUNNING:
-        return None
-    outcome = outcome_of(state, str(folder.path)).model_copy(update={"evidence": evidence})
+    rows = past.evidence.rows(past.state)
+    outcome = outcome_of(past.state, str(folder.path)).model_copy(update={"evidence": rows})
     folder.write_json(folder.outcome, outcome.model_dump(mode="json"))
-    saver(folder)(state)
+    saver(folder)(past.state)
     for record in read_records(folder.events):
         for observer in observers:
             observer.on_record(record)

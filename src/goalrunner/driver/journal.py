@@ -67,6 +67,10 @@ class Journal:
         self._index.add(record)
         self._evidence.add(record)
 
+    def take_up(self, state: RunState, trail: TrailIndex, evidence: EvidenceIndex) -> None:
+        """Know what an earlier process wrote, from who has folded it already."""
+        self._state, self._index, self._evidence = state, trail, evidence
+
     def fold_unwritten(self, event: Event) -> None:
         """Fold an ending that cannot be written any more, so that the outcome at least says how the run ended."""
         last = self.state

@@ -7,7 +7,7 @@ from goalrunner.eventlog.following import follow_records
 from goalrunner.eventlog.line import encode
 from goalrunner.eventlog.lock import LogInUse, WriterLock, is_written
 from goalrunner.eventlog.log import EventLog
-from goalrunner.eventlog.reading import LogDamage, LogEnd, TornTail, read_end, read_places, read_records
+from goalrunner.eventlog.reading import LogDamage, LogEnd, TornTail, read_end, read_lines, read_places, read_records
 from goalrunner.eventlog.transcript import TranscriptFile, read_message, read_messages
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "follow_records",
     "is_written",
     "read_end",
+    "read_lines",
     "read_message",
     "read_messages",
     "read_places",

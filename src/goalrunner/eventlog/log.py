@@ -113,7 +113,7 @@ def _opened(path: Path, end: LogEnd) -> AppendFile:
     file = AppendFile(path)
     if file.size != end.size:
         file.close()
-        raise RecordError(f"{file.path}: it ends at byte {file.size}, and was read to byte {end.size}")
+        raise RecordError(f"{file.path}: it ends at byte {file.size}, and was read to byte {end.size}", "try again")
     return file
 
 
