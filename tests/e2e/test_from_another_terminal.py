@@ -125,7 +125,7 @@ def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_h
 
     assert goal("prune", "--older-than", "30d", cwd=place).code == 2  # nobody is there to be asked
     seen = goal("prune", "--older-than", "30d", "--dry-run", cwd=place)
-    assert (seen.out, old.exists()) == ("would remove  old1-a\n", True)
+    assert (seen.out, old.exists()) == ("would remove  old1-a  complete\n", True)
     pruned = goal("prune", "--older-than", "30d", "--yes", "--json", cwd=place)
     running.kill()
     running.communicate()

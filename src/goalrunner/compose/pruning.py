@@ -1,23 +1,42 @@
-"""Which runs are old enough to go, and removing them. Owns the rule: never a living one, never one that waits."""
+"""Which runs are old enough to go, and removing them. Owns the rule: never a living one, never one that waits.
+
+One that could still go on - its process died, or a limit ended it - is removed as well when it is old, and is said to be
+one: nobody has taken it up in all that time.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from goalrunner.compose.leftovers import clear_own
 from goalrunner.errors import UsageError
 from goalrunner.eventlog import is_written
 from goalrunner.runs import RunFolder, list_runs
+from goalrunner.state.resumption import FINAL
 
 WAITING = frozenset({"approval_required", "question_open"})
 """Stop reasons of a run that a person is still to answer."""
 
 
-def old_runs(home: Path, seconds: float, now: datetime) -> list[RunFolder]:
+@dataclass(frozen=True)
+class OldRun:
+    """A run that is old enough to go."""
+
+    folder: RunFolder
+    workspace: str
+    """Where it worked; empty where that is not known."""
+    why: str
+    """How it ended, in words; of one that could go on, that it could."""
+    resumable: bool
+
+
+def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
     """The runs that were last touched longer ago than that, oldest first; living and waiting ones are left out."""
     found = []
     for summary in reversed(list_runs(home)):
@@ -25,7 +44,8 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[RunFolder]:
         if summary.get("stop_reason") in WAITING or is_written(folder.events):
             continue
         if (now - _touched(summary)).total_seconds() > seconds:
-            found.append(folder)
+            why, resumable = _how(summary)
+            found.append(OldRun(folder, str(summary.get("workspace") or ""), why, resumable))
     return found
 
 
@@ -38,6 +58,18 @@ def remove_run(home: Path, folder: RunFolder) -> None:
     except OSError as error:
         raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "see who owns it") from error
     clear_own(home, folder.run_id)
+
+
+def _how(summary: dict[str, Any]) -> tuple[str, bool]:
+    """How a run ended, and whether `goal resume` might still take it up."""
+    status, reason = str(summary.get("status")), str(summary.get("stop_reason") or "")
+    if status == "unreadable":
+        return f"unreadable ({summary.get('message')}); its log may still be whole", True
+    if status == "running":
+        return "lost: its process is gone; could be resumed", True
+    ended = f"{status}, {reason}" if reason and reason not in (status, "satisfied") else status
+    resumable = reason not in {str(final) for final in FINAL}
+    return (f"{ended}; could be resumed" if resumable else ended), resumable
 
 
 def _touched(summary: dict[str, object]) -> datetime:

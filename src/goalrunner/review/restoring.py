@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from goalrunner.errors import WorkspaceError
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.review.stores import KeptStore
+from goalrunner.workspace.shrinking import put_aside
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Restoration:
     async def perform(self, target: Snapshot) -> Restored:
         """Do it. Raises WorkspaceError naming what could not be restored, and the snapshot of the state before."""
         before = await self._kept.store.snapshot()
+        with contextlib.suppress(OSError):  # without it a later `goal prune` may drop it; the restoration is wanted now
+            put_aside(self._kept.store.folder, before.id)
         try:
             changes = await self._kept.store.restore(target)
         except WorkspaceError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -43,6 +45,11 @@ _ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !m
 
 _SAMPLE, _LOOSE, _PACKS = "17", 20, 40
 """Git looks at this one of the 256 folders of loose objects: more than 27 there, or more than 50 packs, are too many."""
+
+
+def store_name(workspace: Path) -> str:
+    """The name of a workspace's store; the path is absolute and without links."""
+    return hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
 
 
 def make_store(folder: Path) -> None:

@@ -25,7 +25,7 @@ from goalrunner.workspace.comparing import Comparison
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.ignored import look
 from goalrunner.workspace.index import Index
-from goalrunner.workspace.layout import is_crowded, make_store, packs_well
+from goalrunner.workspace.layout import is_crowded, make_store, packs_well, store_name
 from goalrunner.workspace.names import raw, shown
 from goalrunner.workspace.objects import write_blob, write_file, write_tree
 from goalrunner.workspace.patterns import Patterns
@@ -55,7 +55,7 @@ class SnapshotStore:
     ) -> None:
         self.workspace = workspace.resolve()
         self._home = home.resolve()
-        self.folder = self._home / "stores" / hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
+        self.folder = self._home / "stores" / store_name(self.workspace)
         self._passing = Patterns((*CACHES, *outputs), own=not outputs)
         self._outputs = Patterns(outputs)
         self._kept = start
