@@ -13,6 +13,7 @@ from goalrunner.model.outcome import GoalStatus
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.state import RunState
+from goalrunner.state.run_state import Approval
 
 _SHOWN = 8
 """References and steps that are shown, the newest."""
@@ -32,7 +33,8 @@ def _lines(state: RunState) -> Iterator[Line]:
     yield from _named("done", [_with_evidence(state, step) for step in memory.completed_steps])
     yield from _named("pending", memory.pending_steps)
     yield from _named("asks", memory.open_questions)
-    yield from _named("waits", [f"{item.id}: {item.action} ({item.rule})" for item in state.waiting])
+    yield from _named("waits", [_waiting(item) for item in state.waiting])
+    yield from map(_approval, [item for item in state.approvals if item.decision is not None][-_SHOWN:])
     yield from _named("touched", state.touched)
     yield from _named("evidence", memory.evidence_refs)
     yield from _verdict(state)
@@ -53,6 +55,26 @@ def _verdict(state: RunState) -> Iterator[Line]:
         yield Fact("verdict", f"{figures.score(state.verdict.score)} · {said} · by the {state.verdict.source}")
         if state.verdict.missing:
             yield Fact("missing", state.verdict.missing)
+
+
+def _waiting(item: Approval) -> str:
+    """What waits: since when, on which evidence a person would decide, and when it expires."""
+    until = f", until {item.expires_at}" if item.expires_at else ""
+    return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{_on(item)})"
+
+
+def _approval(item: Approval) -> Line:
+    """What was decided: how, by whom, when, on which evidence, and whether the agent could have said it itself."""
+    by = f" by {item.by}" if item.by else ""
+    unguarded = "" if item.guarded else " (unguarded)"
+    done = ", done" if item.used and item.decision == "approved" else ""
+    said = f": {item.reason}" if item.reason else ""
+    decided = f"{item.decision}{by}{unguarded} at {item.decided_at}{_on(item)}{done}{said}"
+    return Fact("approval", f"{item.id}: {item.action} ({item.rule}) · {decided}")
+
+
+def _on(item: Approval) -> str:
+    return f", on {', '.join(item.evidence_refs[-_SHOWN:])}" if item.evidence_refs else ""
 
 
 def _with_evidence(state: RunState, step: str) -> str:
