@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from goalrunner.process.connection import ProcessConnection, ProcessConnector
 from goalrunner.process.environment import child_environment, credentials_of
 from goalrunner.process.launcher import ProcessLauncher
 
-__all__ = ["ProcessLauncher", "child_environment", "credentials_of"]
+__all__ = ["ProcessConnection", "ProcessConnector", "ProcessLauncher", "child_environment", "credentials_of"]

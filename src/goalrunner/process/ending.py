@@ -40,6 +40,10 @@ class Ending:
         """In the order in which they were found."""
         return tuple(self._left.values())
 
+    def living(self) -> dict[int, table.Entry]:
+        """Every living process of the launch but the leader, by id; nobody where the system shows no table of them."""
+        return self._rest_by_table() if sys.platform == "linux" else {}
+
     async def gently(self) -> None:
         """SIGTERM to all, and time to go. Returns as soon as nobody is left, and at the end of the grace at the latest."""
         self._forced = not self._leader.ended()

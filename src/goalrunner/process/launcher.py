@@ -14,13 +14,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.errors import RecordError
 from goalrunner.ports import Completion
 from goalrunner.process.ancestry import adopt_orphans
 from goalrunner.process.ending import Ending
 from goalrunner.process.guardian import Guardian
 from goalrunner.process.leader import Leader, NotStarted, start
 from goalrunner.process.mark import Mark
+from goalrunner.process.sink import opened_sink
 
 OUTPUT_LIMIT = 256_000_000
 """Bytes of output after which a command is taken for a runaway."""
@@ -63,7 +63,8 @@ class ProcessLauncher:
         began = time.monotonic()
         mark = Mark(guard=self.guardian.token)
         self.guardian.watch()
-        with _opened(output) as sink, _opened(errors) if errors else nullcontext() as second, _source(stdin) as source:
+        errors_sink = opened_sink(errors) if errors else nullcontext()
+        with opened_sink(output) as sink, errors_sink as second, _source(stdin) as source:
             sinks = (sink, second)
             try:
                 leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=source, output=sink, errors=second)
@@ -124,19 +125,6 @@ def _error_of(status: int | None) -> str:
         return f"killed by {signal.Signals(-status).name}"
     except ValueError:
         return f"killed by signal {-status}"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """The output file, new and empty. Appending, so that two writers of one file never overwrite each other."""
-    try:
-        sink = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
-    try:
-        yield sink
-    finally:
-        os.close(sink)
 
 
 @contextmanager

@@ -37,6 +37,7 @@ class Leader:
         self.limit = limit
         self._process = process
         self._status: int | None = None
+        self._seen: int | None = None
         self._over = False
         self._pidfd = _pidfd(self.pid)
 
@@ -46,7 +47,10 @@ class Leader:
             return True
         try:
             if hasattr(os, "waitid"):
-                self._over = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+                found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                self._over = found is not None
+                if found is not None:
+                    self._seen = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
             else:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 self._over = pid == self.pid
@@ -54,6 +58,13 @@ class Leader:
         except ChildProcessError:  # somebody else reaped it
             self._over = True
         return self._over
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, minus the number for a signal, before it is reaped too; None while it runs, or when it is lost."""
+        if not self.ended():
+            return None
+        return self._status if self._status is not None else self._seen
 
     async def wait(self, seconds: float) -> bool:
         """Wait at most that long for its end; gives `ended()`."""

@@ -102,13 +102,27 @@ def tail_of(path: Path, size: int = _TAIL) -> str:
         return ""
 
 
-def _error(agent: ExternalAgent, said: str, ended: Ended) -> AgentError:
-    words = _first_lines(said) or _last_lines(ended.errors) or "it said nothing at all"
-    whole = f"{said}\n{ended.errors}"
+def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError:
+    """Its failure in its own words, or in the last of its stderr (`errors`); `how` is how its process ended."""
+    words = _first_lines(said) or _last_lines(errors) or "it said nothing at all"
+    whole = f"{said}\n{errors}"
     if _denied(agent, whole) or _KEY.search(whole):
-        hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
-        return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login ({ended.words}): {words}", hint)
-    return AgentError(f"the agent {agent.name} failed ({ended.words}): {words}", "goal resume goes on from here")
+        return not_signed_in(agent, words, how)
+    return AgentError(f"the agent {agent.name} failed{_in(how)}: {words}", "goal resume goes on from here")
+
+
+def not_signed_in(agent: ExternalAgent, words: str, how: str = "") -> AgentNotSignedIn:
+    """It has no key or login, or a wrong one; `words` are its own."""
+    hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
+    return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{_in(how)}: {words}", hint)
+
+
+def _error(agent: ExternalAgent, said: str, ended: Ended) -> AgentError:
+    return failed(agent, said, ended.words, ended.errors)
+
+
+def _in(how: str) -> str:
+    return f" ({how})" if how else ""
 
 
 def _denied(agent: ExternalAgent, text: str) -> bool:

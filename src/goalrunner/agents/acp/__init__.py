@@ -1,0 +1,8 @@
+"""Agents that speak the Agent Client Protocol. Owns the protocol; what is common to external agents is in `external`."""
+
+from __future__ import annotations
+
+from goalrunner.agents.acp.conversation import AcpConversation
+from goalrunner.agents.acp.usage import REPORTS
+
+__all__ = ["REPORTS", "AcpConversation"]

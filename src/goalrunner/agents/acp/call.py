@@ -1,0 +1,152 @@
+"""One tool call of an agent's, put together from what it reports of it. Owns reading it; everything in it is its word."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Literal
+
+from goalrunner.agents.acp.reading import as_text, at, count, items, one_line, text
+
+KINDS = frozenset("read edit delete move search execute think fetch switch_mode other".split())  # noqa: SIM905
+OPEN, DONE, FAILED = frozenset({"in_progress"}), "completed", "failed"
+
+_FREE = frozenset({"read", "search", "think"})
+_WRITING = frozenset({"edit", "delete", "move"})
+_EXIT_CODES = (
+    ("exit_code",),
+    ("exitCode",),
+    ("exit_status",),
+    ("exit",),
+    ("metadata", "exit"),
+    ("metadata", "exit_code"),
+)
+_OUTPUTS = (("formatted_output",), ("aggregated_output",), ("output",), ("stdout",), ("text",), ("error",))
+_MOST_DIFF_LINES = 20_000
+_TICKS = re.compile(r"^(`+)(.*)\1$", re.DOTALL)
+
+
+class Call:
+    """A tool call: what is known of it so far. `workspace` is what its paths are told relative to."""
+
+    def __init__(self, identifier: str, workspace: Path) -> None:
+        self.id = identifier
+        self.recorded_as = ""
+        """The id under which it is in the log; empty: it is not."""
+        self.closed = False
+        self._workspace = workspace
+        self._known: dict[str, Any] = {}
+
+    def learn(self, update: Any) -> None:
+        """Take in a `tool_call`, a `tool_call_update`, or the call that a permission is asked for."""
+        for name in ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput"):
+            if at(update, name) is not None:
+                self._known[name] = update[name]
+
+    @property
+    def kind(self) -> str:
+        """One of the protocol's kinds; "other" for anything else."""
+        kind = self._known.get("kind")
+        return kind if isinstance(kind, str) and kind in KINDS else "other"
+
+    @property
+    def status(self) -> str:
+        """ "pending", "in_progress", "completed", "failed", or what else it says."""
+        return text(self._known.get("status")) or "pending"
+
+    @property
+    def effect(self) -> Literal["shell", "write"] | None:
+        """What it needs leave for: None for looking and thinking. An unknown kind may be anything, a command too."""
+        if self.kind in _FREE:
+            return None
+        return "write" if self.kind in _WRITING else "shell"
+
+    @property
+    def command(self) -> str:
+        """The command line, or the paths; else its title."""
+        said = self._said() if self.effect == "shell" else self._paths() or self._said()
+        return said or self._paths() or self.kind
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """How it ended, by its own account. A command that failed has run; a call that failed has not."""
+        if self.status not in (DONE, FAILED):
+            return ("interrupted",)
+        code = self._exit_code()
+        if code is not None:
+            return (f"exit {code}",)
+        return ("error",) if self.status == FAILED else ("completed",)
+
+    @property
+    def output(self) -> str:
+        """What it gave."""
+        shown = "\n".join(filter(None, map(self._block, items(self._known.get("content")))))
+        return shown or self._raw_output()
+
+    @property
+    def diff(self) -> str:
+        """What it would change, where it says."""
+        return "".join(self._diff(one) for one in items(self._known.get("content")) if at(one, "type") == "diff")
+
+    def _said(self) -> str:
+        asked = self._known.get("rawInput")
+        command = next((found for name in ("command", "cmd", "url") if (found := at(asked, name))), None)
+        if isinstance(command, list) and all(isinstance(word, str) for word in command):
+            return text(shlex.join(command))
+        if isinstance(command, str) and command.strip():
+            return text(command)
+        title = text(self._known.get("title")).strip()
+        quoted = _TICKS.match(title)
+        return quoted[2].strip() if quoted else title
+
+    def _paths(self) -> str:
+        named = [text(at(one, "path")) for one in items(self._known.get("locations"))]
+        named += [text(at(one, "path")) for one in items(self._known.get("content")) if at(one, "type") == "diff"]
+        named += [text(at(self._known.get("rawInput"), name)) for name in ("file_path", "path", "filePath")]
+        return ", ".join(dict.fromkeys(self._relative(path) for path in named if path))
+
+    def _relative(self, path: str) -> str:
+        inside = os.path.normpath(path).startswith(f"{self._workspace}{os.sep}")
+        return os.path.relpath(path, self._workspace) if inside else path
+
+    def _exit_code(self) -> int | None:
+        raw = self._known.get("rawOutput")
+        for path in _EXIT_CODES:
+            found = at(raw, *path)
+            if isinstance(found, int) and not isinstance(found, bool) and -1_000 < found < 100_000:
+                return found
+        return count(at(raw, "metadata", "exitCode"))
+
+    def _raw_output(self) -> str:
+        raw = self._known.get("rawOutput")
+        if isinstance(raw, dict):
+            said = [found for path in _OUTPUTS if isinstance(found := at(raw, *path), str) and found]
+            errors = at(raw, "stderr")
+            if said:
+                return text(said[0]) + (text(errors) if said[0] == at(raw, "stdout") else "")
+        return as_text(raw)
+
+    def _block(self, one: Any) -> str:
+        match at(one, "type"):
+            case "content":
+                return text(at(one, "content", "text")) or text(at(one, "content", "resource", "text"))
+            case "diff":
+                return self._diff(one)
+            case _:
+                return ""
+
+    def _diff(self, one: Any) -> str:
+        path = self._relative(text(at(one, "path")))
+        old, new = text(at(one, "oldText")).splitlines(True), text(at(one, "newText")).splitlines(True)
+        if len(old) + len(new) > _MOST_DIFF_LINES:
+            return f"--- {path}\n+++ {path}\n[{len(old):,} lines become {len(new):,}]\n"
+        lines = difflib.unified_diff(old, new, path, path)
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        return one_line(self.command)

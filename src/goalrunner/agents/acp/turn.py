@@ -1,0 +1,180 @@
+"""One turn of an agent's: what it says and reports while a prompt is under way. Owns writing that down as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from goalrunner.agents.acp.call import DONE, FAILED, OPEN, Call
+from goalrunner.agents.acp.peer import Peer
+from goalrunner.agents.acp.permission import CANCELLED, allowed, identity, rejected
+from goalrunner.agents.acp.reading import at, text
+from goalrunner.agents.acp.usage import Meter
+from goalrunner.agents.external.bounded import Growing
+from goalrunner.errors import ApprovalDenied
+from goalrunner.ports import Recorder, ToolResult
+
+NO_SINGLE_LEAVE = "The agent offers no way to allow this once, and what may happen here is asked each time."
+"""Why a call is denied that could only be allowed for ever."""
+
+
+class Turn:
+    """Hears what comes during a prompt. `agent` is the name under which its calls are reported."""
+
+    def __init__(
+        self, agent: str, workspace: Path, session: str, peer: Peer, recorder: Recorder, meter: Meter, *, guarded: bool
+    ) -> None:
+        self.denials: list[str] = []
+        """What it could not be told, for the protocol has no words for it."""
+        self._agent = agent
+        self._workspace = workspace
+        self._session = session
+        self._peer = peer
+        self._recorder = recorder
+        self._meter = meter
+        self._guarded = guarded
+        self._calls: dict[str, Call] = {}
+        self._began: dict[str, float] = {}
+        self._text = Growing()
+        self._texts: list[str] = []
+
+    @property
+    def calls(self) -> int:
+        """How many tool calls it reported."""
+        return len(self._calls)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its messages so far, each ended by a tool call or the end of the turn."""
+        return tuple(self._texts)
+
+    async def hear(self, message: Mapping[str, Any]) -> None:
+        """Take in one request or notification. Raises ApprovalPending and ApprovalDenied."""
+        method = message.get("method")
+        ours = at(message, "params", "sessionId") == self._session
+        if method == "session/update" and ours:
+            await self._update(at(message, "params", "update"))
+        elif method == "session/request_permission":
+            if ours and isinstance(at(message, "params", "toolCall", "toolCallId"), str):
+                await self._permission(message)
+            else:
+                self._peer.answer(message, CANCELLED)
+        elif method != "session/update":
+            self._peer.refuse(message)
+
+    async def close(self) -> None:
+        """The turn is over: calls that were begun and never ended are recorded as such."""
+        self._end_text()
+        for call in self._calls.values():
+            if call.recorded_as and not call.closed:
+                await self._record(call, ("interrupted",))
+
+    async def _update(self, update: Any) -> None:
+        match at(update, "sessionUpdate"):
+            case "agent_message_chunk":
+                piece = text(at(update, "content", "text"))
+                self._text.add(piece)
+                self._recorder.text(piece)
+            case "tool_call" | "tool_call_update":
+                await self._tool(update)
+            case "usage_update":
+                self._meter.hear(update)
+            case _:  # thoughts, plans, modes, and what later versions may say
+                pass
+
+    async def _tool(self, update: Any) -> None:
+        name = at(update, "toolCallId")
+        if not isinstance(name, str):
+            return
+        call = self._call(name)
+        if call.closed:
+            return
+        call.learn(update)
+        if call.status in (DONE, FAILED):
+            self._announce(call, text(name))
+            await self._record(call, call.facts)
+        elif call.status in OPEN:
+            self._announce(call, text(name))
+
+    async def _permission(self, request: Mapping[str, Any]) -> None:
+        asked = at(request, "params", "toolCall")
+        call = self._call(asked["toolCallId"])
+        call.learn(asked)
+        if call.effect is None:
+            answer = allowed(request, guarded=False)
+            self._peer.answer(request, answer or CANCELLED)
+            return
+        preview = call.diff if call.effect == "write" else ""
+        name = identity(call.effect, call.command, preview)
+        ending: ApprovalDenied | None = None
+        try:
+            denial = await self._recorder.permit(name, call.effect, call.command, preview)
+        except ApprovalDenied as error:
+            denial, ending = error.told, error
+        except BaseException:  # nobody decides now; the agent must not wait for it
+            self._peer.answer(request, CANCELLED)
+            raise
+        answer = allowed(request, guarded=self._guarded) if denial is None else None
+        if denial is None and answer is None:
+            denial = NO_SINGLE_LEAVE
+        call.recorded_as = ""  # under this name, its approval is used up now
+        self._announce(call, name)
+        if denial is not None:
+            self.denials.append(f"{call.command}: {denial}")
+            await self._deny(call, denial)
+        self._peer.answer(request, answer or rejected(request))
+        if ending is not None:
+            raise ending
+
+    def _call(self, name: str) -> Call:
+        known = self._calls.get(name)
+        if known is None:
+            known = self._calls[name] = Call(name, self._workspace)
+        return known
+
+    def _announce(self, call: Call, name: str) -> None:
+        if call.recorded_as:
+            return
+        self._end_text()
+        call.recorded_as = name
+        self._began[call.id] = time.monotonic()
+        self._recorder.tool_called(name, call.kind, call.summary)
+
+    async def _deny(self, call: Call, why: str) -> None:
+        """The runner itself knows that it said no; what the agent does about it is another matter."""
+        call.closed = True
+        await self._recorder.tool_result(
+            ToolResult(
+                tool_call_id=call.recorded_as,
+                tool=call.kind,
+                command=call.command,
+                facts=("denied",),
+                output=f"{why}\n".encode(errors="replace"),
+                summary="denied",
+                writes=False,
+                reported_by=self._agent,
+            )
+        )
+
+    async def _record(self, call: Call, facts: tuple[str, ...]) -> None:
+        call.closed = True
+        await self._recorder.tool_result(
+            ToolResult(
+                tool_call_id=call.recorded_as,
+                tool=call.kind,
+                command=call.command,
+                facts=facts,
+                output=call.output.encode(errors="replace"),
+                duration=time.monotonic() - self._began[call.id],
+                summary=", ".join(facts),
+                reported_by=self._agent,
+            )
+        )
+
+    def _end_text(self) -> None:
+        said = self._text.take()
+        if said.strip():
+            self._texts.append(said)
+            self._recorder.message({"role": "assistant", "content": said})

@@ -1,0 +1,533 @@
+"""Rounds with an agent that speaks ACP, a real process: what is recorded, and what becomes of what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.agents.acp import AcpConversation
+from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, ConversationBusy
+from goalrunner.model.usage import AgentSession, Usage
+from goalrunner.ports import Closing, Conversation, Resumable, Unfinished
+from goalrunner.process.table import entry
+from tests.support.acp import NAME, AcpBench
+
+
+async def test_a_round_is_one_prompt_whose_words_and_calls_are_recorded(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "I "], ["say", "look."], ["shell", "echo out; exit 3"], ["say", "Done."]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    reply = await talk.send("do it", recorder)
+    await talk.close()
+
+    assert (reply.text, reply.reason, reply.left) == ("Done.", "answered", ())
+    assert [message["content"] for message in recorder.messages] == ["do it", "I look.", "Done."]
+    assert recorder.texts == ["I ", "look.", "Done."]
+    assert recorder.facts() == [("execute", "echo out; exit 3", ("exit 3",))]
+    assert recorder.outputs == [b"out\n"]
+    assert {result.reported_by for result in recorder.results} == {NAME}
+    assert [message["params"]["cwd"] for message in bench.seen("session/new")] == [str(bench.workspace)]
+    assert recorder.trail.index("called c1 execute echo out; exit 3") < recorder.trail.index("result c1 exit 3")
+
+
+def test_it_is_all_that_a_run_can_make_use_of(tmp_path: Path) -> None:
+    talk = AcpBench(tmp_path, []).conversation()
+
+    assert isinstance(talk, Resumable)
+    assert isinstance(talk, Closing)
+    taken: Conversation = talk
+    assert taken.messages == []
+
+
+async def test_later_rounds_go_on_in_the_same_process_and_session(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("first", recorder)
+    reply = await talk.send("second", recorder)
+    await talk.close()
+
+    assert reply.text == "two"
+    assert bench.prompts() == ["first", "second"]
+    assert len({message["pid"] for message in bench.seen()}) == 1
+    assert len(recorder.sessions) == 1
+    assert [run.ending for run in recorder.runs] == ["exit 0"]
+
+
+async def test_what_it_wrote_is_kept_as_it_came(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["raw", "a banner"], ["complain", "a warning"], ["say", "hi"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    ((output, errors),) = recorder.written
+    assert b"a banner\n" in output
+    assert errors == b"a warning\n"
+
+
+async def test_the_client_offers_no_files_and_no_terminals_and_says_so(tmp_path: Path) -> None:
+    asks = [["request", "fs/read_text_file", {"path": "/etc/passwd"}], ["request", "_its/own", {}], ["say", "ok"]]
+    bench = AcpBench(tmp_path, asks)
+    talk = bench.conversation()
+
+    await talk.send("do it", bench.recorder())
+    await talk.close()
+
+    (hello,) = bench.seen("initialize")
+    assert hello["params"]["clientCapabilities"] == {
+        "fs": {"readTextFile": False, "writeTextFile": False},
+        "terminal": False,
+    }
+    assert [message["error"]["code"] for message in bench.seen() if "error" in message] == [-32601, -32601]
+
+
+async def test_a_prompt_of_240_kilobytes_arrives_whole(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "read"]])
+    talk, prompt = bench.conversation(), "ä" * 120_000
+
+    await talk.send(prompt, bench.recorder())
+    await talk.close()
+
+    assert bench.prompts() == [prompt]
+
+
+NOISE: dict[str, list[Any]] = {
+    "banners": [["raw", "Welcome!"], ["raw", ""], ["raw", "{"], ["raw", "[1, 2]"], ["raw", "null"]],
+    "depth": [["raw", "[" * 200_000]],
+    "bytes": [["raw", '{"jsonrpc": "2.0", "method": "session/update", "x": "\xff\xfe"}']],
+    "surrogates": [["raw", '{"method": "session/update", "params": {"sessionId": "\\ud800", "update": {}}}']],
+    "answers": [["raw", '{"id": 999, "result": {}}'], ["raw", '{"id": [1], "result": {}}'], ["raw", '{"id": true}']],
+    "updates": [["report", "what_is_this", {"content": [1]}], ["report", "agent_message_chunk", {"content": 3}]],
+    "calls": [["report", "tool_call", {"toolCallId": 3}], ["report", "tool_call", {}]],
+    "notifications": [["raw", '{"method": "session/what"}'], ["raw", '{"method": 3, "id": 3}']],
+    "others": [["raw", '{"method": "session/update", "params": {"sessionId": "x", "update": {"sessionUpdate": "a"}}}']],
+    "permissions": [["raw", '{"id": "p", "method": "session/request_permission", "params": {"options": 3}}']],
+    "usage": [["report", "usage_update", {"cost": {"amount": "much", "currency": 3}}]],
+    "stderr": [["flood", 3]],
+}
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+async def test_noise_is_survived(tmp_path: Path, noise: list[Any]) -> None:
+    bench = AcpBench(tmp_path, [*noise, ["say", "still here"]], before={"initialize": noise[:1]})
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    reply = await talk.send("do it", recorder)
+    await talk.close()
+
+    assert reply.text == "still here"
+    assert recorder.results == []
+
+
+async def test_a_line_of_64_megabytes_is_a_message_like_any_other(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["big", 64], ["say", "that was it"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    reply = await talk.send("do it", recorder)
+    await talk.close()
+
+    assert reply.text == "that was it"
+    assert [len(output) for output in recorder.outputs] == [64 << 20]
+
+
+async def test_half_a_surrogate_pair_is_recorded_as_a_replacement(tmp_path: Path) -> None:
+    words = '{"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a\\ud800b"}}}}'
+    bench = AcpBench(tmp_path, [["raw", words]], answers={"session/new": {"sessionId": "s"}})
+    talk = bench.conversation()
+
+    reply = await talk.send("do it", bench.recorder())
+    await talk.close()
+
+    assert reply.text == "a?b"
+
+
+async def test_an_update_alone_opens_a_call_and_an_open_one_is_closed_as_interrupted(tmp_path: Path) -> None:
+    begun = {"toolCallId": "c2", "kind": "execute", "status": "in_progress", "title": "make"}
+    bench = AcpBench(tmp_path, [["shell", "true", "c1", False], ["report", "tool_call", begun], ["say", "bye"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert recorder.facts() == [("execute", "true", ("exit 0",)), ("execute", "make", ("interrupted",))]
+
+
+async def test_an_edit_is_told_by_its_path_and_its_difference(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path)
+    path = str(bench.workspace / "a" / "b.py")
+    edit = {
+        "toolCallId": "e",
+        "kind": "edit",
+        "status": "completed",
+        "title": "Write b.py",
+        "locations": [{"path": path}],
+        "content": [{"type": "diff", "path": path, "oldText": "x = 1\n", "newText": "x = 2\n"}],
+    }
+    bench = AcpBench(tmp_path, [["report", "tool_call", edit]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    reply = await talk.send("do it", recorder)
+    await talk.close()
+
+    assert reply.text == ""
+    assert recorder.facts() == [("edit", "a/b.py", ("completed",))]
+    assert recorder.outputs == [b"--- a/b.py\n+++ a/b.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([["complain", "boom: out of cheese"], ["die", 3]], "failed (exit 3): boom: out of cheese"),
+        ([["killed"]], "failed (killed by SIGKILL): it said nothing at all"),
+        ([["end", "refusal"]], "failed: it refuses to go on"),
+        ([["say", "hm"], ["end", "cancelled"]], "failed: it says that its turn was cancelled"),
+        ([["end", "end_turn"]], "failed: it ended its turn without a word (end_turn)"),
+        ([["refuse", -32603, "Internal error: overloaded"]], "failed: Internal error: overloaded"),
+        ([["raw", '{"id": 3, "error": "just text"}']], "failed: just text"),
+    ],
+)
+async def test_a_turn_that_is_no_answer_is_a_failure_in_the_agents_own_words(
+    tmp_path: Path, steps: list[Any], said: str
+) -> None:
+    bench = AcpBench(tmp_path, steps)
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    with pytest.raises(AgentError, match="the agent double") as failure:
+        await talk.send("do it", recorder)
+
+    assert said in failure.value.message
+    assert type(failure.value) is AgentError
+    assert len(recorder.runs) == 1, "its process is over, and told of"
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending", "note"),
+    [
+        ("max_tokens", "max_steps", "its last answer was cut at the limit of its tokens"),
+        ("max_turn_requests", "max_steps", "its turn was cut at its own limit of model calls"),
+        ("something_new", "answered", "it ended its turn for a reason that is not known here: something_new"),
+        (None, "answered", "it gave no reason for the end of its turn"),
+    ],
+)
+async def test_other_reasons_to_stop_are_said(tmp_path: Path, reason: str | None, ending: str, note: str) -> None:
+    bench = AcpBench(tmp_path, [["say", "so far"], ["end", reason]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    reply = await talk.send("do it", recorder)
+    await talk.close()
+
+    assert (reply.text, reply.reason) == ("so far", ending)
+    assert [run.note for run in recorder.runs] == [note]
+
+
+async def test_a_call_that_was_open_when_it_crashed_is_closed(tmp_path: Path) -> None:
+    begun = {"toolCallId": "c", "kind": "execute", "status": "in_progress", "title": "make"}
+    bench = AcpBench(tmp_path, [["report", "tool_call", begun], ["die", 1]])
+    recorder = bench.recorder()
+
+    with pytest.raises(AgentError):
+        await bench.conversation().send("do it", recorder)
+
+    assert recorder.facts() == [("execute", "make", ("interrupted",))]
+
+
+async def test_a_missing_program_is_not_installed(tmp_path: Path) -> None:
+    talk = AcpBench(tmp_path, []).conversation(("no-such-agent", "acp"))
+
+    with pytest.raises(AgentNotInstalled, match="no-such-agent: not found") as failure:
+        await talk.send("do it", AcpBench(tmp_path, []).recorder())
+
+    assert failure.value.hint == "pip install double"
+
+
+@pytest.mark.parametrize("method", ["initialize", "session/new", "prompt"])
+async def test_a_missing_login_is_not_signed_in(tmp_path: Path, method: str) -> None:
+    error = {"code": -32000, "message": "Authentication required"}
+    answers = {} if method == "prompt" else {method: {"error": error}}
+    bench = AcpBench(tmp_path, [["refuse", -32000, "Authentication required"]], answers=answers)
+
+    with pytest.raises(AgentNotSignedIn, match="Authentication required") as failure:
+        await bench.conversation().send("do it", bench.recorder())
+
+    assert failure.value.hint == "run double login"
+
+
+async def test_a_program_that_is_no_agent_is_told_from_one(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [])
+
+    with pytest.raises(AgentError, match="failed \\(exit 0\\)"):
+        await bench.conversation(("true",)).send("do it", bench.recorder())
+    with pytest.raises(AgentError, match="did not answer within 0.2 s"):
+        await bench.conversation(("sleep", "60"), patience=0.2).send("do it", bench.recorder())
+    with pytest.raises(AgentError, match="not offered by this client"):
+        await bench.conversation(("cat",)).send("do it", bench.recorder())
+
+
+async def test_another_version_of_the_protocol_is_refused(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [], answers={"initialize": {"protocolVersion": 2}})
+
+    with pytest.raises(AgentError, match="speaks version 2 of the protocol, not 1"):
+        await bench.conversation().send("do it", bench.recorder())
+
+
+async def test_an_agent_that_listens_no_more_is_lost(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [], after={"session/new": [["deafen"]]})
+
+    with pytest.raises(AgentError, match="does not listen any more"):
+        await bench.conversation().send("more than a pipe holds" * 10_000, bench.recorder())
+
+
+async def test_a_turn_that_is_cancelled_is_told_so_and_ends(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["until_cancelled"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+    turn = asyncio.create_task(talk.send("do it", recorder))
+    await until(Path(f"{bench.script}.hung").exists)
+
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+
+    assert len(bench.seen("session/cancel")) == 1
+    assert [run.ending for run in recorder.runs] == ["exit 0"]
+
+
+async def test_an_agent_that_hangs_is_ended_all_the_same(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["hang"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+    turn = asyncio.create_task(talk.send("do it", recorder))
+    await until(Path(f"{bench.script}.hung").exists)
+
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+
+    assert [run.ending for run in recorder.runs] == ["killed by SIGKILL"]
+
+
+async def test_a_second_turn_at_the_same_time_is_refused(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["until_cancelled"]])
+    talk, recorder = bench.conversation(), bench.recorder()
+    turn = asyncio.create_task(talk.send("do it", recorder))
+    await until(Path(f"{bench.script}.hung").exists)
+
+    with pytest.raises(ConversationBusy):
+        await talk.send("and this", recorder)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+
+
+async def test_a_fresh_start_is_a_fresh_session_that_knows_nothing(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+    clean = talk.checkpoint()
+
+    await talk.send("first", recorder)
+    talk.restore(clean)
+    await talk.send("again", recorder)
+    await talk.close()
+
+    assert bench.prompts() == ["first", "again"]
+    assert len({message["params"]["sessionId"] for message in bench.seen("session/prompt")}) == 2
+    assert len({message["pid"] for message in bench.seen()}) == 1
+    assert [message["content"] for message in talk.messages] == ["again", "two"]
+    with pytest.raises(TypeError):
+        talk.restore([])
+
+
+async def in_another_process(bench: AcpBench, total: float | None = None) -> tuple[AcpConversation, Any, Unfinished]:
+    """A conversation of one round, taken up where another process left it."""
+    talk = bench.conversation()
+    await talk.send("first", recorder := bench.recorder())
+    await talk.close()
+    session = recorder.sessions[-1]
+    left = Unfinished(session=session.model_copy(update={"total": Usage(cost_usd=total)}))
+    later, afterwards = bench.conversation(), bench.recorder()
+    later.load(recorder.messages, left, afterwards)
+    return later, afterwards, left
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "method"),
+    [({"loadSession": True}, "session/load"), ({"sessionCapabilities": {"resume": {}}}, "session/resume")],
+)
+async def test_another_process_goes_on_in_the_same_session_where_the_agent_can(
+    tmp_path: Path, capabilities: dict[str, Any], method: str
+) -> None:
+    replayed: dict[str, Any] = {"before": {method: [["say", "an old word"]]}}
+    bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]], capabilities=capabilities, **replayed)
+    talk, recorder, left = await in_another_process(bench)
+
+    reply = await talk.proceed("", left, recorder)
+    await talk.close()
+
+    assert left.session is not None
+    assert reply.text == "two"
+    assert [message["params"]["sessionId"] for message in bench.seen(method)] == [left.session.id]
+    assert bench.prompts()[1].startswith("The run was interrupted in the middle of your turn.")
+    assert [message["content"] for message in recorder.messages][1:] == ["two"]
+    assert recorder.texts == ["two"], "what it replays is not said once more"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        {},
+        {"capabilities": {"loadSession": True}, "answers": {"session/load": {"error": {"code": 1, "message": "no"}}}},
+        {"capabilities": {"loadSession": True}, "before": {"session/load": [["die", 1]]}},
+    ],
+    ids=["cannot", "refuses", "dies"],
+)
+async def test_a_session_that_is_lost_is_a_new_one_that_is_told_what_was_said(
+    tmp_path: Path, script: dict[str, Any]
+) -> None:
+    bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]], **script)
+    talk, recorder, left = await in_another_process(bench)
+
+    reply = await talk.send("second", recorder)
+    await talk.close()
+
+    assert reply.text == "two"
+    told = bench.prompts()[1]
+    assert told.index("> first") < told.index("> one") < told.index("second")
+    assert recorder.messages[0] == {"role": "user", "content": "second"}
+    assert left.session is not None
+    assert recorder.sessions[-1].id != left.session.id
+    assert recorder.runs[-1].note == (
+        "its earlier session could not be taken up; a new one began, with what was said before in its prompt"
+    )
+
+
+async def test_calls_that_another_process_saw_begin_are_closed(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]])
+    talk, recorder, left = await in_another_process(bench)
+
+    await talk.proceed("", Unfinished({}, ("c9",), left.session), recorder)
+    await talk.close()
+
+    assert [(result.tool_call_id, result.facts) for result in recorder.results] == [("c9", ("interrupted",))]
+
+
+async def test_the_chat_of_another_run_stands_in_the_first_prompt(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "one"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    talk.take_over([{"role": "user", "content": "earlier"}, {"role": "assistant", "content": "was done"}], recorder)
+    await talk.send("now", recorder)
+    await talk.close()
+
+    assert "> was done" in bench.prompts()[0]
+
+
+async def test_after_a_crash_the_next_turn_has_a_process_of_its_own(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "half"], ["die", 1]], [["say", "whole"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    with pytest.raises(AgentError):
+        await talk.send("do it", recorder)
+    reply = await talk.send("go on", recorder)
+    await talk.close()
+
+    assert reply.text == "whole"
+    assert "> half" in bench.prompts()[1]
+
+
+async def test_usage_is_taken_as_it_is_reported_and_unknown_stays_unknown(tmp_path: Path) -> None:
+    tokens = {"usage": {"totalTokens": 150, "inputTokens": 20, "outputTokens": 30, "cachedReadTokens": 100}}
+    cost = [
+        ["report", "usage_update", {"used": 1, "size": 2, "cost": {"amount": amount, "currency": "USD"}}]
+        for amount in (0.25, 0.375)
+    ]
+    bench = AcpBench(
+        tmp_path,
+        [["say", "a"]],
+        [["say", "b"], cost[0], ["end", "end_turn", tokens]],
+        [
+            ["say", "c"],
+            cost[1],
+            ["end", "end_turn", {"_meta": {"quota": {"token_count": {"input_tokens": 7, "output_tokens": 2}}}}],
+        ],
+    )
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    for prompt in ("one", "two", "three"):
+        await talk.send(prompt, recorder)
+    await talk.close()
+
+    assert [usage for _, usage in recorder.usages] == [
+        Usage(cost_usd=None, calls=1),
+        Usage(input_tokens=120, output_tokens=30, cost_usd=0.25, calls=1),
+        Usage(input_tokens=7, output_tokens=2, cost_usd=0.125, calls=1),
+    ]
+    assert [session.total.cost_usd for session in recorder.sessions] == [None, 0.25, 0.375]
+
+
+async def test_a_cost_that_another_process_knew_of_is_not_counted_again(tmp_path: Path) -> None:
+    cost = ["report", "usage_update", {"cost": {"amount": 0.5, "currency": "USD"}}]
+    bench = AcpBench(
+        tmp_path, [["say", "one"]], [["say", "two"], cost], capabilities={"sessionCapabilities": {"resume": {}}}
+    )
+    talk, recorder, _ = await in_another_process(bench, total=0.3)
+
+    await talk.send("go on", recorder)
+    await talk.close()
+
+    assert [usage.cost_usd for _, usage in recorder.usages] == [pytest.approx(0.2)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
+async def test_what_it_leaves_running_is_ended_and_named_and_its_helpers_are_not(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    helper, left, both = (tmp_path / name for name in ("helper", "left", "both"))
+    bench = AcpBench(
+        tmp_path,
+        [["spawn", f"echo $$ > {left}; touch {both}; exec sleep 600"], ["wait_for", str(both)], ["say", "served"]],
+        [["say", "again"]],
+        before={"session/new": [["spawn", f"echo $$ > {helper}; exec sleep 600"], ["wait_for", str(helper)]]},
+    )
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    reply = await talk.send("do it", recorder)
+
+    assert reply.left == ("sleep",)
+    assert not alive(left)
+    assert alive(helper)
+    assert (await talk.send("more", recorder)).left == ()
+    await talk.close()
+    assert not alive(helper)
+
+
+async def test_closing_twice_does_nothing_and_nothing_is_left_to_close_at_first(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [["say", "one"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.close()
+    await talk.send("do it", recorder)
+    await talk.close()
+    await talk.close()
+
+    assert len(recorder.runs) == 1
+
+
+def test_its_session_is_one_of_its_own(tmp_path: Path) -> None:
+    talk = AcpBench(tmp_path, []).conversation()
+
+    talk.load([], Unfinished(session=AgentSession(agent="another", id="x")), AcpBench(tmp_path, []).recorder())
+
+    assert talk._earlier == ""
+
+
+def alive(path: Path) -> bool:
+    one = entry(int(path.read_text()))
+    return one is not None and one.living
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
