@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
+from goalrunner.agents import acp
 from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, program_of
 from goalrunner.errors import UsageError
 from goalrunner.model.goal import Goal
 from goalrunner.model.preset import BudgetName, Preset, Protocol
 from goalrunner.ports import Conversation
 from goalrunner.presets import find, protocol_of
-from goalrunner.process import ProcessLauncher, child_environment
+from goalrunner.process import ProcessConnector, ProcessLauncher, child_environment
 
 OUTPUT_LIMIT = 4_000_000_000
 """Bytes that an agent may print in one round: it tells all that it does, which is more than a command's output."""
@@ -57,7 +58,15 @@ class Named:
         """The goal's budgets of which it does not report what is used."""
         budget = self.goal.budget
         wanted: dict[BudgetName, float | None] = {"tokens": budget.tokens, "cost_usd": budget.cost_usd}
-        return tuple(name for name, limit in wanted.items() if limit is not None and name not in self.preset.reports)
+        reported = acp.REPORTS if self.protocol == "acp" else self.preset.reports
+        return tuple(name for name, limit in wanted.items() if limit is not None and name not in reported)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a person may have to decide on single actions."""
+        asked = self.goal.approvals
+        single = asked.commands or [kind for kind in asked.require if kind != "complete"]
+        return bool(single) or self.goal.risk_class == "critical"
 
     @property
     def words(self) -> str:
@@ -100,7 +109,8 @@ def external_conversation(
             roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, launcher.guardian)
             return CommandConversation(agent, roomy)
         case "acp":
-            raise UsageError("agents that speak ACP are not available in this version", 'remove protocol = "acp"')
+            connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
+            return acp.AcpConversation(agent, named.command, connector, guarded=named.guarded)
         case _:
             assert_never(named.protocol)
 

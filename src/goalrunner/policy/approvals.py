@@ -24,7 +24,7 @@ _INSTALLING = frozenset(
 NETWORK_PROGRAMS: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(
         """
-        curl wget aria2c ssh scp sftp rsync ftp lftp telnet nc ncat netcat socat aws gcloud az gh hub glab kubectl helm
+        curl wget fetch aria2c ssh scp sftp rsync ftp lftp telnet nc ncat netcat socat aws gcloud az gh hub glab kubectl helm
         terraform http https xh mosh ping dig nslookup host npx bunx twine rclone s3cmd doctl flyctl vercel netlify
         """.split()  # noqa: SIM905 - a table, to be read
     ),

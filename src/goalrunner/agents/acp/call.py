@@ -67,6 +67,8 @@ class Call:
     @property
     def command(self) -> str:
         """The command line, or the paths; else its title."""
+        if self.kind == "fetch":  # as the program of that name would be called, so that it is known to use the network
+            return f"fetch {self._said()}"
         said = self._said() if self.effect == "shell" else self._paths() or self._said()
         return said or self._paths() or self.kind
 

@@ -1,0 +1,202 @@
+"""An agent that asks before it acts: who decides, what it is answered, and what is written down of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.errors import ApprovalDenied, ApprovalPending
+from tests.support.acp import AcpBench
+
+ONCE, EVER, NO = "allow_once", "allow_always", "reject_once"
+
+
+def execute(command: str, **more: Any) -> dict[str, Any]:
+    return {"toolCallId": "c1", "kind": "execute", "title": f"`{command}`", "status": "pending", **more}
+
+
+def asking(call: dict[str, Any], *kinds: str, command: str = "echo did > done") -> list[Any]:
+    """Asks, and does it where that is allowed."""
+    return ["ask", call, list(kinds or (EVER, ONCE, NO)), [["shell", command]], [["say", "as you wish"]]]
+
+
+def chosen(name: str) -> dict[str, str]:
+    return {"outcome": "selected", "optionId": f"o-{name}"}
+
+
+async def test_leave_is_given_once_though_it_is_offered_for_ever(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [asking(execute("echo did > done")), ["say", "done"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert bench.outcomes() == [chosen(ONCE)]
+    assert [(kind, text) for _, kind, text, _ in recorder.asked] == [("shell", "echo did > done")]
+    assert recorder.facts() == [("execute", "echo did > done", ("exit 0",))]
+    name = recorder.asked[0][0]
+    assert recorder.trail.index("asked shell echo did > done") < recorder.trail.index(
+        f"called {name} execute echo did > done"
+    )
+    assert recorder.results[0].tool_call_id == name
+
+
+async def test_a_denial_is_answered_recorded_and_told_with_the_next_prompt(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [asking(execute("echo did > done")), ["end", "cancelled"]], [["say", "ok"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+    recorder.answers = ["The owner denied it."]
+
+    reply = await talk.send("do it", recorder)
+    await talk.send("again", recorder)
+    await talk.close()
+
+    assert reply.text == "as you wish"
+    assert bench.outcomes() == [chosen(NO)]
+    assert not (bench.workspace / "done").exists()
+    assert recorder.facts() == [("execute", "echo did > done", ("denied",))]
+    assert bench.prompts()[1] == "echo did > done: The owner denied it.\n\nagain"
+
+
+async def test_a_denial_that_ends_the_run_is_answered_and_raised(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [asking(execute("rm -r x")), ["until_cancelled"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+    recorder.answers = [ApprovalDenied("a1 was denied", "a1", "No.")]
+
+    with pytest.raises(ApprovalDenied):
+        await talk.send("do it", recorder)
+
+    assert bench.outcomes() == [chosen(NO)]
+    assert len(bench.seen("session/cancel")) == 1
+    assert recorder.facts() == [("execute", "rm -r x", ("denied",))]
+
+
+async def test_what_waits_for_a_person_ends_turn_and_process_and_nothing_of_it_is_done(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [asking(execute("echo did > done"))])
+    recorder, talk = bench.recorder(), bench.conversation()
+    recorder.answers = [ApprovalPending("a1 waits")]
+
+    with pytest.raises(ApprovalPending):
+        await talk.send("do it", recorder)
+
+    assert bench.outcomes() == [{"outcome": "cancelled"}]
+    assert len(bench.seen("session/cancel")) == 1
+    assert not (bench.workspace / "done").exists()
+    assert recorder.results == []
+    assert [run.ending for run in recorder.runs] == ["exit 0"]
+
+
+async def test_the_same_action_has_the_same_name_in_another_process(tmp_path: Path) -> None:
+    bench = AcpBench(
+        tmp_path,
+        [asking(execute("echo did"))],
+        [asking({**execute("echo did"), "toolCallId": "c77"}), asking(execute("echo other"))],
+    )
+    first, second = bench.recorder(), bench.recorder()
+
+    for recorder in (first, second):
+        talk = bench.conversation()
+        await talk.send("do it", recorder)
+        await talk.close()
+
+    ((name, *_),) = first.asked
+    assert [asked[0] == name for asked in second.asked] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        ({"kind": "execute", "title": "run tests", "rawInput": {"command": "pytest -q"}}, "shell", "pytest -q"),
+        ({"kind": "execute", "rawInput": {"command": ["sh", "-c", "a b"]}}, "shell", "sh -c 'a b'"),
+        ({"kind": "fetch", "title": "x", "rawInput": {"url": "https://a.b/c"}}, "shell", "fetch https://a.b/c"),
+        ({"kind": "switch_mode", "title": "Leave plan mode"}, "shell", "Leave plan mode"),
+        ({"kind": "brand_new", "title": "deploy"}, "shell", "deploy"),
+        ({"title": "mcp: deploy"}, "shell", "mcp: deploy"),
+        ({}, "shell", "other"),
+        ({"kind": "delete", "title": "Delete", "locations": [{"path": "/tmp/x"}]}, "write", "/tmp/x"),
+        ({"kind": "move", "title": "Rename it"}, "write", "Rename it"),
+    ],
+)
+async def test_what_is_asked_for_goes_by_its_kind(tmp_path: Path, call: dict[str, Any], kind: str, text: str) -> None:
+    bench = AcpBench(tmp_path, [["ask", {"toolCallId": "c1", **call}, [ONCE, NO], [["say", "ok"]]]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert [(asked[1], asked[2]) for asked in recorder.asked] == [(kind, text)]
+
+
+@pytest.mark.parametrize("kind", ["read", "search", "think"])
+async def test_looking_and_thinking_need_no_leave(tmp_path: Path, kind: str) -> None:
+    bench = AcpBench(tmp_path, [["ask", {"toolCallId": "c1", "kind": kind}, [NO, ONCE], [["say", "ok"]]]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert recorder.asked == []
+    assert bench.outcomes() == [chosen(ONCE)]
+
+
+async def test_a_write_is_asked_with_its_path_and_its_difference(tmp_path: Path) -> None:
+    path = str(tmp_path / "workspace" / "f")
+    edit = {
+        "toolCallId": "e",
+        "kind": "edit",
+        "content": [{"type": "diff", "path": path, "oldText": None, "newText": "new\n"}],
+    }
+    bench = AcpBench(tmp_path, [["ask", edit, [ONCE, NO], [["say", "ok"]]]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert [asked[1:] for asked in recorder.asked] == [("write", "f", "--- f\n+++ f\n@@ -0,0 +1 @@\n+new\n")]
+
+
+async def test_what_an_earlier_update_told_of_a_call_counts_when_it_asks(tmp_path: Path) -> None:
+    told = ["report", "tool_call", execute("make all")]
+    bench = AcpBench(tmp_path, [told, ["ask", {"toolCallId": "c1"}, [ONCE, NO], [["say", "ok"]]]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert [asked[2] for asked in recorder.asked] == ["make all"]
+
+
+@pytest.mark.parametrize(
+    ("guarded", "kinds", "outcome"),
+    [
+        (True, (EVER, NO), chosen(NO)),
+        (False, (EVER, NO), chosen(EVER)),
+        (True, (EVER, "reject_always"), chosen("reject_always")),
+        (True, (EVER,), {"outcome": "cancelled"}),
+        (False, ("brand_new",), {"outcome": "cancelled"}),
+    ],
+)
+async def test_leave_for_ever_is_given_only_where_nothing_is_to_be_asked(
+    tmp_path: Path, guarded: bool, kinds: tuple[str, ...], outcome: dict[str, str]
+) -> None:
+    bench = AcpBench(tmp_path, [asking(execute("echo did > done"), *kinds)])
+    recorder, talk = bench.recorder(), bench.conversation(guarded=guarded)
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert bench.outcomes() == [outcome]
+    assert (bench.workspace / "done").exists() is (outcome == chosen(EVER))
+
+
+async def test_before_a_prompt_nothing_is_allowed(tmp_path: Path) -> None:
+    early = ["ask", execute("rm -r /"), [ONCE, NO], [["shell", "echo did > done"]]]
+    bench = AcpBench(tmp_path, [["say", "ok"]], before={"session/new": [early]})
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert bench.outcomes() == [{"outcome": "cancelled"}]
+    assert recorder.asked == []
