@@ -89,7 +89,10 @@ def reassemble(
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
         run, left = _replayed(goal, models, folder, past, equipment, startable(models, named, environ))
-        in_flight = {name: _priced(name, usage, models) for name, usage in cut_calls(run.state, left.chat).items()}
+        cut = cut_calls(run.state, left.chat)
+        if left.unfinished.session is not None and left.unfinished.session.total.calls:
+            cut.pop("agent", None)  # what was cut is in the total that it reports next
+        in_flight = {name: _priced(name, usage, models) for name, usage in cut.items()}
     except BaseException:
         equipment.close()
         raise

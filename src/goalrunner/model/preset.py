@@ -37,7 +37,8 @@ class StreamRule(Frozen):
     fields: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,
         description="name -> paths. session: id. text, delta: text. call: id, tool, command. result: id, output, exit_code,"
-        " failed, tool, command. usage: input, output, cached, cost. error: message",
+        " failed, tool, command. usage: input, output, cached, cost. error: message. `cached` are tokens that `input`"
+        " does not hold: all its paths are added to it; cost is in US dollars",
     )
     cumulative: bool = Field(default=False, description="usage: totals of the session, not of this line")
 

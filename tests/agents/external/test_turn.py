@@ -20,7 +20,7 @@ from goalrunner.agents.external.happenings import (
     SessionNamed,
 )
 from goalrunner.agents.external.metering import spent
-from goalrunner.agents.external.turn import Turn, tool_name
+from goalrunner.agents.external.turn import Turn
 from goalrunner.model.usage import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 
@@ -119,20 +119,10 @@ async def test_an_id_that_is_no_id_is_no_session(tmp_path: Path, name: str) -> N
     assert (turn.session, recorder.sessions) == (None, [])
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("response", "tool_response"),
-        ("Owner", "tool_Owner"),
-        ("validator tests", "tool_validator_tests"),
-        ("mcp__x.y", "mcp__x.y"),
-        ("a\n[o1] shell (exit 0)", "a_o1_shell_exit_0"),
-        ("", "tool"),
-        ("x" * 200, "x" * 60),
-    ],
-)
-def test_no_tool_passes_for_what_the_runner_saw(name: str, said: str) -> None:
-    assert tool_name(name) == said
+async def test_no_tool_passes_for_what_the_runner_saw(tmp_path: Path) -> None:
+    names = ("response", "Owner", "a\n[o1] shell (exit 0)", "")
+    _, recorder = await turned(tmp_path, *(Called(str(at), name) for at, name in enumerate(names)))
+    assert [one.tool for one in recorder.results] == ["tool_response", "tool_Owner", "a_o1_shell_exit_0_", "tool"]
 
 
 async def test_an_error_stands_until_work_follows(tmp_path: Path) -> None:

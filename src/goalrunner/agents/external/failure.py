@@ -70,11 +70,12 @@ def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | N
         return _error(agent, turn.broke, ended)
     if completion.exit_code is None and completion.error.startswith("output limit"):
         return _error(agent, f"it was cut: {completion.error}", ended)
+    nothing = _last_lines(ended.errors) or _last_lines(turn.noise()) or "it said nothing that could be understood"
     silent = not turn.spoke and not turn.calls
     if completion.exit_code != 0 and not turn.spoke:
-        return _error(agent, turn.noise(), ended)
+        return _error(agent, nothing, ended)
     if preset.stream == "json" and silent and not turn.tokens:
-        return _error(agent, turn.noise(), ended)
+        return _error(agent, nothing, ended)
     if len(turn.text) <= _SHORT and not turn.calls and not turn.tokens and _denied(agent, turn.text + ended.errors):
         return _error(agent, turn.text, ended)
     return None

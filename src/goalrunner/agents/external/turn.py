@@ -25,15 +25,17 @@ from goalrunner.agents.external.happenings import (
     SessionNamed,
 )
 from goalrunner.agents.external.metering import UNKNOWN, spent
-from goalrunner.model.observation import OWNER, SAID
+from goalrunner.model.observation import source_of
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Recorder, ToolResult
+
+UNNAMED = "tool"
+"""A tool whose name was not told."""
 
 _SESSION = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
 """An id that may stand on a command line: it can never be taken for an option."""
 
-_NOT_IN_A_NAME = re.compile(r"[^\w.:/@+-]+")
-_LONGEST_NAME, _LONGEST_ID, _LONGEST_COMMAND = 60, 200, 4_000
+_LONGEST_ID, _LONGEST_COMMAND = 200, 4_000
 _MOST_OPEN = 1_000
 _NOISE = 4_000
 
@@ -159,7 +161,7 @@ class Turn:
         if len(self._open) >= _MOST_OPEN:
             await self._close(next(iter(self._open)), ("interrupted",), b"", "interrupted")
         self.calls += 1
-        one = _Open(tool_name(tool), shortened(command, _LONGEST_COMMAND), self._clock())
+        one = _Open(source_of(tool), shortened(command, _LONGEST_COMMAND), self._clock())
         self._open[name] = one
         self._recorder.tool_called(name, one.tool, one.command)
 
@@ -171,14 +173,14 @@ class Turn:
             await self._begin(name, result.tool, result.command)
         one = self._open[name]
         if result.tool and one.tool == UNNAMED:
-            one.tool = tool_name(result.tool)
+            one.tool = source_of(result.tool)
         one.command = one.command or shortened(result.command, _LONGEST_COMMAND)
         facts: tuple[str, ...] = ()
         if result.exit_code is not None:
             facts = (f"exit {result.exit_code}",)
         if result.failed and not result.exit_code:
             facts = ("error",)
-        await self._close(name, facts, result.output.encode(), facts[0] if facts else "reported")
+        await self._close(name, facts, result.output.encode(), facts[0] if facts else "")
         self.broke = None
 
     async def _close(self, name: str, facts: tuple[str, ...], output: bytes, summary: str) -> None:
@@ -213,13 +215,3 @@ class Turn:
         if self.session is not None and self._total != before:
             self.session = self.session.model_copy(update={"total": self._total})
             self._recorder.session(self.session)
-
-
-UNNAMED = "tool"
-
-
-def tool_name(name: str) -> str:
-    """A tool's name as one word. Names that mean something to the runner are its own: they get a prefix."""
-    word = _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME].strip("_") or UNNAMED
-    taken = word.lower() in (*SAID, OWNER) or word.lower().startswith("validator")
-    return f"tool_{word}" if taken else word
