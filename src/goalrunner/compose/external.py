@@ -153,11 +153,13 @@ def refuse_unfit_agent(named: Named) -> None:
             )
     approvals = named.goal.approvals
     waits = [kind for kind in approvals.require if kind != "complete"]
-    if named.protocol == "command" and (waits or approvals.commands):
-        what = waits[0] if waits else "commands"
+    critical = ["everything that it does"] if named.goal.risk_class == "critical" else []
+    if named.protocol == "command" and (waits or approvals.commands or critical):
+        what = [*critical, *waits, "commands"][0]
         raise UsageError(
             f'{named.name}, driven by its command line, asks nobody before it acts: approvals of "{what}" cannot be kept',
-            'remove them from [approvals], or use an agent that asks: protocol = "acp"',
+            'remove them from [approvals] (risk_class = "critical" is all of them), or use an agent that asks:'
+            ' protocol = "acp"',
         )
 
 

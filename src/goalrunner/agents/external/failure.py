@@ -70,13 +70,13 @@ def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | N
         return _error(agent, turn.broke, ended)
     if completion.exit_code is None and completion.error.startswith("output limit"):
         return _error(agent, f"it was cut: {completion.error}", ended)
-    nothing = _last_lines(ended.errors) or _last_lines(turn.noise()) or "it said nothing that could be understood"
+    nothing = _last_lines(ended.errors) or _last_lines(turn.noise())
     silent = not turn.spoke and not turn.calls
     if completion.exit_code != 0 and not turn.spoke:
         return _error(agent, nothing, ended)
     if preset.stream == "json" and silent and not turn.tokens:
         return _error(agent, nothing, ended)
-    if len(turn.text) <= _SHORT and not turn.calls and not turn.tokens and _denied(agent, turn.text + ended.errors):
+    if len(turn.text) <= _SHORT and not turn.calls and not turn.tokens and denied(agent, turn.text + ended.errors):
         return _error(agent, turn.text, ended)
     return None
 
@@ -105,9 +105,9 @@ def tail_of(path: Path, size: int = _TAIL) -> str:
 
 def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError:
     """Its failure in its own words, or in the last of its stderr (`errors`); `how` is how its process ended."""
-    words = _first_lines(said) or _last_lines(errors) or "it said nothing at all"
+    words = _first_lines(said) or _last_lines(errors) or "it said nothing that could be understood"
     whole = f"{said}\n{errors}"
-    if _denied(agent, whole) or _KEY.search(whole):
+    if denied(agent, whole) or _KEY.search(whole):
         return not_signed_in(agent, words, how)
     return AgentError(f"the agent {agent.name} failed{_in(how)}: {words}", "goal resume goes on from here")
 
@@ -126,7 +126,8 @@ def _in(how: str) -> str:
     return f" ({how})" if how else ""
 
 
-def _denied(agent: ExternalAgent, text: str) -> bool:
+def denied(agent: ExternalAgent, text: str) -> bool:
+    """Whether words hold one of those by which this agent's missing or wrong key is known."""
     lower = text.lower()
     return any(word.lower() in lower for word in agent.preset.denied)
 

@@ -1,0 +1,176 @@
+"""Agents that misbehave in every way: what they did is on record, nobody is left, and the next one is not held up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.agents.external.growing import grown
+from goalrunner.errors import AgentError, BudgetExhausted, ConversationBusy
+from goalrunner.model.preset import Preset
+from goalrunner.model.usage import Usage
+from goalrunner.process import ProcessLauncher
+from tests.support.agents import MemoryRecorder
+from tests.support.external import conversation, preset
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> MemoryRecorder:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return MemoryRecorder(folder)
+
+
+async def reached(recorder: MemoryRecorder, step: str) -> None:
+    """Until that is on record."""
+    while not any(one.startswith(step) for one in recorder.trail):
+        await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+HANGING = """
+import subprocess
+child = subprocess.Popen(["sleep", "8642"], start_new_session=True)
+Path("pids").write_text(f"{os.getpid()} {child.pid}")
+say("session", id="s-1")
+say("delta", text="I wa")
+say("call", id="1", tool="Bash", command="sleep")
+time.sleep(8642)
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_round_that_is_cut_leaves_nobody_and_is_on_record(
+    tmp_path: Path, recorder: MemoryRecorder, times: int
+) -> None:
+    talk = conversation(tmp_path, preset(tmp_path, HANGING, resumes=True))
+    task = asyncio.ensure_future(talk.send("do it", recorder))
+    await reached(recorder, "called 1")
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [False, False]
+    assert [message["content"] for message in recorder.messages] == ["do it", "I wa"]
+    assert [(one.tool_call_id, one.facts) for one in recorder.results] == [("1", ("interrupted",))]
+    assert recorder.usages == [("agent", Usage(cost_usd=None, calls=1))]
+    assert [run.ending for run in recorder.runs] == ["cut"]
+    assert b"I wa" in recorder.written[0][0]
+    (tmp_path / "agent.py").write_text('import sys; print(\'{"type": "text", "text": "\' + sys.argv[2] + \'"}\')')
+    assert (await talk.send("go on", recorder)).text == "s-1"
+
+
+async def test_a_conversation_is_driven_by_one_at_a_time(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    talk = conversation(tmp_path, preset(tmp_path, HANGING))
+    task = asyncio.ensure_future(talk.send("do it", recorder))
+    await reached(recorder, "called 1")
+    with pytest.raises(ConversationBusy):
+        await talk.send("and this", recorder)
+    task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled()
+
+
+async def test_what_it_says_is_heard_while_it_works(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    body = """
+    say("text", text="working")
+    while not Path("heard").exists():
+        time.sleep(0.01)
+    say("text", text="done")
+    """
+    task = asyncio.ensure_future(conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder))
+    await reached(recorder, "message assistant")
+    (tmp_path / "heard").touch()
+    assert (await task).text == "done"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sys.stderr.write('x' * 5_000_000)\nsay('text', text='ok')",
+        "sys.stdout.write('x' * 5_000_000 + '\\n')\nsay('text', text='ok')",
+        "sys.stdout.buffer.write(b'\\xff\\0\\xfe' * 999 + b'\\n')\nsys.stdout.flush()\nsay('text', text='ok')",
+        "print('[' * 50_000)\nsay('text', text='ok')",
+        "say('result', id='1', tool='x', output='y' * 5_000_000)\nsay('text', text='ok')",
+        "say('result', id='never called', output='y')\nsay('usage', input='many', output=-1)\nsay('text', text='ok')",
+        "say('text', text='ok')\nsys.stdout.write('{\"type\": \"te')",
+        "say('text', text='ok')\nos.close(1); os.close(2)",
+        "say('session', id='--dangerous')\nsay('session', id={'a': 1})\nsay('text', text='ok')",
+        "for n in range(2000): say('call', id=str(n), tool='x')\nsay('text', text='ok')",
+    ],
+)
+async def test_odd_output_costs_nothing_but_itself(tmp_path: Path, recorder: MemoryRecorder, body: str) -> None:
+    talk = conversation(tmp_path, preset(tmp_path, body))
+    assert (await talk.send("do it", recorder)).text == "ok"
+    assert [run.ending for run in recorder.runs] == ["exit 0"]
+
+
+async def test_a_crash_without_a_word_is_an_error_and_one_after_words_is_told(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    crash = "os.kill(os.getpid(), 9)"
+    with pytest.raises(AgentError, match="killed by SIGKILL"):
+        await conversation(tmp_path, preset(tmp_path, crash)).send("do it", recorder)
+    talk = conversation(tmp_path, preset(tmp_path, f"say('text', text='half')\n{crash}"))
+    assert (await talk.send("do it", recorder)).text == "half"
+    assert "killed by SIGKILL" in recorder.runs[-1].note
+
+
+async def test_an_agent_that_never_stops_printing_is_cut(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    body = "say('text', text='begun')\nwhile True: sys.stdout.write('x' * 100_000 + '\\n')"
+    with pytest.raises(AgentError, match="output limit of 3 MB"):
+        await conversation(tmp_path, preset(tmp_path, body), ProcessLauncher(3_000_000)).send("do it", recorder)
+
+
+async def test_no_round_begins_without_a_budget(tmp_path: Path) -> None:
+    recorder = MemoryRecorder(tmp_path, budget=0)
+    with pytest.raises(BudgetExhausted):
+        await conversation(tmp_path, Preset(argv=("touch ran",))).send("do it", recorder)
+    assert not (tmp_path / "ran").exists()
+    assert recorder.messages == []
+
+
+async def test_the_chat_of_another_run_stands_in_the_first_prompt(tmp_path: Path, recorder: MemoryRecorder) -> None:
+    talk = conversation(tmp_path, Preset(argv=("cat",)))
+    earlier: list[dict[str, Any]] = [
+        {"role": "user", "content": "before"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "content": "a result"},
+        {"role": "assistant", "content": [{"type": "text", "text": "an answer"}]},
+    ]
+    talk.take_over(earlier, recorder)
+    told = (await talk.send("now", recorder)).text
+    assert "> before" in told
+    assert "> an answer" in told
+    assert [message["content"] for message in recorder.messages][:3] == ["before", "an answer", "now"]
+
+
+async def test_a_file_is_read_to_its_end_when_its_writer_is_gone(tmp_path: Path) -> None:
+    path, over = tmp_path / "f", asyncio.get_running_loop().create_future()
+    path.write_bytes(b"a" * 3_000_000)
+    length = 0
+    async for piece in grown(path, over):
+        length += len(piece)
+        if not over.done():
+            with path.open("ab") as file:
+                file.write(b"more")
+            over.set_result(None)
+    assert length == 3_000_004
+
+
+async def test_a_file_that_never_comes_gives_nothing(tmp_path: Path) -> None:
+    over = asyncio.get_running_loop().create_future()
+    over.set_result(None)
+    assert [piece async for piece in grown(tmp_path / "none", over)] == []
