@@ -71,6 +71,10 @@ async def everything(child: ProcessConnection) -> bytes:
     return data
 
 
+def code(child: ProcessConnection) -> int | None:
+    return child.exit_code
+
+
 def living(pid: int) -> bool:
     one = entry(pid)
     return one is not None and one.living
@@ -89,13 +93,13 @@ async def pid_in(path: Path) -> int:
 
 async def test_what_is_written_is_read_by_the_child_and_the_other_way_round(bench: Bench) -> None:
     async with bench("read line; echo got $line; echo aside >&2; exit 4") as child:
-        assert child.exit_code is None
+        assert code(child) is None
         await child.write(b"this\n")
         assert await everything(child) == b"got this\n"
         await until(lambda: child.exit_code is not None)
-        assert child.exit_code == 4
+        assert code(child) == 4
 
-    assert child.exit_code == 4
+    assert code(child) == 4
     assert bench.errors.read_text() == "aside\n"
 
 

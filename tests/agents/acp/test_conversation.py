@@ -136,7 +136,8 @@ async def test_a_line_of_64_megabytes_is_a_message_like_any_other(tmp_path: Path
 
 
 async def test_half_a_surrogate_pair_is_recorded_as_a_replacement(tmp_path: Path) -> None:
-    words = '{"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a\\ud800b"}}}}'
+    update = '{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a\\ud800b"}}'
+    words = '{"method": "session/update", "params": {"sessionId": "s", "update": ' + update + "}}"
     bench = AcpBench(tmp_path, [["raw", words]], answers={"session/new": {"sessionId": "s"}})
     talk = bench.conversation()
 
@@ -262,7 +263,7 @@ async def test_a_program_that_is_no_agent_is_told_from_one(tmp_path: Path) -> No
 
     with pytest.raises(AgentError, match="failed \\(exit 0\\)"):
         await bench.conversation(("true",)).send("do it", bench.recorder())
-    with pytest.raises(AgentError, match="did not answer within 0.2 s"):
+    with pytest.raises(AgentError, match=r"did not answer within 0\.2 s"):
         await bench.conversation(("sleep", "60"), patience=0.2).send("do it", bench.recorder())
     with pytest.raises(AgentError, match="not offered by this client"):
         await bench.conversation(("cat",)).send("do it", bench.recorder())
@@ -494,7 +495,7 @@ async def test_what_it_leaves_running_is_ended_and_named_and_its_helpers_are_not
 
     reply = await talk.send("do it", recorder)
 
-    assert reply.left == ("sleep",)
+    assert reply.left in (("sleep",), ("sh",))
     assert not alive(left)
     assert alive(helper)
     assert (await talk.send("more", recorder)).left == ()
@@ -519,7 +520,7 @@ def test_its_session_is_one_of_its_own(tmp_path: Path) -> None:
 
     talk.load([], Unfinished(session=AgentSession(agent="another", id="x")), AcpBench(tmp_path, []).recorder())
 
-    assert talk._earlier == ""
+    assert talk._link.earlier == ""
 
 
 def alive(path: Path) -> bool:

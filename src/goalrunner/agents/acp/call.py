@@ -46,6 +46,11 @@ class Call:
             if at(update, name) is not None:
                 self._known[name] = update[name]
 
+    def forget(self) -> None:
+        """It is over, and what it gave is recorded."""
+        self.closed = True
+        self._known.clear()
+
     @property
     def kind(self) -> str:
         """One of the protocol's kinds; "other" for anything else."""

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from goalrunner.agents.acp.link import Link
 from goalrunner.agents.acp.peer import Refusal
-from goalrunner.agents.acp.reading import text
-from goalrunner.agents.acp.running import Running, running
-from goalrunner.agents.acp.session import PATIENCE, NotAnAgent, Opened, deaf, greet
+from goalrunner.agents.acp.reading import at, text
+from goalrunner.agents.acp.running import Running
+from goalrunner.agents.acp.session import PATIENCE, deaf
 from goalrunner.agents.acp.stopping import ending_of, failure_of, note_of
 from goalrunner.agents.acp.turn import Turn
 from goalrunner.agents.acp.usage import Meter
 from goalrunner.agents.external.agent import ExternalAgent
-from goalrunner.agents.external.failure import not_installed
+from goalrunner.agents.external.failure import denied, not_signed_in
 from goalrunner.agents.external.history import with_history
-from goalrunner.agents.external.invocation import Round, invocation
-from goalrunner.errors import AgentNotInstalled, ConversationBusy, GoalError, RecordError
+from goalrunner.errors import ConversationBusy, RecordError
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Connector, Message, Recorder, RoundReply, ToolResult, Unfinished
@@ -35,7 +35,8 @@ GO_ON = (
 )
 """What an agent is told whose turn was cut, where there is nothing else to tell."""
 
-FORGOTTEN = "its earlier session could not be taken up; a new one began, with what was said before in its prompt"
+SHORT = 2_000
+"""Characters of an answer within which a preset's own words of refusal count."""
 
 CANCELLING = 1.0
 """Seconds that an agent has to end a turn that is cancelled."""
@@ -66,17 +67,10 @@ class AcpConversation:
     ) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
-        self._command = tuple(command)
-        self._connector = connector
         self._guarded = guarded
-        self._patience = patience
-        self._stack = AsyncExitStack()
-        self._running: Running | None = None
-        self._recorder: Recorder | None = None
-        self._session = ""
-        self._earlier = ""
-        self._known = True
-        """Whether the agent itself remembers what was said."""
+        self._link = Link(agent, command, connector, patience)
+        self._remembers = True
+        """Whether the agent itself knows what was said."""
         self._meter = Meter()
         self._told: float | None = None
         self._unsaid: list[str] = []
@@ -99,7 +93,7 @@ class AcpConversation:
         self.messages[:] = _said(messages)
         session = left.session
         if session is not None and session.agent == self.agent.name:
-            self._earlier = session.id
+            self._link.earlier = session.id
             self._meter = Meter(session.total.cost_usd)
 
     def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
@@ -122,27 +116,17 @@ class AcpConversation:
 
     async def close(self) -> None:
         """End the agent's process, and everybody below it."""
-        running, recorder = self._running, self._recorder
-        self._running = None
-        try:
-            with suppress(GoalError, OSError):
-                await self._stack.aclose()
-        finally:
-            self._session = ""
-            if running is not None and recorder is not None:
-                with suppress(GoalError, OSError):
-                    await recorder.agent_ran(running.told())
+        await self._link.close()
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
         if self._busy:
             raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
-        self._busy, self._recorder = True, recorder
+        self._busy = True
         try:
             recorder.check_budget()
             yield
         except BaseException:  # whatever it was: nothing of this turn goes on behind the runner's back
-            self._earlier = self._session or self._earlier
             await self.close()
             raise
         finally:
@@ -152,13 +136,14 @@ class AcpConversation:
         running = await self._opened(recorder)
         told = "\n\n".join([*self._unsaid, prompt])
         self._unsaid.clear()
-        whole = told if self._known else with_history(self.messages, told)
-        self._known = True
+        whole = told if self._remembers else with_history(self.messages, told)
+        self._remembers = True
         self._add({"role": "user", "content": told}, recorder)
         agent = self.agent
         turn = Turn(
-            agent.name, agent.workspace, self._session, running.peer, recorder, self._meter, guarded=self._guarded
+            agent.name, agent.workspace, self._link.session, running.peer, recorder, self._meter, guarded=self._guarded
         )
+        await self._catch_up(running)
         running.connection.mark()
         try:
             response = await self._prompt(running, whole, turn)
@@ -173,9 +158,22 @@ class AcpConversation:
             self._unsaid += turn.denials
         return await self._settled(running, response, turn, recorder)
 
+    async def _catch_up(self, running: Running) -> None:
+        """What it said after the end of its turn belongs to none; only its costs count."""
+        not_heard = deaf(running.peer)
+
+        async def hear(message: dict[str, Any]) -> None:
+            update = at(message, "params", "update")
+            if at(update, "sessionUpdate") == "usage_update":
+                self._meter.hear(update)
+            await not_heard(message)
+
+        with suppress(ConnectionError):  # the prompt will tell
+            await running.peer.catch_up(hear)
+
     async def _prompt(self, running: Running, prompt: str, turn: Turn) -> Any:
         """The answer to one prompt. Where something else breaks it off, the agent is told to stop."""
-        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}
+        params = {"sessionId": self._link.session, "prompt": [{"type": "text", "text": prompt}]}
         try:
             return await running.peer.ask("session/prompt", params, turn.hear)
         except (Refusal, ConnectionError):
@@ -183,7 +181,7 @@ class AcpConversation:
         except BaseException:
             with suppress(ConnectionError, Refusal, TimeoutError):
                 async with asyncio.timeout(CANCELLING):
-                    running.peer.tell("session/cancel", {"sessionId": self._session})
+                    running.peer.tell("session/cancel", {"sessionId": self._link.session})
                     await running.peer.answered(deaf(running.peer))
             raise
 
@@ -193,69 +191,33 @@ class AcpConversation:
         if self._meter.total != self._told:
             self._tell_session(recorder)
         left = await running.connection.sweep()
-        why = failure_of(response, spoke=bool(turn.texts), worked=bool(turn.calls), denied=bool(turn.denials))
+        said = turn.texts[-1] if turn.texts else ""
+        if not turn.calls and len(said) <= SHORT and denied(self.agent, said):
+            raise not_signed_in(self.agent, said)
+        why = failure_of(response, said=said, worked=bool(turn.calls), denied=bool(turn.denials))
         if why:
             raise running.failure(why)
         running.add_note(note_of(response))
-        return RoundReply(turn.texts[-1] if turn.texts else "", ending_of(response), 1, left)
+        return RoundReply(said, ending_of(response), 1, left)
 
     async def _opened(self, recorder: Recorder) -> Running:
         """The process, with a session open in it. Raises AgentError."""
-        running = self._running or await self._start(recorder)
-        if self._session:
-            return running
-        earlier, self._earlier = self._earlier, ""
-        try:
-            try:
-                opened = await self._open(running, earlier)
-            except ConnectionError:
-                if not earlier:
-                    raise
-                # Some die of a session that they no longer know: once more, without it.
-                await self.close()
-                running = await self._start(recorder)
-                opened = await self._open(running, "")
-        except (NotAnAgent, TimeoutError) as error:
-            raise running.failure(str(error) or "it did not answer in time") from error
-        except ConnectionError as error:
-            raise await running.lost(error) from error
-        except Refusal as refusal:
-            raise running.refused(refusal) from refusal
-        self._session = opened.id
-        self._known = opened.known or not self.messages
-        if not opened.known:
-            self._meter = Meter()
-        if earlier and not opened.known:
-            running.add_note(FORGOTTEN)
-        self._tell_session(recorder)
+        running, opened = await self._link.open(recorder)
+        if opened is not None:
+            self._remembers = opened.known or not self.messages
+            if not opened.known:
+                self._meter = Meter()
+            self._tell_session(recorder)
         return running
-
-    async def _open(self, running: Running, earlier: str) -> Opened:
-        if running.greeting is None:
-            running.greeting = await greet(running.peer, self.agent.env, self._patience)
-        return await running.greeting.open(self.agent.workspace, earlier)
-
-    async def _start(self, recorder: Recorder) -> Running:
-        started = invocation(self._command, self._words(), recorder.scratch)
-        try:
-            self._running = await self._stack.enter_async_context(
-                running(self.agent, started.argv, self._connector, recorder)
-            )
-        except AgentNotInstalled as error:
-            raise not_installed(self.agent, error.message) from error
-        return self._running
-
-    def _words(self) -> Round:
-        return Round("", self.agent.workspace, model=self.agent.model, args=self.agent.args)
 
     def _tell_session(self, recorder: Recorder) -> None:
         self._told = self._meter.total
         total = Usage(cost_usd=self._told)
-        recorder.session(AgentSession(agent=self.agent.name, id=text(self._session), total=total))
+        recorder.session(AgentSession(agent=self.agent.name, id=text(self._link.session), total=total))
 
     def _forget(self) -> None:
         """The next round begins in a session of its own."""
-        self._session, self._earlier = "", ""
+        self._link.forget()
         self._unsaid.clear()
 
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:

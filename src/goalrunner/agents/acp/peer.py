@@ -42,6 +42,9 @@ _MOST_WAITING = 10_000
 _LAST_WORDS = 1.0
 """Seconds in which an agent that no longer listens may still say something."""
 
+_AT_ONCE = 0.01
+"""Seconds in which what has been written is read."""
+
 
 class Refusal(Exception):
     """The agent answered a request with an error. `code` is JSON-RPC's; the text is the agent's own."""
@@ -89,15 +92,22 @@ class Peer:
 
     def answer(self, request: Mapping[str, Any], result: Any) -> None:
         """Answer a request of the agent's; a notification needs none."""
-        if "id" in request:
+        if _is_id(request.get("id")):
             self._post({"id": request["id"], "result": result})
 
     def refuse(self, request: Mapping[str, Any]) -> None:
         """Say that this is not offered; nothing is said to a notification."""
-        if "id" in request:
+        if _is_id(request.get("id")):
             name = text(request.get("method"))[:100]
             error = {"code": METHOD_NOT_FOUND, "message": f"not offered by this client: {name}"}
             self._post({"id": request["id"], "error": error})
+
+    async def catch_up(self, hear: Hear) -> None:
+        """Let `hear` have what came since the last answer, without waiting for more. Raises ConnectionError."""
+        while self._heard or await self._has_more():
+            message = await self._receive()
+            if "method" in message:
+                await hear(message)
 
     async def close(self) -> None:
         """Say and hear nothing more. Never raises."""
@@ -129,18 +139,29 @@ class Peer:
             self._heard.extend(self._messages.feed(piece))
         return self._heard.popleft()
 
+    async def _has_more(self) -> bool:
+        done, _ = await asyncio.wait({self._begun()}, timeout=_AT_ONCE)
+        return bool(done)
+
     async def _read(self) -> bytes:
         """The next piece; empty at the end, and when it no longer listens. Cancelling loses nothing."""
+        reading = self._begun()
+        await asyncio.wait({reading, self._writing}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            await asyncio.wait({reading}, timeout=_LAST_WORDS)
+        if not reading.done():
+            return b""
+        self._reading = None
+        return reading.result()
+
+    def _begun(self) -> asyncio.Task[bytes]:
         if self._reading is None:
             self._reading = asyncio.create_task(self._connection.read())
-        await asyncio.wait({self._reading, self._writing}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._reading.done():
-            await asyncio.wait({self._reading}, timeout=_LAST_WORDS)
-        if not self._reading.done():
-            return b""
-        piece = self._reading.result()
-        self._reading = None
-        return piece
+        return self._reading
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int)
 
 
 def _result_of(response: Mapping[str, Any]) -> Any:

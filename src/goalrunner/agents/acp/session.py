@@ -19,6 +19,7 @@ from goalrunner.agents.acp.reading import at, items, text
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
+LONGEST_ID = 1_000
 PATIENCE = 120.0
 """Seconds that an agent has to answer before it works: it may have to be fetched, or to start servers of its own."""
 
@@ -56,8 +57,8 @@ class Greeting:
             return Opened(earlier, known=True)
         answer = await self._new(place)
         name = at(answer, "sessionId")
-        if not isinstance(name, str) or not name:
-            raise NotAnAgent("it opened a session without an id")
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_ID:
+            raise NotAnAgent("it opened a session without an id that can be used")
         return Opened(name, known=False)
 
     def _ways_back(self) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from goalrunner.agents.acp.reading import at, one_line, text
@@ -11,13 +12,18 @@ _SAID = {
     "cancelled": "it says that its turn was cancelled, and nobody here did that",
 }
 
+_API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
+"""How an agent begins its only message that tells a failure of its model's as if it were an answer."""
 
-def failure_of(response: Any, *, spoke: bool, worked: bool, denied: bool) -> str:
+
+def failure_of(response: Any, *, said: str, worked: bool, denied: bool) -> str:
     """Why a turn is no answer, in words; empty where it is one. After a denial an agent may well give up its turn."""
     reason = _reason(response)
     if reason in _SAID and not (reason == "cancelled" and denied):
         return _SAID[reason]
-    if not (spoke or worked or denied):
+    if said and not worked and _API_ERROR.match(said):
+        return said
+    if not (said or worked or denied):
         return f"it ended its turn without a word ({reason})" if reason else "it ended its turn without a word"
     return ""
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from goalrunner.agents.acp.call import DONE, FAILED, OPEN, Call
 from goalrunner.agents.acp.peer import Peer
 from goalrunner.agents.acp.permission import CANCELLED, allowed, identity, rejected
 from goalrunner.agents.acp.reading import at, text
 from goalrunner.agents.acp.usage import Meter
-from goalrunner.agents.external.bounded import Growing
+from goalrunner.agents.external.bounded import MESSAGE, Growing, shortened
 from goalrunner.errors import ApprovalDenied
 from goalrunner.ports import Recorder, ToolResult
 
 NO_SINGLE_LEAVE = "The agent offers no way to allow this once, and what may happen here is asked each time."
 """Why a call is denied that could only be allowed for ever."""
+TOO_LONG = "It is too long for anybody to look at. Put it into a file, in parts, and run that."
+
+LONGEST_ACTION = 100_000
+"""Characters of a command that a person, or a rule, can be asked about."""
+LONGEST_COMMAND = 4_000
+"""Characters of one that are recorded."""
+_LONGEST_ID = 200
 
 
 class Turn:
@@ -93,10 +100,10 @@ class Turn:
             return
         call.learn(update)
         if call.status in (DONE, FAILED):
-            self._announce(call, text(name))
+            self._announce(call, text(name)[:_LONGEST_ID])
             await self._record(call, call.facts)
         elif call.status in OPEN:
-            self._announce(call, text(name))
+            self._announce(call, text(name)[:_LONGEST_ID])
 
     async def _permission(self, request: Mapping[str, Any]) -> None:
         asked = at(request, "params", "toolCall")
@@ -106,11 +113,11 @@ class Turn:
             answer = allowed(request, guarded=False)
             self._peer.answer(request, answer or CANCELLED)
             return
-        preview = call.diff if call.effect == "write" else ""
+        preview = shortened(call.diff, MESSAGE) if call.effect == "write" else ""
         name = identity(call.effect, call.command, preview)
         ending: ApprovalDenied | None = None
         try:
-            denial = await self._recorder.permit(name, call.effect, call.command, preview)
+            denial = await self._permit(name, call.effect, call.command, preview)
         except ApprovalDenied as error:
             denial, ending = error.told, error
         except BaseException:  # nobody decides now; the agent must not wait for it
@@ -122,11 +129,16 @@ class Turn:
         call.recorded_as = ""  # under this name, its approval is used up now
         self._announce(call, name)
         if denial is not None:
-            self.denials.append(f"{call.command}: {denial}")
+            self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
             await self._deny(call, denial)
         self._peer.answer(request, answer or rejected(request))
         if ending is not None:
             raise ending
+
+    async def _permit(self, name: str, kind: Literal["shell", "write"], words: str, preview: str) -> str | None:
+        if len(words) > LONGEST_ACTION:  # rules must see all of it, and a person too
+            return TOO_LONG
+        return await self._recorder.permit(name, kind, words, preview)
 
     def _call(self, name: str) -> Call:
         known = self._calls.get(name)
@@ -143,35 +155,26 @@ class Turn:
         self._recorder.tool_called(name, call.kind, call.summary)
 
     async def _deny(self, call: Call, why: str) -> None:
-        """The runner itself knows that it said no; what the agent does about it is another matter."""
-        call.closed = True
-        await self._recorder.tool_result(
-            ToolResult(
-                tool_call_id=call.recorded_as,
-                tool=call.kind,
-                command=call.command,
-                facts=("denied",),
-                output=f"{why}\n".encode(errors="replace"),
-                summary="denied",
-                writes=False,
-                reported_by=self._agent,
-            )
-        )
+        """The runner itself said no; what the agent does about it is another matter."""
+        await self._close(call, ("denied",), f"{why}\n", 0.0)
 
     async def _record(self, call: Call, facts: tuple[str, ...]) -> None:
-        call.closed = True
-        await self._recorder.tool_result(
-            ToolResult(
-                tool_call_id=call.recorded_as,
-                tool=call.kind,
-                command=call.command,
-                facts=facts,
-                output=call.output.encode(errors="replace"),
-                duration=time.monotonic() - self._began[call.id],
-                summary=", ".join(facts),
-                reported_by=self._agent,
-            )
+        await self._close(call, facts, call.output, time.monotonic() - self._began[call.id])
+
+    async def _close(self, call: Call, facts: tuple[str, ...], output: str, duration: float) -> None:
+        result = ToolResult(
+            tool_call_id=call.recorded_as,
+            tool=call.kind,
+            command=shortened(call.command, LONGEST_COMMAND),
+            facts=facts,
+            output=output.encode(errors="replace"),
+            duration=duration,
+            summary=", ".join(facts),
+            writes=False,
+            reported_by=self._agent,
         )
+        call.forget()
+        await self._recorder.tool_result(result)
 
     def _end_text(self) -> None:
         said = self._text.take()

@@ -1,0 +1,241 @@
+"""A whole run with an agent that speaks ACP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner import api
+from goalrunner.errors import UsageError
+from goalrunner.eventlog import read_records
+from goalrunner.model.approvals import Approvals
+from goalrunner.model.goal import AgentConfig, Budget, Goal, ValidatorSpec, WorkspaceConfig
+from goalrunner.model.outcome import GoalOutcome
+from goalrunner.process.table import entry
+from goalrunner.runs import RunFolder
+from tests.support.acp import AcpBench
+from tests.support.deciding import decide_approval
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
+]
+
+RUNNER = """
+import asyncio, sys
+from pathlib import Path
+from goalrunner import api
+from goalrunner.goalfile import load_goal
+
+asyncio.run(api.arun(load_goal(Path(sys.argv[1])), home=Path(sys.argv[2])))
+"""
+
+
+class Course(AcpBench):
+    """Runs of one goal, to make the file `done`, with a scripted agent."""
+
+    def __init__(self, folder: Path, *prompts: list[Any], **script: Any) -> None:
+        super().__init__(folder, *prompts, **script)
+        self.home = folder / "home"
+
+    def goal(self, **more: Any) -> Goal:
+        return Goal.model_validate(
+            {
+                "objective": "make done hold a 3",
+                "validators": (ValidatorSpec(name="done", run="grep -q 3 done"),),
+                "workspace": WorkspaceConfig(path=str(self.workspace)),
+                "agent": AgentConfig(use="acp", command=self.command),
+                **more,
+            }
+        )
+
+    async def run(self, **more: Any) -> GoalOutcome:
+        return await api.arun(self.goal(**more), home=self.home)
+
+    async def resume(self, **limits: float | None) -> GoalOutcome:
+        return await api.aresume(self.run_folder, home=self.home, limits=limits)
+
+    @property
+    def run_folder(self) -> RunFolder:
+        (path,) = (self.home / "runs").iterdir()
+        return RunFolder(path)
+
+    def events(self, name: str) -> list[Any]:
+        events = (record.event for record in read_records(self.run_folder.events))
+        return [event for event in events if event.type == name]
+
+    def pids(self) -> set[int]:
+        return {message["pid"] for message in self.seen()}
+
+
+def leave(command: str, *refused: list[Any]) -> list[Any]:
+    """Asks to run a command, and runs it where it may."""
+    call = {"toolCallId": "c1", "kind": "execute", "title": f"`{command}`"}
+    return ["ask", call, ["allow_always", "allow_once", "reject_once"], [["shell", command]], list(refused)]
+
+
+APPEND = "echo 3 >> done"
+
+
+def living(pid: int) -> bool:
+    one = entry(pid)
+    return one is not None and one.living
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_rounds_go_on_in_one_process_until_the_proof_is_there(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["say", "all done"]], [["shell", APPEND], ["say", "now it is"]])
+
+    outcome = await course.run()
+
+    assert (outcome.status, outcome.iterations) == ("complete", 2)
+    assert len(course.pids()) == 1
+    assert not any(map(living, course.pids()))
+    (result,) = course.events("tool_result_recorded")
+    assert (result.observation.heading, result.observation.command) == (
+        "[o3] execute, reported by acp (exit 0)",
+        APPEND,
+    )
+    assert [event.ending for event in course.events("agent_ran")] == ["exit 0"]
+
+
+async def test_an_approval_is_asked_for_given_and_used_exactly_once(tmp_path: Path) -> None:
+    again = [leave(APPEND), ["say", "done"]]
+    course = Course(tmp_path, again, again, again, capabilities={"sessionCapabilities": {"resume": {}}})
+    once = {"approvals": Approvals(require=("shell",), on_deny="continue"), "max_iterations": 3}
+
+    waiting = await course.run(validators=(ValidatorSpec(name="thrice", run="test $(wc -l < done) -ge 2"),), **once)
+    assert (waiting.status, waiting.stop_reason, waiting.exit_code) == ("blocked", "approval_required", 3)
+    assert not (course.workspace / "done").exists()
+    assert not any(map(living, course.pids()))
+
+    decide_approval(course.run_folder, "approved")
+    resumed = await course.resume()
+
+    assert (course.workspace / "done").read_text() == "3\n", "once, though it was asked for in the next round again"
+    assert (resumed.status, resumed.stop_reason) == ("blocked", "approval_required")
+    assert [event.action for event in course.events("approval_requested")] == [APPEND, APPEND]
+    assert len(course.seen("session/resume")) == 1
+
+    decide_approval(course.run_folder, "approved")
+    assert (await course.resume()).status == "complete"
+    assert (course.workspace / "done").read_text() == "3\n3\n"
+
+
+async def test_a_denial_reaches_the_agent_and_its_next_prompt(tmp_path: Path) -> None:
+    course = Course(
+        tmp_path,
+        [leave(APPEND, ["say", "then not"])],
+        [leave(APPEND, ["say", "then not"])],
+        [["report", "tool_call", {"toolCallId": "r", "kind": "read", "status": "completed"}], ["shell", APPEND, "c2"]],
+    )
+    approvals = Approvals(require=("shell",), on_deny="continue")
+
+    assert (await course.run(approvals=approvals)).status == "blocked"
+    decide_approval(course.run_folder, "denied", reason="not like that")
+    outcome = await course.resume()
+
+    assert outcome.status == "complete"
+    facts = [event.observation.facts for event in course.events("tool_result_recorded")]
+    assert facts == [("denied",), ("completed",), ("exit 0",)]
+    assert course.outcomes()[1] == {"outcome": "selected", "optionId": "o-reject_once"}
+    assert f"{APPEND}: The owner of this run denied it: not like that." in course.prompts()[2]
+
+
+async def test_a_denial_that_stops_the_run_stops_it(tmp_path: Path) -> None:
+    course = Course(tmp_path, [leave(APPEND)])
+    await course.run(approvals=Approvals(require=("shell",)))
+    decide_approval(course.run_folder, "denied")
+
+    outcome = await course.resume()
+
+    assert (outcome.status, outcome.stop_reason) == ("blocked", "denied")
+    assert not (course.workspace / "done").exists()
+    assert not any(map(living, course.pids()))
+
+
+async def test_a_deadline_ends_an_agent_that_hangs_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["hang"]], [["shell", APPEND], ["say", "done"]])
+
+    outcome = await course.run(timeout=2.0)
+    assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
+    assert not any(map(living, course.pids()))
+    resumed = await course.resume(timeout=30.0)
+
+    assert resumed.status == "complete"
+    assert "go on with the task" in course.prompts()[1] or "continue" in course.prompts()[1].lower()
+    assert course.events("agent_ran")[-1].note.startswith("its earlier session could not be taken up")
+
+
+async def test_a_crash_fails_the_run_which_can_be_resumed(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["say", "hm"], ["complain", "segmentation fault"], ["die", 139]], [["shell", APPEND]])
+
+    outcome = await course.run()
+    assert (outcome.status, outcome.exit_code) == ("failed", 4)
+    assert "the agent acp failed (exit 139): segmentation fault" in outcome.message
+    resumed = await course.resume()
+
+    assert resumed.status == "complete"
+
+
+async def test_each_retry_is_a_session_of_its_own_where_context_is_not_kept(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["say", "one"]], [["say", "two"]], [["shell", APPEND]])
+
+    outcome = await course.run(preserve_context=False)
+
+    assert (outcome.status, outcome.iterations) == ("complete", 3)
+    assert len({message["params"]["sessionId"] for message in course.seen("session/prompt")}) == 3
+    assert len(course.pids()) == 1
+
+
+async def test_what_a_round_leaves_running_is_listed(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["spawn", "echo up > up; exec sleep 600"], ["wait_for", "up"], ["shell", APPEND]])
+
+    outcome = await course.run()
+
+    assert outcome.status == "complete"
+    (finished,) = course.events("round_finished")
+    assert finished.left in (("sleep",), ("sh",))
+
+
+async def test_a_budget_is_refused_unless_it_is_allowed_by_name(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["shell", APPEND]])
+
+    with pytest.raises(UsageError, match="does not report what it uses"):
+        await course.run(budget=Budget(tokens=1_000))
+    allowed = await course.run(budget=Budget(tokens=1_000, allow_unenforced=("tokens",)))
+
+    assert allowed.status == "complete"
+
+
+async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["spawn", "exec sleep 600"], ["hang"]], [["shell", APPEND]])
+    file = tmp_path / "goal.toml"
+    command = json.dumps(list(course.command))
+    file.write_text(
+        f'objective = "make done hold a 3"\n[workspace]\npath = "{course.workspace}"\n[agent]\nuse = "acp"\n'
+        f'command = {command}\n[[validators]]\nname = "done"\nrun = "grep -q 3 done"\n'
+    )
+    runner = subprocess.Popen([sys.executable, "-c", RUNNER, str(file), str(course.home)], start_new_session=True)
+    await until(Path(f"{course.script}.hung").exists)
+
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.wait()
+    await until(lambda: not any(map(living, course.pids())))
+
+    resumed = await course.resume()
+    assert resumed.status == "complete"
