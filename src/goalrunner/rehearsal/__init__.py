@@ -10,12 +10,14 @@ Owns the wire formats (OpenAI chat and Responses, Anthropic, Gemini; streamed or
 from __future__ import annotations
 
 from goalrunner.rehearsal.answer import Answer, call, calls, cut, fail, hang, run, say
+from goalrunner.rehearsal.pointing import Pointed, pointed
 from goalrunner.rehearsal.request import Reply, Request, Tool
 from goalrunner.rehearsal.server import Rehearsal
 from goalrunner.rehearsal.wires import WireName
 
 __all__ = [
     "Answer",
+    "Pointed",
     "Rehearsal",
     "Reply",
     "Request",
@@ -26,6 +28,7 @@ __all__ = [
     "cut",
     "fail",
     "hang",
+    "pointed",
     "run",
     "say",
 ]

@@ -132,7 +132,10 @@ class _Handler(Handler):
         if answer.delay and self.stopping.wait(answer.delay):
             self.close_connection = True
         elif answer.status != 200:
-            headers = {} if answer.retry_after is None else {"Retry-After": answer.retry_after}
+            # Anthropic says so itself; its client tries a 401 ten times where nothing is said.
+            headers = {"x-should-retry": "true" if answer.status in (408, 409, 429) or answer.status > 499 else "false"}
+            if answer.retry_after is not None:
+                headers["Retry-After"] = answer.retry_after
             self.reply(answer.status, wire.failure(answer.status, answer.message), headers)
         elif wire.streams(request):
             self.stream(wire.pieces(request, answer), pace=answer.pace, cut=answer.cut, last=wire.LAST)

@@ -1,0 +1,25 @@
+"""How an agent is pointed at a rehearsal: by what its preset says. Starts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from goalrunner.model.preset import Preset
+from goalrunner.rehearsal.server import Rehearsal
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """What is added to its environment, and to the words of its command."""
+
+    env: dict[str, str]
+    args: tuple[str, ...]
+
+
+def pointed(preset: Preset, server: Rehearsal) -> Pointed | None:
+    """What makes the agent ask `server`; None where it cannot be pointed anywhere."""
+    if not preset.wire:
+        return None
+    url = server.base_url(preset.wire)
+    env = {name: value.replace("{base_url}", url) for name, value in preset.server.items()}
+    return Pointed(env, tuple(word.replace("{base_url}", url) for word in preset.server_args))
