@@ -30,6 +30,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     home = tmp_path_factory.mktemp("goal-home")
     monkeypatch.setenv("GOAL_HOME", str(home))
     for name in (
+        "GOAL_AGENT",
         "GOAL_MODEL",
         "GOAL_JUDGE",
         "LLM_MODEL",
@@ -39,6 +40,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         "ANTHROPIC_API_KEY",
     ):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
     return home
 
 

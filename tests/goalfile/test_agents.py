@@ -178,10 +178,6 @@ KINDS = '"session", "text", "delta", "call", "result", "usage", "error"'
             ('5:1  agent.model cannot be chosen for "mine"; remove it, or say how in [agents.mine]: '
             "model, and {model} in argv"),
         ),
-        (
-            "[agent]\nuse = 'mine'\nargs = ['y']\n[agents.mine]\nargv = ['x']",
-            '5:1  agent.args cannot be given to "mine"; remove it, or say where in [agents.mine]: {args} in argv',
-        ),
         *(
             (
                 f"[agent]\nuse = 'claude'\n{key} = {value}",

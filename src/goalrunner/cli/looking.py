@@ -104,3 +104,28 @@ def verify(run: options.Run = None, json: options.VerifyJson = False) -> NoRetur
     from goalrunner.cli.verify import verify_run
 
     raise typer.Exit(verify_run(run, json=json))
+
+
+@commands.command()
+def agents(goal: options.AgentsGoal = None, json: options.AgentsJson = False) -> NoReturn:
+    """List the agents that a goal may name: what is installed, and what each can.
+
+    Built-in ones, those of the user's folder (~/.config/goal/agents), and with --goal those of a goal file.
+    """
+    from goalrunner.cli.agents import list_agents
+
+    raise typer.Exit(list_agents(goal, json=json))
+
+
+@commands.command()
+def doctor(
+    agent: options.AgentName = None, goal: options.AgentsGoal = None, json: options.DoctorJson = False
+) -> NoReturn:
+    """Say whether an agent can be used here, and what to type where it cannot.
+
+    Looks at its program, its key or login, git and the sandbox, and tries one round against a scripted server where the
+    agent can be pointed at one; no provider is asked. The exit code is 0 when it can be used, else 4.
+    """
+    from goalrunner.cli.doctor import diagnose
+
+    raise typer.Exit(diagnose(agent, goal, json=json))

@@ -79,6 +79,13 @@ Replaces = Annotated[str, Option(metavar="ID", help="The item that this one corr
 Owner = Annotated[str | None, Option(metavar="NAME", help="Of this owner alone.")]
 MemoryJson = Annotated[bool, Option("--json", help="Print the items as a JSON list.")]
 
+AgentName = Annotated[str | None, Argument(metavar="AGENT", help="Its name; default: the goal's, GOAL_AGENT, or chat.")]
+AgentsGoal = Annotated[
+    Path | None, Option("--goal", metavar="FILE", readable=False, help="Its [agents] and [agent] as well.")
+]
+AgentsJson = Annotated[bool, Option("--json", help="Print what is known of each as a JSON list.")]
+DoctorJson = Annotated[bool, Option("--json", help="Print what was found as JSON.")]
+
 RestoredRound = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; 0 is the start of the run.")]
 DiffStat = Annotated[bool, Option("--stat", help="Print the paths and how many lines changed, no patch.")]
 DiffJson = Annotated[bool, Option("--json", help="Print round, changes and patch as JSON.")]

@@ -44,7 +44,7 @@ def model_names(goal: Goal) -> tuple[str, ...]:
 def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
     """The models of a goal; an external agent brings its own. Raises GoalError where a recording or a named key is missing."""
     if goal.agent.external:
-        return Models(agent=None, judge=_judge_of_another(goal, tape))
+        return Models(agent=None, judge=judge_llm(goal, tape))
     agent = LLM(
         goal.agent.model,
         api_base=goal.agent.api_base,
@@ -59,16 +59,6 @@ def goal_models(goal: Goal, tape: Tape | None = None) -> Models:
     return Models(agent=agent, judge=judge_llm(goal, tape))
 
 
-def _judge_of_another(goal: Goal, tape: Tape | None) -> LLM | None:
-    """The judge beside an external agent, whose model is its own affair. Raises UsageError."""
-    if goal.judge.model == AGENT_MODEL:
-        raise UsageError(
-            f'judge "agent" is the agent\'s own model, and {goal.agent.use} lends nobody its own',
-            'name a model for the judge: judge = "provider/model"',
-        )
-    return judge_llm(goal, tape)
-
-
 def judge_llm(goal: Goal, tape: Tape | None = None) -> LLM | None:
     """The judge's own model instance; None where the goal has no judge."""
     judge = goal.judge
@@ -77,8 +67,8 @@ def judge_llm(goal: Goal, tape: Tape | None = None) -> LLM | None:
     same = judge.model == AGENT_MODEL
     if same and goal.agent.external:
         raise UsageError(
-            f'the judge is to be the agent\'s own model, and the agent "{goal.agent.use}" lends nobody its own',
-            'name another: judge = "provider/model", or --judge',
+            f'judge "agent" is the agent\'s own model, and {goal.agent.use} lends nobody its own',
+            'name a model for the judge: judge = "provider/model"',
         )
     return LLM(
         goal.agent.model if same else judge.model,

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from goalrunner.compose.external import Named, refuse_unfit_agent
+from goalrunner.compose.misfits import refuse_misfits
 from goalrunner.compose.models import Models, refuse_unknown_prices
 from goalrunner.errors import UsageError
 from goalrunner.judge import check_room
@@ -27,6 +28,7 @@ def refuse_unfit(goal: Goal, models: Models, home: Path, named: Named | None = N
     refuse_unknown_prices(goal, models)
     if named is not None:
         refuse_unfit_agent(named)
+        refuse_misfits(named)
     if models.judge is not None:
         check_room(goal)
 

@@ -136,12 +136,9 @@ class _Fit:
                 f'cannot be spoken by {quoted(self._name)}; remove it, or say how in {table}: {key} = ["..."]',
             )
             return
-        if not (preset.model and "{model}" in command):
+        if not (preset.model and any("{model}" in word for word in command)):
             why = f"cannot be chosen for {quoted(self._name)}; remove it, or say how in {table}: model, and {{model}} in {key}"
             self.refuse(("model",), why)
-        if "{args}" not in command:
-            why = f"cannot be given to {quoted(self._name)}; remove it, or say where in {table}: {{args}} in {key}"
-            self.refuse(("args",), why)
 
     def _refuse_value(self, key: str, why: str) -> None:
         spot = self._spot(key)

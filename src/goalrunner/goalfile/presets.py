@@ -72,7 +72,7 @@ def preset(value: object, spot: Spot) -> object:
 
 
 def words(value: object, spot: Spot) -> object:
-    """The words of a command, the program first; in braces stands what a round puts there."""
+    """The words of a command, the program first; one word alone is a line for sh -c. In braces stands what a round puts there."""
     read = _listed(value, spot)
     if not isinstance(read, list):
         return read
@@ -81,15 +81,15 @@ def words(value: object, spot: Spot) -> object:
         return WRONG
     for index, word in enumerate(read):
         if isinstance(word, str):
-            check_braces(word, spot.item(index))
+            _check_braces(word, spot.item(index), is_line=len(read) == 1)
     return read
 
 
-def check_braces(word: str, spot: Spot) -> None:
+def _check_braces(word: str, spot: Spot, *, is_line: bool) -> None:
     """What stands in braces is what a round puts there, or plainly something else."""
     for name in _BRACED.findall(word):
         alone = word == f"{{{name}}}"
-        if name in _WHOLE and not alone:
+        if name in _WHOLE and not alone and not is_line:
             spot.wrong(f"{quoted(word)}: {{{name}}} stands for several words; write it as a word of its own")
         elif name not in IN_COMMANDS and (alone or nearest(name, IN_COMMANDS, SURE)):
             near = nearest(name, IN_COMMANDS)

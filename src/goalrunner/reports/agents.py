@@ -1,0 +1,50 @@
+"""The agents that a goal may name, as a table. Owns the picture of `goal agents`; looks for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from goalrunner.reports.terminal_text import cut, one_line, pad, width
+
+if TYPE_CHECKING:
+    from goalrunner.survey import AgentFacts
+
+_HEADINGS = (
+    "AGENT", "INSTALLED", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "PERMISSION", "SANDBOX", "FROM"
+)  # fmt: skip
+_ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
+_GAP = "  "
+
+
+def agents_text(facts: Sequence[AgentFacts], columns: int | None = None) -> str:
+    """One row an agent, in the order given, then how to install those that are not there. `columns`: a terminal's width."""
+    table = [_HEADINGS, *(_cells(one) for one in facts)]
+    widths = [max(map(width, column)) for column in zip(*table, strict=True)]
+    rows = [_GAP.join(pad(cell, wide) for cell, wide in zip(cells, widths, strict=True)).rstrip() for cells in table]
+    missing = [one for one in facts if not one.installed and one.install]
+    if missing:
+        names = max(width(one.name) for one in missing)
+        rows += ["", "not installed:", *(f"{pad(one.name, names)}{_GAP}{one_line(one.install)}" for one in missing)]
+    rows += ["", 'Any other command is an agent as well: [agent] use = "command" or "acp", with command = "...".']
+    return "".join(f"{row if columns is None else cut(row, columns)}\n" for row in rows)
+
+
+def _cells(one: AgentFacts) -> tuple[str, ...]:
+    ways = [way for way in one.ways if way.is_there] or list(one.ways)
+    return (
+        one_line(one.name),
+        "yes" if one.installed else "no",
+        one_line(one.version) or "-",
+        ", ".join(way.by for way in ways),
+        *(_ability(one, name) for name in _ABILITIES),
+        one.origin,
+    )
+
+
+def _ability(one: AgentFacts, name: str) -> str:
+    """In the usual way, else in which other one."""
+    first, *others = one.ways
+    if getattr(first.can, name):
+        return "yes"
+    return next((way.by for way in others if getattr(way.can, name)), "no")

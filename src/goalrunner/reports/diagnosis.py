@@ -1,0 +1,41 @@
+"""What stands in the way of an agent, and the lines that mend it. Owns the picture of `goal doctor`; looks for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from goalrunner.reports.line import Fact, Layout, Line, plain
+
+if TYPE_CHECKING:
+    from goalrunner.survey.doctor import Diagnosis
+
+_MARKS = {"good": "✓", "bad": "✗", "note": "·"}
+
+
+def diagnosis_text(diagnosis: Diagnosis, columns: int | None = None) -> str:
+    """A line for each thing that was looked at, with what is to be typed below it, and the sum of it."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(line)) for line in _lines(diagnosis))
+
+
+def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The same for machines."""
+    checks = [
+        {"name": check.name, "state": check.state, "said": check.said, "remedy": check.remedy}
+        for check in diagnosis.checks
+    ]
+    return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks}
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
+    yield Fact("agent", diagnosis.agent)
+    for check in diagnosis.checks:
+        yield Fact(check.name, f"{_MARKS[check.state]} {check.said}")
+        if check.remedy:
+            yield Fact("", f"  {check.remedy}", whole=True)
+    bad = sum(check.state == "bad" for check in diagnosis.checks)
+    if not bad:
+        yield Fact("", f"{diagnosis.agent} can be used")
+    else:
+        yield Fact("", f"{diagnosis.agent} cannot be used: {bad} thing{'s' if bad > 1 else ''} to mend")

@@ -1,0 +1,25 @@
+"""Which program a command starts, and where it is. Starts nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_SHELLS_OWN = frozenset("|&;<>()$`\\\"'*?[#~=%\n")
+
+
+def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None) -> tuple[str, str]:
+    """The program that a command starts, and its path: empty where it is not found. Relative ones lie in the workspace.
+
+    Of a line that only a shell understands, the shell is the program.
+    """
+    program = words[0]
+    if len(words) == 1:
+        program = "sh" if _SHELLS_OWN & set(program) else shlex.split(program)[0]
+    if "/" in program:
+        path = Path(workspace or Path.cwd(), program).expanduser()
+        return program, str(path) if path.is_file() and os.access(path, os.X_OK) else ""
+    return program, shutil.which(program, path=environ.get("PATH", os.defpath)) or ""

@@ -1,0 +1,52 @@
+"""What versions the installed agents say they are. Owns asking them, all at once, and finding the number in what they print."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from goalrunner.errors import GoalError
+from goalrunner.model.preset import Preset
+from goalrunner.process import ProcessLauncher, child_environment
+
+PATIENCE = 15.0
+"""Seconds that an agent may take to say its version; those in Python take ten."""
+
+_NUMBER = re.compile(r"\d+\.\d+[\w.+-]*")
+_LONGEST, _READ = 40, 65_536
+
+
+async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, str]:
+    """By name: the version of each, empty where it says none."""
+    launcher = ProcessLauncher()
+    try:
+        with tempfile.TemporaryDirectory(prefix="goal-versions-") as made:
+            asked = [
+                _version(preset, launcher, environ, Path(made, str(at))) for at, preset in enumerate(presets.values())
+            ]
+            return dict(zip(presets, await asyncio.gather(*asked), strict=True))
+    finally:
+        launcher.close()
+
+
+async def _version(preset: Preset, launcher: ProcessLauncher, environ: Mapping[str, str], folder: Path) -> str:
+    folder.mkdir()
+    env = {**child_environment(environ, withhold=preset.keys), **preset.env}
+    try:
+        said = await launcher.launch(preset.version, cwd=folder, env=env, output=folder / "said", timeout=PATIENCE)
+        if said.exit_code != 0:
+            return ""
+        with said.output.open("rb") as file:
+            return number_in(file.read(_READ).decode(errors="replace"))
+    except (GoalError, OSError):
+        return ""
+
+
+def number_in(text: str) -> str:
+    """The first thing that looks like a version, else the first line that says something, shortened."""
+    found = _NUMBER.search(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (found[0].rstrip(".") if found else next(iter(lines), ""))[:_LONGEST]

@@ -1,0 +1,51 @@
+"""What a goal says that its external agent cannot keep to is refused before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from goalrunner.compose.external import external_named
+from goalrunner.compose.misfits import refuse_misfits
+from goalrunner.errors import UsageError
+from goalrunner.model.goal import Goal
+
+PRESETS = {
+    "plain": {"argv": ["x"], "acp": ["y"]},
+    "choosing": {"argv": ["x", "{model}"], "acp": ["y"], "model": ["--model", "{name}"]},
+}
+
+
+def misfits(use: str, **more: Any) -> str:
+    agent = {"use": use, **more.pop("agent", {})}
+    named = external_named(Goal.model_validate({"objective": "x", "agents": PRESETS, "agent": agent, **more}), {})
+    assert named is not None
+    try:
+        refuse_misfits(named)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("max_steps", 5), ("system_prompt", "x"), ("params", {"temperature": 1}), ("api_base", "http://x")],
+)
+def test_what_steers_the_built_in_agent_is_refused_by_name(key: str, value: object) -> None:
+    said = f'agent.{key} is for the agent "chat" alone; plain has no such thing\nleave out {key}'
+    assert misfits("plain", agent={key: value}) == said
+
+
+def test_a_model_needs_a_preset_that_says_how_it_is_chosen() -> None:
+    refused = "cannot be chosen: its preset does not say how"
+    assert misfits("choosing", agent={"model": "m"}) == ""
+    assert refused in misfits("plain", agent={"model": "m"})
+    assert refused in misfits("choosing", agent={"model": "m", "protocol": "acp"})
+    assert refused in misfits("command", agent={"model": "m", "command": ("x",)})
+
+
+def test_a_critical_goal_needs_an_agent_that_asks() -> None:
+    assert misfits("plain", risk_class="high") == ""
+    assert misfits("plain", risk_class="critical", agent={"protocol": "acp"}) == ""
+    assert 'risk_class = "high"' in misfits("plain", risk_class="critical")
