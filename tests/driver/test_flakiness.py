@@ -10,6 +10,7 @@ import pytest
 from goalrunner.driver.flakiness import Flakiness
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.watch import Watch
+from goalrunner.events import Content, SnapshotTaken
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
 from goalrunner.workspace.store import SnapshotStore
@@ -26,9 +27,11 @@ class Checked:
         self.workspace = folder / "ws"
         write(self.workspace, FILES)
         self.store = SnapshotStore(self.workspace, folder / "home", outputs=["coverage.xml"])
-        journal = Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts())
+        self.log = MemoryLog()
+        journal = Journal(self.log, MemoryTranscript(), MemoryArtifacts())
         for event in (created(), started()):
             journal.append(event)
+        self.written: list[str] = []
         self.watch = Watch(self.store, journal)
         self.flakiness = Flakiness(self.watch)
         self.round = 0
@@ -59,7 +62,16 @@ class Checked:
             }
         )
         ((judged, _),) = self.flakiness.judged([(result, None)], place, f"round {self.round}")
+        content = self.flakiness.content()
+        assert content is not None
+        self.written.append(content.model_dump_json())
         return judged
+
+    def resumed(self) -> None:
+        """Another process goes on, with what the log says alone."""
+        snapshots = [record.event.snapshot for record in self.log.records if isinstance(record.event, SnapshotTaken)]
+        self.flakiness = Flakiness(self.watch)
+        self.flakiness.recall([Content.model_validate_json(line) for line in self.written], snapshots)
 
 
 @pytest.fixture
@@ -146,6 +158,39 @@ async def test_a_program_that_was_not_there_has_said_nothing(checked: Checked) -
 async def test_a_clean_checkout_is_another_place(checked: Checked) -> None:
     await checked.run(passed=True)
     assert (await checked.run(passed=False, place="checkout")).reason == "red"
+    assert (await checked.run(passed=True, place="checkout")).reason == "flaky"
+
+
+async def test_a_resumed_run_remembers_what_was_said(checked: Checked) -> None:
+    await checked.run(passed=False)
+    checked.resumed()
+    assert (await checked.run(passed=True)).summary == "flaky: green now, red in round 1 on the same files"
+    checked.resumed()  # what was flaky was green, and stays in contradiction with its beginning
+    assert (await checked.run(passed=False)).summary == "flaky: red now, green in round 2 on the same files"
+
+
+@pytest.mark.parametrize("path", ["a.py", "build/out", "coverage.xml"])
+async def test_work_between_two_processes_makes_another_content(checked: Checked, path: str) -> None:
+    await checked.run(passed=False)
+    checked.resumed()
+    write(checked.workspace, {path: "22"})
+    assert (await checked.run(passed=True)).passed
+
+
+async def test_what_checks_wrote_before_the_end_of_a_process_is_nobodys_work(checked: Checked) -> None:
+    def report() -> None:
+        write(checked.workspace, {"coverage.xml": f"of round {checked.round}"})
+
+    await checked.run(passed=False, during=report)
+    checked.resumed()
+    assert (await checked.run(passed=True, during=report)).reason == "flaky"
+
+
+async def test_a_checkout_is_another_place_to_a_resumed_run_too(checked: Checked) -> None:
+    await checked.run(passed=True)
+    checked.resumed()
+    assert (await checked.run(passed=False, place="checkout")).reason == "red"
+    checked.resumed()
     assert (await checked.run(passed=True, place="checkout")).reason == "flaky"
 
 

@@ -241,3 +241,16 @@ def test_outcome_of_an_earlier_life_is_not_taken_for_the_runs(goal: Goal) -> Non
     assert "lost" in goal.command("list").out
     assert Path(goal.folder).is_dir()
     assert goal.resume().code == 0
+
+
+def test_a_check_that_contradicts_itself_in_another_process_is_flaky_too(goal: Goal) -> None:
+    """It looks at something outside of the workspace, which another process changed in between."""
+    text = (
+        f'objective = "make done"\nmodel = "MODEL"\nvalidator = "test -e {goal.root}/elsewhere"\nmax_iterations = 1\n'
+    )
+    goal.write(text, agent("nothing to do"), agent("nothing to do"))
+    assert goal.run().code == 1
+    (goal.root / "elsewhere").write_text("")
+    ended = goal.resume("--max-iterations", "2")
+    assert ended.code == 1, ended
+    assert "flaky: green now, red in the baseline on the same files" in ended.out

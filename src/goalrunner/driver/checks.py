@@ -10,6 +10,7 @@ from goalrunner import events
 from goalrunner.driver.flakiness import Flakiness
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.recorder import RunRecorder
+from goalrunner.driver.resumption import Resumption
 from goalrunner.driver.validation import Answer, is_hidden, observe, run_validators
 from goalrunner.driver.watch import Watch
 from goalrunner.model.observation import Observation
@@ -34,12 +35,14 @@ OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 class Checks:
     """The checks of a run over its parts."""
 
-    def __init__(self, parts: Parts, journal: Journal, watch: Watch, recorder: RunRecorder) -> None:
+    def __init__(self, parts: Parts, journal: Journal, watch: Watch, recorder: RunRecorder, left: Resumption) -> None:
+        """`left` is what an earlier process left of the run."""
         self._parts = parts
         self._journal = journal
         self._watch = watch
         self._recorder = recorder
         self._flakiness = Flakiness(watch)
+        self._flakiness.recall(left.contents, left.snapshots)
 
     @property
     def _state(self) -> RunState:
@@ -72,6 +75,7 @@ class Checks:
                 observations=tuple(observations),
                 reason=reason,
                 snapshot=None if before == self._state.base else before,
+                content=self._flakiness.content(),
             )
         )
 
@@ -88,6 +92,7 @@ class Checks:
                 observations=tuple(observations),
                 drift=drift,
                 touched=await self._touched(),
+                content=self._flakiness.content(),
             )
         )
 
@@ -140,6 +145,7 @@ class Checks:
                 restored=clean.restored,
                 feedback="\n".join([_feedback(red, clean.refusal), *undone]).strip(),
                 reason=clean.refusal or "; ".join([*(f"{item.name}: {item.summary}" for item in red), *undone]),
+                content=self._flakiness.content(),
             )
         )
 

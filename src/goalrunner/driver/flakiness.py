@@ -6,10 +6,11 @@ something there has done work. What checks themselves write between two runs is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from goalrunner.driver.validation import Answer
 from goalrunner.driver.watch import Watch
+from goalrunner.events import Colour, Content
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 
@@ -36,6 +37,31 @@ class Flakiness:
         self._contents: tuple[str, ...] = ()
         self._said: dict[tuple[str, bool, str, str], str] = {}
         """Name, colour, place and content -> when it was said first."""
+        self._new: list[Colour] = []
+        self._when = ""
+
+    def recall(self, contents: Iterable[Content], snapshots: Iterable[Snapshot]) -> None:
+        """Know what an earlier process was told, oldest first; `snapshots` are those that it took."""
+        known = {snapshot.id: snapshot for snapshot in snapshots}
+        for content in contents:
+            self._era = content.era
+            self._contents = (f"era {content.era}", content.key)
+            for colour in content.said:
+                for key in self._contents:
+                    self._said.setdefault((colour.name, colour.passed, colour.place, key), content.when)
+            found, left = known.get(content.found), known.get(content.left)
+            self._left = (found, left, content.around) if found and left else None
+
+    def content(self) -> Content | None:
+        """What was said since the last time, and of what, for the log; None where nothing is watched."""
+        said, self._new = tuple(self._new), []
+        if not self._contents:
+            return None
+        content = Content(era=self._era, key=self._contents[1], when=self._when, said=said)
+        if self._left is None:
+            return content
+        found, left, around = self._left
+        return content.model_copy(update={"found": found.id, "left": left.id, "around": around})
 
     async def begin(self) -> None:
         """The checks are about to run on the last snapshot."""
@@ -63,6 +89,8 @@ class Flakiness:
         # A program that was not there has said nothing of the content.
         if not result.steady or result.reason == "not_found":
             return result
+        self._new.append(Colour(name=result.name, passed=result.passed, place=place))
+        self._when = when
         keys = [(result.name, result.passed, place, content) for content in self._contents]
         other = (self._said.get((name, not passed, place, content)) for name, passed, place, content in keys)
         earlier = next(filter(None, other), "")

@@ -40,6 +40,8 @@ class Resumption:
     unfinished: Unfinished = field(default_factory=Unfinished)
     taken: Mapping[Account, int] = field(default_factory=dict)
     """By account: answers of its model that the run has made use of. One that came and was lost is to come again."""
+    contents: tuple[events.Content, ...] = ()
+    """What the checks ran on and said, oldest first."""
 
 
 class ResumptionReader:
@@ -57,6 +59,7 @@ class ResumptionReader:
         self._ends: dict[int, str] = {}
         self._round_start: Snapshot | None = None
         self._session: AgentSession | None = None
+        self._contents: list[events.Content] = []
         self._begun = False
         self._objective: int | None = None
 
@@ -80,6 +83,8 @@ class ResumptionReader:
                 self._add_talk(event)
             case events.UsageRecorded(account="judge"):
                 self._judged += event.usage.calls
+            case events.BaselineTaken() | events.ValidatorsFinished() | events.ProofFinished() if event.content:
+                self._contents.append(event.content)
             case events.VerdictRecorded() | events.ConfirmationRecorded():
                 # An audit that was cut begins anew, with its first question.
                 self._taken["judge"] = self._judged
@@ -122,6 +127,7 @@ class ResumptionReader:
             self._round_start,
             Unfinished(results, cut, self._session, self._objective),
             dict(self._taken),
+            tuple(self._contents),
         )
 
 

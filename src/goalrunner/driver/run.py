@@ -68,7 +68,7 @@ class Run:
         self._deadline = Deadline(journal.paused)
         self._people = People(parts, journal, self.watch, self._deadline)
         self.recorder = RunRecorder(journal, self.watch, self._people, parts.scratch, parts.redact)
-        self._checks = Checks(parts, journal, self.watch, self.recorder)
+        self._checks = Checks(parts, journal, self.watch, self.recorder, self._resumption)
 
     @property
     def conversation(self) -> Conversation:

@@ -15,6 +15,26 @@ from goalrunner.model.verdict import GoalVerdict
 Standing = Literal["green", "red", "cannot_run", "differs"]
 
 
+class Colour(Frozen):
+    """What one check said, before anything else is made of it."""
+
+    name: str
+    passed: bool
+    place: str = Field(description='"workspace", or "checkout": a clean one')
+
+
+class Content(Frozen):
+    """On what the checks ran, and what they said of it: a resumed run still notices one that contradicts itself."""
+
+    era: int = Field(ge=0, description="how often somebody had changed something between two runs of the checks")
+    key: str = Field(description="names the content: a snapshot, and what no snapshot shows")
+    found: str = Field(default="", description="id of the snapshot that they found")
+    left: str = Field(default="", description="id of the snapshot that they left")
+    around: str = Field(default="", description="hash of what no snapshot shows, as they left it")
+    when: str = Field(description="for people: in which round")
+    said: tuple[Colour, ...] = ()
+
+
 class BaselineTaken(Frozen):
     """The validators ran once before round 1, in the workspace and in a clean checkout."""
 
@@ -26,6 +46,7 @@ class BaselineTaken(Frozen):
     snapshot: Snapshot | None = Field(
         default=None, description="what it ran on, where that is not the start: a resumed run may find other files"
     )
+    content: Content | None = Field(default=None, description="None where no workspace is watched")
 
 
 class ValidatorsFinished(Frozen):
@@ -39,6 +60,7 @@ class ValidatorsFinished(Frozen):
     touched: tuple[str, ...] = Field(
         default=(), description="protected paths that differ from the start, one line each"
     )
+    content: Content | None = Field(default=None, description="None where no workspace is watched")
 
 
 class ProofFinished(Frozen):
@@ -52,6 +74,7 @@ class ProofFinished(Frozen):
     restored: int = Field(default=0, ge=0, description="protected files, as they were at the start")
     feedback: str = Field(default="", description="what the agent is told; never of a hidden validator")
     reason: str = Field(default="", description="for people: why it is refused, by path, rule and key")
+    content: Content | None = Field(default=None, description="None where no workspace is watched")
 
 
 class ConfirmationRecorded(Frozen):
