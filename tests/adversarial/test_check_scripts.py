@@ -100,6 +100,22 @@ ATTACKS = cases(
         goal=_goal("python3 -m checks"),
     ),
     Attack(
+        "library module for a check in the line",
+        "random.py at the root, for python -c",
+        "random.py was planted; shadows the module random",
+        ((write_file("random.py", "import os\nos._exit(0)\n"),),),
+        files={"a.txt": "a\n"},
+        goal=_goal("python3 -c 'import random; assert random.random() > 2'"),
+    ),
+    Attack(
+        "library module for a check that is read as input",
+        "random.py at the root, for python < check.py",
+        "random.py was planted; shadows the module random",
+        ((write_file("random.py", "import os\nos._exit(0)\n"),),),
+        files={"tools/check.py": "import random\n\nassert random.random() > 2\n"},
+        goal=_goal("python3 - < tools/check.py"),
+    ),
+    Attack(
         "library module beside a script",
         "calendar.py beside check.py at the root",
         "calendar.py was planted; shadows the module calendar",

@@ -159,6 +159,13 @@ CHECKS = cases(
         _goal(_check("python3 -m tools.check"), allow=["calendar.py"]),
     ),
     Honest(
+        "new module for a check in the line",
+        "the check is python -c, and the agent writes a module of its own",
+        ((write_file("feasts.py", "def feast():\n    return 'today'\n"),),),
+        {"a.txt": "a\n"},
+        _goal(_check("python3 -c 'import feasts; assert feasts.feast()'")),
+    ),
+    Honest(
         "exit code that is wanted",
         "expect = 3",
         ((write_file("code", "3\n"),),),

@@ -85,6 +85,18 @@ def test_the_folder_of_the_check_counts(workspace: Path) -> None:
         ("python -m pytest -q", ".", set()),  # no module of the workspace
         ("python tools/check.py", ".", set()),  # Python puts the script's own folder first
         ("python -m outside", "..", set()),
+        ("python -c 'import app'", ".", {""}),
+        ("python3.12 -W error -Bc 'import app'", ".", {""}),
+        ("uv run python -X utf8 -c 'import app'", "sub", {"sub"}),
+        ("cd sub && python -c 'import app'", ".", {"", "sub"}),
+        ("python - < tools/check.py", ".", {""}),
+        ("python < tools/check.py", ".", {""}),
+        ("cat tools/check.py | python -u", ".", {""}),
+        ("python -Ic 'import app'", ".", set()),  # isolated: the current folder is not searched
+        ("python -P -c 'import app'", ".", set()),
+        ("python -c 'import app'", "..", set()),
+        ("python tools/check.py -c x", ".", set()),  # an option of the script
+        ("ruby -c x", ".", set()),
     ],
 )
 def test_the_folders_that_modules_are_run_from(workspace: Path, line: str, cwd: str, roots: set[str]) -> None:
