@@ -141,7 +141,7 @@ def named(place: Path, chosen: Preset, **more: Any) -> Any:
         ({"budget": Budget(tokens=100)}, "tokens"),
         ({"approvals": Approvals(require=("shell",))}, "shell"),
         ({"approvals": Approvals(commands=("rm *",))}, "commands"),
-        ({"risk_class": "critical"}, "everything that it does"),
+        ({"risk_class": "critical"}, "critical"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(place: Path, more: dict[str, Any], said: str) -> None:

@@ -151,15 +151,13 @@ def refuse_unfit_agent(named: Named) -> None:
                 f"{named.name} does not report what it uses, so a budget of {budget} cannot be kept",
                 f'remove it, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
             )
-    approvals = named.goal.approvals
-    waits = [kind for kind in approvals.require if kind != "complete"]
-    critical = ["everything that it does"] if named.goal.risk_class == "critical" else []
-    if named.protocol == "command" and (waits or approvals.commands or critical):
-        what = [*critical, *waits, "commands"][0]
+    if named.protocol == "command" and named.guarded:
+        approvals = named.goal.approvals
+        kinds = [f'require = ["{kind}"]' for kind in approvals.require if kind != "complete"]
+        what = 'risk_class = "critical"' if named.goal.risk_class == "critical" else [*kinds, "commands"][0]
         raise UsageError(
-            f'{named.name}, driven by its command line, asks nobody before it acts: approvals of "{what}" cannot be kept',
-            'remove them from [approvals] (risk_class = "critical" is all of them), or use an agent that asks:'
-            ' protocol = "acp"',
+            f"{named.name}, driven by its command line, asks nobody before it acts, so {what} cannot be kept",
+            'leave it out, or use an agent that asks: protocol = "acp"',
         )
 
 

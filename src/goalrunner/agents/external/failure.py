@@ -75,7 +75,7 @@ def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | N
     if completion.exit_code != 0 and not turn.spoke:
         return _error(agent, nothing, ended)
     if preset.stream == "json" and silent and not turn.tokens:
-        return _error(agent, nothing, ended)
+        return _error(agent, nothing or "it said nothing that could be understood", ended)
     if len(turn.text) <= _SHORT and not turn.calls and not turn.tokens and denied(agent, turn.text + ended.errors):
         return _error(agent, turn.text, ended)
     return None
@@ -105,7 +105,7 @@ def tail_of(path: Path, size: int = _TAIL) -> str:
 
 def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError:
     """Its failure in its own words, or in the last of its stderr (`errors`); `how` is how its process ended."""
-    words = _first_lines(said) or _last_lines(errors) or "it said nothing that could be understood"
+    words = _first_lines(said) or _last_lines(errors) or "it said nothing at all"
     whole = f"{said}\n{errors}"
     if denied(agent, whole) or _KEY.search(whole):
         return not_signed_in(agent, words, how)
