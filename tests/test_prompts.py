@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalrunner.model.goal import Goal, ValidatorSpec
+from goalrunner.model.goal import AgentConfig, Goal, ValidatorSpec
 from goalrunner.policy import Brief
 from goalrunner.prompts import Prompts
 
@@ -74,3 +74,11 @@ def test_an_unreadable_judge_is_not_mentioned() -> None:
     prompt = Prompts(GOAL).render(Brief("neutral", 2))
     assert "judge" not in prompt
     assert "missing" not in prompt
+
+
+def test_an_external_agent_is_told_of_no_tool_that_it_does_not_have() -> None:
+    external = Goal(objective="Do it.", agent=AgentConfig(use="command", command=("x",)))
+    told = Prompts(external).render(Brief("stalled", 4, "it is red"))
+    assert "say so." in told
+    assert "report_blocked" not in told
+    assert "report_blocked" in Prompts(GOAL).render(Brief("stalled", 4, "it is red"))

@@ -79,7 +79,9 @@ class Prompts:
             case "retry":
                 return self._again(self._retry(brief))
             case "stalled":
-                return self._again(_fill(STALLED, self._values(brief)))
+                # An external agent has no such tool.
+                template = STALLED.replace(" with report_blocked", "") if self.goal.agent.external else STALLED
+                return self._again(_fill(template, self._values(brief)))
             case "neutral":
                 return self._again(_fill(NEUTRAL, self._values(brief)))
             case _:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import goal, start
+from tests.support.recordings import judge, quote, recording
 
 SCRIPT = """#!/bin/sh
 # Each round adds a line; the third makes the goal hold. Its words and its exit code are claims alone.
@@ -179,3 +180,45 @@ fields = { text = "text" }
     assert "ls --go-on s1" in ended.out
     assert "exit 0" in ended.out
     assert outcome_of(own_home)["iterations"] == 2
+
+
+REPORTING = r"""#!/bin/sh
+touch done
+n=$(($(cat "$STATE/n" 2>/dev/null || echo 0) + 1)); echo $n > "$STATE/n"
+echo '{"kind": "out", "id": "t1", "name": "Bash", "cmd": "ls", "text": "it shows done '$n'", "code": 0}'
+echo '{"kind": "say", "text": "It is done."}'
+"""
+
+
+def test_a_judge_may_cite_what_is_reported_once_nothing_changed_in_its_round(place: Path, own_home: Path) -> None:
+    path = prepare(place, REPORTING)
+    replies = [judge(("it is shown", [quote(f"o{n}", f"it shows done {n}")])) for n in (1, 2)]
+    model = recording(place.parent / "r.jsonl", *replies)
+    path.write_text(
+        f"""objective = "make done"
+success_criteria = ["it is shown"]
+judge = "{model}"
+agent = "mine"
+[workspace]
+path = "."
+[agents.mine]
+argv = ["./agent.sh", "{{args}}"]
+stream = "json"
+[[agents.mine.rules]]
+kind = "result"
+when = {{ kind = "out" }}
+fields = {{ id = "id", tool = "name", command = "cmd", output = "text", exit_code = "code" }}
+[[agents.mine.rules]]
+kind = "text"
+when = {{ kind = "say" }}
+fields = {{ text = "text" }}
+"""
+    )
+    ended = goal("run", path, cwd=place, env={"STATE": str(place.parent)})
+    assert ended.code == 0, ended
+    assert outcome_of(own_home)["iterations"] == 2
+    assert "reported" in ended.out
+    recorded = path.read_text()
+    path.write_text(recorded.replace(f'judge = "{model}"', f'judge = {{ model = "{model}", require = "runner" }}'))
+    refused = goal("run", path, cwd=place, env={"STATE": str(place.parent)})
+    assert (refused.code, "validator" in refused.err) == (2, True), refused
