@@ -22,7 +22,7 @@ from goalrunner.model.goal import AgentConfig, Budget, Goal, ValidatorSpec, Work
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.process.table import entry
 from goalrunner.runs import RunFolder
-from tests.support.acp import AcpBench
+from tests.support.acp_bench import AcpBench
 from tests.support.deciding import decide_approval
 
 pytestmark = [

@@ -14,7 +14,7 @@ from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, C
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Closing, Conversation, Resumable, Unfinished
 from goalrunner.process.table import entry
-from tests.support.acp import NAME, AcpBench
+from tests.support.acp_bench import NAME, AcpBench
 
 
 async def test_a_round_is_one_prompt_whose_words_and_calls_are_recorded(tmp_path: Path) -> None:
@@ -95,6 +95,8 @@ async def test_a_prompt_of_240_kilobytes_arrives_whole(tmp_path: Path) -> None:
 
     assert bench.prompts() == [prompt]
 
+
+DOLLAR = {"amount": 1.0, "currency": "USD"}
 
 NOISE: dict[str, list[Any]] = {
     "banners": [["raw", "Welcome!"], ["raw", ""], ["raw", "{"], ["raw", "[1, 2]"], ["raw", "null"]],
@@ -532,3 +534,69 @@ async def until(condition: Any) -> None:
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+async def test_what_comes_after_the_end_of_a_turn_belongs_to_none_but_its_cost(tmp_path: Path) -> None:
+    late = [["end", "end_turn"], ["say", "late"], ["shell", "touch late"], ["report", "usage_update", {"cost": DOLLAR}]]
+    bench = AcpBench(tmp_path, [["say", "one"], *late], [["say", "two"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("first", recorder)
+    await until((bench.workspace / "late").exists)
+    reply = await talk.send("second", recorder)
+    await talk.close()
+
+    assert reply.text == "two"
+    assert recorder.texts == ["one", "two"]
+    assert recorder.results == []
+    assert [usage.cost_usd for _, usage in recorder.usages] == [None, 1.0]
+
+
+@pytest.mark.parametrize("words", ["API Error: 529 overloaded", "[API Error: quota exceeded]"])
+async def test_an_error_of_its_model_that_is_told_as_an_answer_is_none(tmp_path: Path, words: str) -> None:
+    bench = AcpBench(tmp_path, [["say", words]])
+
+    with pytest.raises(AgentError, match="API Error"):
+        await bench.conversation().send("do it", bench.recorder())
+
+
+async def test_an_agent_that_asks_on_and_on_and_reads_nothing_is_given_up(tmp_path: Path) -> None:
+    line = '{"id": "q", "method": "what/is"}'
+    bench = AcpBench(tmp_path, [["raw", "\n".join([line] * 30_000)], ["hang"]])
+
+    with pytest.raises(AgentError, match="reads no answers"):
+        await bench.conversation().send("do it", bench.recorder())
+
+
+async def test_an_action_that_nobody_can_look_at_is_denied(tmp_path: Path) -> None:
+    call = {"toolCallId": "c", "kind": "execute", "title": "x" * 100_001}
+    bench = AcpBench(tmp_path, [["ask", call, ["allow_once", "reject_once"], [["shell", "touch done"]]], ["say", "a"]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert not (bench.workspace / "done").exists()
+    assert recorder.asked == []
+    assert [result.facts for result in recorder.results] == [("denied",)]
+    assert len(recorder.results[0].command) < 5_000
+
+
+async def test_a_key_in_the_environment_is_a_way_to_sign_in(tmp_path: Path) -> None:
+    methods = [
+        {"id": "browser", "name": "Browser"},
+        {"id": "key", "name": "Key", "type": "env_var", "vars": [{"name": "DOUBLE_KEY"}]},
+    ]
+    answers = {
+        "initialize": {"protocolVersion": 1, "authMethods": methods},
+        "session/new": {"error": {"code": -32000, "message": "Authentication required"}},
+    }
+    bench = AcpBench(tmp_path, [["say", "in"]], answers=answers)
+
+    with pytest.raises(AgentNotSignedIn):
+        await bench.conversation(env={"DOUBLE_KEY": "k"}).send("do it", bench.recorder())
+    with pytest.raises(AgentNotSignedIn):
+        await bench.conversation().send("do it", bench.recorder())
+
+    assert [message["params"] for message in bench.seen("authenticate")] == [{"methodId": "key"}]
+    assert len(bench.seen("session/new")) == 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner.errors import ApprovalDenied, ApprovalPending
-from tests.support.acp import AcpBench
+from tests.support.acp_bench import AcpBench
 
 ONCE, EVER, NO = "allow_once", "allow_always", "reject_once"
 

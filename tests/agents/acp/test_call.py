@@ -1,0 +1,109 @@
+"""A tool call as an agent reports it: whatever it says, something can be recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.agents.acp.call import Call
+from goalrunner.agents.acp.permission import allowed, rejected
+from goalrunner.agents.acp.stopping import ending_of, failure_of, note_of
+from goalrunner.agents.acp.usage import Meter
+
+WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
+KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput")
+UPDATES = st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, JSON))
+
+
+@given(st.lists(UPDATES, max_size=3))
+def test_nothing_that_is_reported_of_a_call_does_harm(updates: list[Any]) -> None:
+    call = Call("c", Path("/w"))
+
+    for update in updates:
+        call.learn(update)
+
+    assert "\n".join((call.kind, call.command, call.summary, call.output, call.diff, *call.facts)).encode()
+    assert call.effect in (None, "shell", "write")
+    assert len(call.facts) == 1
+
+
+@given(JSON)
+def test_nothing_that_is_asked_or_answered_does_harm(value: Any) -> None:
+    assert allowed({"params": {"options": value}}, guarded=True) is None
+    assert rejected(value) == {"outcome": {"outcome": "cancelled"}}
+    assert isinstance(failure_of(value, said="", worked=False, denied=False), str)
+    assert note_of({"stopReason": value}) is not None
+    assert ending_of(value) in ("answered", "max_steps")
+
+
+@given(st.lists(JSON, max_size=4), JSON)
+def test_nothing_that_is_said_of_costs_does_harm(updates: list[Any], response: Any) -> None:
+    meter = Meter()
+
+    for update in updates:
+        meter.hear({"cost": {"amount": update, "currency": "USD"}})
+    usage = meter.turn({"usage": response})
+
+    assert usage.cost_usd is None or usage.cost_usd >= 0
+    assert usage.tokens >= 0
+
+
+def made(**update: Any) -> Call:
+    call = Call("c", Path("/w"))
+    call.learn(update)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("update", "facts"),
+    [
+        ({"status": "completed", "rawOutput": {"exit_code": 0}}, ("exit 0",)),
+        ({"status": "failed", "rawOutput": {"exitCode": 2}}, ("exit 2",)),
+        ({"status": "completed", "rawOutput": {"metadata": {"exit": 1}}}, ("exit 1",)),
+        ({"status": "completed", "rawOutput": {"exit_code": True}}, ("completed",)),
+        ({"status": "completed", "rawOutput": {"exit_code": "0"}}, ("completed",)),
+        ({"status": "failed"}, ("error",)),
+        ({"status": "in_progress"}, ("interrupted",)),
+        ({"status": "brand new"}, ("interrupted",)),
+    ],
+)
+def test_facts_are_what_it_says_of_the_end(update: dict[str, Any], facts: tuple[str, ...]) -> None:
+    assert made(**update).facts == facts
+
+
+@pytest.mark.parametrize(
+    ("update", "output"),
+    [
+        ({"content": [{"type": "content", "content": {"type": "text", "text": "a"}}], "rawOutput": "b"}, "a"),
+        ({"rawOutput": "b"}, "b"),
+        ({"rawOutput": {"stdout": "out\n", "stderr": "err\n"}}, "out\nerr\n"),
+        ({"rawOutput": {"output": "both", "stdout": "out"}}, "both"),
+        ({"rawOutput": {"odd": 1}}, '{\n "odd": 1\n}'),
+        ({"content": [{"type": "terminal", "terminalId": "t"}, 3, None]}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_output_is_what_it_shows_or_else_what_its_tool_gave(update: dict[str, Any], output: str) -> None:
+    assert made(**update).output == output
+
+
+def test_a_path_outside_of_the_workspace_stays_whole() -> None:
+    inside = made(kind="read", locations=[{"path": "/w/a/b"}, {"path": "/w/../etc/passwd"}, {"path": "/w/a/b"}])
+
+    assert inside.command == "a/b, /w/../etc/passwd"
+
+
+def test_a_difference_that_is_too_long_is_told_in_numbers() -> None:
+    edit = made(content=[{"type": "diff", "path": "/w/f", "oldText": "a\n" * 30_000, "newText": "b\n"}])
+
+    assert edit.diff == "--- f\n+++ f\n[30,000 lines become 1]\n"

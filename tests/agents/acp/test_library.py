@@ -1,0 +1,51 @@
+"""The other side of the protocol as its own library has it: every message of ours holds by the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from goalrunner.model.usage import Usage
+from goalrunner.ports import Unfinished
+from tests.support.acp_bench import AcpBench
+
+COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "acp_library_agent.py"))
+
+
+async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path)
+    recorder, talk = bench.recorder(), bench.conversation(COMMAND)
+
+    reply = await talk.send("this", recorder)
+    await talk.close()
+
+    assert reply.text == "heard this"
+    assert recorder.facts() == [("execute", "true", ("exit 0",))]
+    assert [usage for _, usage in recorder.usages] == [Usage(input_tokens=10, output_tokens=2, cost_usd=None, calls=1)]
+    later, afterwards = bench.conversation(COMMAND), bench.recorder()
+    later.load(recorder.messages, Unfinished(session=recorder.sessions[-1]), afterwards)
+    await later.send("more", afterwards)
+    await later.close()
+    assert afterwards.texts == ["heard more"]
+    assert afterwards.sessions[-1].id == "library-session"
+
+
+async def test_it_is_told_of_a_denial_and_of_a_cancellation(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path)
+    recorder, talk = bench.recorder(), bench.conversation(COMMAND)
+    recorder.answers = ["no"]
+
+    await talk.send("this", recorder)
+    turn = asyncio.create_task(talk.send("wait", recorder))
+    async with asyncio.timeout(20):
+        while not any("wait" in text for text in recorder.texts):
+            await asyncio.sleep(0.01)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+
+    assert recorder.facts() == [("execute", "true", ("denied",))]
+    assert [run.ending for run in recorder.runs] == ["exit 0"]
