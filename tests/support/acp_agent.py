@@ -164,6 +164,9 @@ class Agent:
         """Leaves a process running."""
         subprocess.Popen(["sh", "-c", command], start_new_session=own_group, stdout=subprocess.DEVNULL)
 
+    def touch(self, path: str) -> None:
+        Path(path).touch()
+
     def wait_for(self, path: str) -> None:
         while not Path(path).exists():
             time.sleep(0.01)

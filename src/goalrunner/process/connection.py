@@ -26,6 +26,9 @@ from goalrunner.process.sink import opened_sink
 ERRORS_LIMIT = 64_000_000
 """Bytes of stderr that are kept: beyond them the file begins anew."""
 
+FAREWELL = 1.0
+"""Seconds in which a program may go by itself when nothing more will be said to it."""
+
 _LOOK = 0.5
 """Seconds between two looks at the size of stderr."""
 
@@ -63,7 +66,7 @@ class ProcessConnector:
                 watching = asyncio.create_task(self._bound(second))
                 yield ProcessConnection(leader, ending, pipes, self.grace)
                 pipes.hang_up()  # an orderly program goes by itself when it has nothing more to read
-                await leader.wait(self.grace)
+                await leader.wait(FAREWELL)
             finally:
                 try:
                     pipes.hang_up()

@@ -48,4 +48,4 @@ async def test_it_is_told_of_a_denial_and_of_a_cancellation(tmp_path: Path) -> N
         await turn
 
     assert recorder.facts() == [("execute", "true", ("denied",))]
-    assert [run.ending for run in recorder.runs] == ["exit 0"]
+    assert len(recorder.runs) == 1

@@ -191,7 +191,7 @@ class AcpConversation:
         if self._meter.total != self._told:
             self._tell_session(recorder)
         left = await running.connection.sweep()
-        said = turn.texts[-1] if turn.texts else ""
+        said = turn.text
         if not turn.calls and len(said) <= SHORT and denied(self.agent, said):
             raise not_signed_in(self.agent, said)
         why = failure_of(response, said=said, worked=bool(turn.calls), denied=bool(turn.denials))

@@ -24,6 +24,8 @@ LONGEST_ACTION = 100_000
 """Characters of a command that a person, or a rule, can be asked about."""
 LONGEST_COMMAND = 4_000
 """Characters of one that are recorded."""
+REMEMBERED = 20_000
+"""Characters of a message that stay in memory; the transcript has more."""
 _LONGEST_ID = 200
 
 
@@ -46,6 +48,8 @@ class Turn:
         self._began: dict[str, float] = {}
         self._text = Growing()
         self._texts: list[str] = []
+        self.text = ""
+        """The last of its messages."""
 
     @property
     def calls(self) -> int:
@@ -54,7 +58,7 @@ class Turn:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Its messages so far, each ended by a tool call or the end of the turn."""
+        """Its messages so far, each ended by a tool call or the end of the turn; of long ones the two ends."""
         return tuple(self._texts)
 
     async def hear(self, message: Mapping[str, Any]) -> None:
@@ -179,5 +183,6 @@ class Turn:
     def _end_text(self) -> None:
         said = self._text.take()
         if said.strip():
-            self._texts.append(said)
+            self.text = said
+            self._texts.append(shortened(said, REMEMBERED))
             self._recorder.message({"role": "assistant", "content": said})
