@@ -78,6 +78,12 @@ async def test_the_environment_is_the_given_one_and_a_mark(shell: Shell) -> None
     assert names == {"PATH", "GREETING", "GOALRUNNER_LAUNCH"}
 
 
+async def test_the_folder_that_the_environment_names_is_the_one_that_is_worked_in(shell: Shell) -> None:
+    shell.env["PWD"] = "/"
+    await shell.launch([sys.executable, "-c", "import os; print(os.environ['PWD'])"])
+    assert shell.output.read_text() == f"{shell.folder}\n"
+
+
 async def test_a_launch_inside_a_launch_keeps_the_outer_mark(shell: Shell) -> None:
     shell.env["GOALRUNNER_LAUNCH"] = "outer"
 

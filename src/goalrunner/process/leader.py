@@ -131,7 +131,8 @@ def start(
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env=mark.environment(env),
+                # Programs there are that work where PWD says, and not where they were started (opencode).
+                env=mark.environment({**env, "PWD": str(cwd.absolute())} if "PWD" in env else env),
                 stdin=stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT if errors is None else errors,

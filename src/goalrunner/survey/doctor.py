@@ -15,6 +15,7 @@ from goalrunner.survey.agents import Way, ways_of
 from goalrunner.survey.check import Check
 from goalrunner.survey.sandbox import sandbox_check
 from goalrunner.survey.sign_in import model_check, sign_in_check
+from goalrunner.survey.trial import Subject, trial_check
 from goalrunner.survey.version import versions
 from goalrunner.workspace.git import git_program
 
@@ -47,9 +48,9 @@ class Patient:
 
 
 def examine(patient: Patient, environ: Mapping[str, str]) -> Diagnosis:
-    """Look at everything; the round against a scripted server comes last, and only where nothing else stands in the way."""
-    checks = list(_of_agent(patient, environ))
-    checks += [_git(patient, environ), sandbox_check(patient.workspace, patient.folder, environ)]
+    """Look at everything, the program by a round against a scripted server where it can be pointed at one."""
+    checks = [_git(patient, environ), sandbox_check(patient.workspace, patient.folder, environ)]
+    checks = [*_of_agent(patient, environ), *checks]
     return Diagnosis(patient.agent.use, tuple(checks))
 
 
@@ -59,7 +60,8 @@ def _of_agent(patient: Patient, environ: Mapping[str, str]) -> Sequence[Check]:
         return [model_check(agent)]
     if agent.use in (COMMAND, ACP):
         preset = Preset.model_validate({"argv" if agent.use == COMMAND else "acp": agent.command})
-    environ = {**environ, **preset.env, **agent.env}
+    added = {**preset.env, **agent.env}
+    surrounding, environ = environ, {**environ, **added}
     ways = ways_of(preset, environ, patient.folder)
     way = next(way for way in ways if way.by == protocol_of(agent, preset))
     checks = [_program(way, preset)]
@@ -67,7 +69,8 @@ def _of_agent(patient: Patient, environ: Mapping[str, str]) -> Sequence[Check]:
         checks.append(_version(agent.use, preset, environ))
     if agent.use not in (COMMAND, ACP):
         checks.append(sign_in_check(preset, environ))
-    return [*checks, *(_other(other) for other in ways if other is not way)]
+    checks += [_other(other) for other in ways if other is not way]
+    return [*checks, trial_check(Subject(agent.use, preset, added), surrounding)] if way.is_there else checks
 
 
 def _program(way: Way, preset: Preset) -> Check:

@@ -1,0 +1,121 @@
+"""One round of an external agent against a scripted server. Owns the script, and what the round must have left behind.
+
+It works in a folder of its own with a HOME of its own and a key that is none: no setting of the user's, no login and no
+provider takes part. What is tried is the program as it is installed, and whether its output is still understood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from goalrunner.agents.external import CommandConversation, ExternalAgent
+from goalrunner.errors import AgentError, GoalError
+from goalrunner.model.preset import Preset
+from goalrunner.model.usage import Usage
+from goalrunner.ports import RoundReply
+from goalrunner.process import ProcessLauncher, child_environment
+from goalrunner.rehearsal import Rehearsal, WireName, run, say
+from goalrunner.survey.check import Check
+from goalrunner.survey.notebook import Notebook
+
+PATIENCE = 120.0
+"""Seconds for the round; the slowest agents take ten."""
+
+_NAME = "a round"
+_KEY = "goal-doctor-rehearsal"
+_FILE, _WORDS, _ANSWER = "goal-doctor.txt", "it works", "The file is written."
+_PROMPT = f"Write the words '{_WORDS}' into the file {_FILE}."
+_KEPT = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Who is tried. `env` is what preset and goal add to the environment."""
+
+    name: str
+    preset: Preset
+    env: Mapping[str, str]
+
+
+def trial_check(subject: Subject, environ: Mapping[str, str]) -> Check:
+    """What came of the round; a note where the agent cannot be pointed at a server."""
+    if not (subject.preset.wire and subject.preset.argv):
+        return Check(_NAME, "note", "not tried: it cannot be pointed at a scripted server")
+    return asyncio.run(_tried(subject, environ))
+
+
+async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
+    wire = cast("WireName", subject.preset.wire)
+    launcher = ProcessLauncher()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="goal-doctor-", ignore_cleanup_errors=True) as made:
+        rooms = [Path(made, name) for name in ("workspace", "home", "notes")]
+        workspace, home, notes = rooms
+        for room in rooms:
+            room.mkdir()
+        notebook = Notebook(notes)
+        try:
+            with Rehearsal([run(f"printf '%s' '{_WORDS}' > {_FILE}"), say(_ANSWER)]) as server:
+                agent = _pointed(subject, environ, server.base_url(wire), workspace, home)
+                reply = await asyncio.wait_for(CommandConversation(agent, launcher).send(_PROMPT, notebook), PATIENCE)
+        except TimeoutError:
+            return Check(_NAME, "bad", f"it did not end within {PATIENCE:g} s against a scripted server")
+        except AgentError as error:
+            return Check(_NAME, "bad", f"against a scripted server it failed: {error.message}")
+        except GoalError as error:
+            return Check(_NAME, "bad", f"it could not be tried: {error.message}", error.hint)
+        finally:
+            launcher.close()
+        return _judged(subject.preset, reply, notebook, workspace, time.monotonic() - began)
+
+
+def _pointed(subject: Subject, environ: Mapping[str, str], base_url: str, workspace: Path, home: Path) -> ExternalAgent:
+    """The agent, pointed at the server."""
+    preset = subject.preset
+    env = {name: value for name, value in child_environment(environ).items() if name not in _KEPT}
+    cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or "/", ".cache"))
+    env |= {"HOME": str(home), "XDG_CACHE_HOME": cache, **dict.fromkeys(preset.keys, _KEY), **subject.env}
+    env |= {name: value.replace("{base_url}", base_url) for name, value in preset.server.items()}
+    args = tuple(word.replace("{base_url}", base_url) for word in preset.server_args)
+    return ExternalAgent(subject.name, preset, workspace, env, args=args, keys=preset.keys)
+
+
+def _judged(preset: Preset, reply: RoundReply, notebook: Notebook, workspace: Path, seconds: float) -> Check:
+    """What must be there: the work itself, and what the preset's rules promise to find in the output."""
+    file = workspace / _FILE
+    missing = [
+        what
+        for what, is_there in (
+            ("the command that it was told to run had no effect", file.is_file() and file.read_text() == _WORDS),
+            ("its answer was not found in its output", _ANSWER in reply.text),
+            ("no tool result was found in its output", notebook.results or not _finds(preset, "result")),
+            ("no session was found in its output", notebook.sessions or not _finds(preset, "session")),
+            ("no tokens were found in its output", notebook.spent.tokens or "tokens" not in preset.reports),
+        )
+        if not is_there
+    ]
+    if missing:
+        said = f"against a scripted server it ended, but {'; '.join(missing)}"
+        return Check(
+            _NAME, "bad", said, "another version may print other things: mend the rules in [agents.NAME], or report it"
+        )
+    return Check(_NAME, "good", f"against a scripted server, in {seconds:.1f} s: {_found(preset, notebook.spent)}")
+
+
+def _finds(preset: Preset, kind: str) -> bool:
+    return any(rule.kind == kind for rule in preset.rules)
+
+
+def _found(preset: Preset, usage: Usage) -> str:
+    what = ["command run", "answer understood"]
+    if _finds(preset, "session"):
+        what.append("session named")
+    if "tokens" in preset.reports:
+        what.append(f"{usage.tokens:,} tokens reported")
+    return ", ".join(what)

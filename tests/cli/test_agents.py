@@ -1,0 +1,132 @@
+"""`goal agents` and `goal doctor`, as people and programs read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import goal
+from tests.support.programs import ASKING_PRESET, Programs, asking, goal_environment
+
+pytestmark = pytest.mark.timeout(120)
+
+GOAL = """
+objective = "x"
+validator = "true"
+agent = "ours"
+[agents.ours]
+argv = ["asking", "{args}"]
+acp = ["asking-acp"]
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    made = Programs.new(tmp_path)
+    made.python("asking", asking())
+    made.preset("asking", ASKING_PRESET)
+    return made
+
+
+def environment(programs: Programs, **more: str) -> dict[str, str]:
+    return {**goal_environment(programs, {}), "XDG_CONFIG_HOME": "", **more}
+
+
+def test_the_agents_are_a_table_with_where_each_comes_from(programs: Programs) -> None:
+    file = programs.root / "goal.toml"
+    file.write_text(GOAL)
+    told = goal("agents", "--goal", file, cwd=programs.root, env=environment(programs))
+    assert (told.code, told.err) == (0, "")
+    rows = {line.split()[0]: line.split()[1:] for line in told.out.splitlines() if line}
+    assert rows["AGENT"][:3] == ["INSTALLED", "VERSION", "DRIVEN"]
+    assert rows["chat"][0] == "yes"
+    assert rows["asking"] == ["yes", "3.2.1", "command", "yes", "yes", "no", "yes", "acp", "yes", "user"]
+    assert rows["ours"] == ["yes", "-", "command", "acp", "no", "no", "yes", "acp", "yes", "goal", "file"]
+    assert "npm install -g @anthropic-ai/claude-code" in told.out
+
+
+def test_the_agents_in_json_say_each_way_to_drive_them(programs: Programs) -> None:
+    told = goal("agents", "--json", cwd=programs.root, env=environment(programs))
+    agents = {one["name"]: one for one in json.loads(told.out)}
+    assert agents["chat"]["ways"][0]["by"] == "itself"
+    one = agents["asking"]
+    assert (one["installed"], one["version"], one["origin"]) == (True, "3.2.1", "user")
+    assert [(way["by"], bool(way["path"]), way["can"]["permission"]) for way in one["ways"]] == [
+        ("command", True, False),
+        ("acp", False, True),
+    ]
+
+
+def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(programs: Programs) -> None:
+    file = programs.preset("broken", 'argv = ["x"]\nrules = 5\n')
+    told = goal("agents", cwd=programs.root, env=environment(programs))
+    assert told.code == 2
+    assert told.err == f"{file}:2:1  rules must be a list of tables, not the number 5; write [[rules]]\n"
+    assert "asking" in told.out
+
+
+def test_listing_the_agents_imports_no_litellm(programs: Programs) -> None:
+    told = goal("agents", cwd=programs.root, env=environment(programs, PYTHONPROFILEIMPORTTIME="1"))
+    assert told.code == 0
+    imported = {line.rpartition("|")[2].strip() for line in told.err.splitlines()}
+    assert not imported & {"litellm", "openai", "httpx", "rich"}
+
+
+def test_doctor_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Programs) -> None:
+    told = goal("doctor", "asking", cwd=programs.root, env=environment(programs))
+    assert told.code == 4
+    assert "sign-in    ✗ ASKING_KEY is not set, and there is no ~/.asking/login.json\n" in told.out
+    assert "           run asking login\n" in told.out
+    assert told.out.endswith("           asking cannot be used: 1 thing to mend\n")
+    mended = goal("doctor", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x"))
+    assert mended.code == 0, mended.out
+    assert mended.out.endswith("           asking can be used\n")
+
+
+def test_doctor_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(programs: Programs) -> None:
+    file = programs.root / "goal.toml"
+    file.write_text(GOAL)
+    told = goal("doctor", "--goal", file, "--json", cwd=programs.root, env=environment(programs))
+    found = json.loads(told.out)
+    assert (told.code, found["agent"], found["usable"]) == (0, "ours", True)
+    assert found["checks"][0] == {
+        "name": "program",
+        "state": "good",
+        "said": str(programs.bin / "asking"),
+        "remedy": "",
+    }
+    told = goal("doctor", "--json", cwd=programs.root, env=environment(programs, GOAL_AGENT="asking", ASKING_KEY="x"))
+    assert json.loads(told.out)["agent"] == "asking"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("askin",), 'there is no agent "askin"\ndid you mean "asking"? valid: "chat", "command", "acp", '),
+        (("acp",), 'the agent "acp" is whatever a goal says\ngoal doctor --goal FILE, with [agent] use = "acp"'),
+        (("--goal", "absent.toml"), "absent.toml  no such file"),
+    ],
+)
+def test_doctor_for_nobody_is_a_usage_error(programs: Programs, words: tuple[str, ...], said: str) -> None:
+    told = goal("doctor", *words, cwd=programs.root, env=environment(programs))
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(said)
+
+
+def test_the_agent_of_a_run_is_chosen_on_the_command_line(programs: Programs) -> None:
+    words = ("run", "--objective", "x", "--validator", "true", "--dry-run", "--json")
+    told = goal(*words, "--agent", "asking", cwd=programs.root, env=environment(programs))
+    assert json.loads(told.out)["agent"]["use"] == "asking"
+    wrong = goal(*words, cwd=programs.root, env=environment(programs, GOAL_AGENT="askng"))
+    assert wrong.code == 2
+    assert wrong.err.startswith('GOAL_AGENT "askng" is unknown; did you mean "asking"?')
+
+
+def test_nothing_is_written_where_goal_agents_is_called(programs: Programs) -> None:
+    place = programs.root / "place"
+    place.mkdir()
+    for words in (("agents",), ("doctor", "asking")):
+        goal(*words, cwd=place, env=environment(programs, ASKING_KEY="x"))
+    assert not list(place.iterdir())
