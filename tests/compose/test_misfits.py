@@ -1,4 +1,4 @@
-"""What a goal says that its external agent cannot keep to is refused before anything is written."""
+"""What a goal says that its external agent has no use for is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -43,9 +43,3 @@ def test_a_model_needs_a_preset_that_says_how_it_is_chosen() -> None:
     assert refused in misfits("plain", agent={"model": "m"})
     assert refused in misfits("choosing", agent={"model": "m", "protocol": "acp"})
     assert refused in misfits("command", agent={"model": "m", "command": ("x",)})
-
-
-def test_a_critical_goal_needs_an_agent_that_asks() -> None:
-    assert misfits("plain", risk_class="high") == ""
-    assert misfits("plain", risk_class="critical", agent={"protocol": "acp"}) == ""
-    assert 'risk_class = "high"' in misfits("plain", risk_class="critical")

@@ -1,4 +1,4 @@
-"""What a goal says that means nothing to its external agent, or that it cannot keep to. Owns the refusals and their words.
+"""What a goal says that means nothing to its external agent. Owns the refusals and their words.
 
 A goal file says most of it earlier, with the place; this is for goals that a program has made as well.
 """
@@ -16,7 +16,6 @@ def refuse_misfits(named: Named) -> None:
     """Raises UsageError naming what lifts it."""
     _refuse_chat_keys(named)
     _refuse_model(named)
-    _refuse_critical(named)
 
 
 def _refuse_chat_keys(named: Named) -> None:
@@ -34,13 +33,4 @@ def _refuse_model(named: Named) -> None:
         raise UsageError(
             f"the model of {named.name} cannot be chosen: its preset does not say how",
             f"leave out model, or write model and {{model}} into [agents.{named.name}]",
-        )
-
-
-def _refuse_critical(named: Named) -> None:
-    """A program that is only started asks nobody before it acts."""
-    if named.goal.risk_class == "critical" and named.protocol == "command":
-        raise UsageError(
-            f'{named.name}, driven by its command line, asks nobody before it acts: risk_class = "critical" cannot be kept',
-            'write risk_class = "high", which asks before complete alone, or use an agent that asks: protocol = "acp"',
         )

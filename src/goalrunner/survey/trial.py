@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from goalrunner.agents.external import CommandConversation, ExternalAgent
 from goalrunner.errors import AgentError, GoalError
@@ -20,7 +19,7 @@ from goalrunner.model.preset import Preset
 from goalrunner.model.usage import Usage
 from goalrunner.ports import RoundReply
 from goalrunner.process import ProcessLauncher, child_environment
-from goalrunner.rehearsal import Rehearsal, WireName, run, say
+from goalrunner.rehearsal import Pointed, Rehearsal, pointed, run, say
 from goalrunner.survey.check import Check
 from goalrunner.survey.notebook import Notebook
 
@@ -32,6 +31,9 @@ _KEY = "goal-doctor-rehearsal"
 _FILE, _WORDS, _ANSWER = "goal-doctor.txt", "it works", "The file is written."
 _PROMPT = f"Write the words '{_WORDS}' into the file {_FILE}."
 _KEPT = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+
+
+UNTRIED = Check(_NAME, "note", "not tried: it cannot be pointed at a scripted server")
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,11 @@ class Subject:
 def trial_check(subject: Subject, environ: Mapping[str, str]) -> Check:
     """What came of the round; a note where the agent cannot be pointed at a server."""
     if not (subject.preset.wire and subject.preset.argv):
-        return Check(_NAME, "note", "not tried: it cannot be pointed at a scripted server")
+        return UNTRIED
     return asyncio.run(_tried(subject, environ))
 
 
 async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
-    wire = cast("WireName", subject.preset.wire)
     launcher = ProcessLauncher()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="goal-doctor-", ignore_cleanup_errors=True) as made:
@@ -62,7 +63,10 @@ async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
         notebook = Notebook(notes)
         try:
             with Rehearsal([run(f"printf '%s' '{_WORDS}' > {_FILE}"), say(_ANSWER)]) as server:
-                agent = _pointed(subject, environ, server.base_url(wire), workspace, home)
+                point = pointed(subject.preset, server)
+                if point is None:
+                    return UNTRIED
+                agent = _agent(subject, environ, point, workspace, home)
                 reply = await asyncio.wait_for(CommandConversation(agent, launcher).send(_PROMPT, notebook), PATIENCE)
         except TimeoutError:
             return Check(_NAME, "bad", f"it did not end within {PATIENCE:g} s against a scripted server")
@@ -75,15 +79,14 @@ async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
         return _judged(subject.preset, reply, notebook, workspace, time.monotonic() - began)
 
 
-def _pointed(subject: Subject, environ: Mapping[str, str], base_url: str, workspace: Path, home: Path) -> ExternalAgent:
+def _agent(subject: Subject, environ: Mapping[str, str], point: Pointed, workspace: Path, home: Path) -> ExternalAgent:
     """The agent, pointed at the server."""
     preset = subject.preset
     env = {name: value for name, value in child_environment(environ).items() if name not in _KEPT}
     cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or "/", ".cache"))
     env |= {"HOME": str(home), "XDG_CACHE_HOME": cache, **dict.fromkeys(preset.keys, _KEY), **subject.env}
-    env |= {name: value.replace("{base_url}", base_url) for name, value in preset.server.items()}
-    args = tuple(word.replace("{base_url}", base_url) for word in preset.server_args)
-    return ExternalAgent(subject.name, preset, workspace, env, args=args, keys=preset.keys)
+    env |= point.env
+    return ExternalAgent(subject.name, preset, workspace, env, args=point.args, keys=preset.keys)
 
 
 def _judged(preset: Preset, reply: RoundReply, notebook: Notebook, workspace: Path, seconds: float) -> Check:

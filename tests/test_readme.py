@@ -1,0 +1,49 @@
+"""What the README shows is true: its goal files load, and its table of agents is what the presets say."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from goalrunner.goalfile import load_goal_text
+from goalrunner.goalfile.agents import preset_of_text
+from goalrunner.presets import builtin
+from goalrunner.survey.agents import CHAT_FACTS, Way, ways_of
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+NEEDED = {"objective": 'objective = "x"', "model": 'model = "a/b"', "validator": 'validator = "y"'}
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[str(number) for number in range(len(BLOCKS))])
+def test_every_example_in_toml_holds(block: str, tmp_path: Path) -> None:
+    if block.startswith("# ~/.config/goal/agents/"):
+        assert preset_of_text(block, "README.md")
+        return
+    table = tomllib.loads(block)
+    given = set(table) | ({"model"} if "agent" in table else set())
+    given |= {"validator"} if given & {"validators", "judge"} else set()
+    head = "".join(f"{line}\n" for key, line in NEEDED.items() if key not in given)
+    assert load_goal_text(head + block, "README.md", {}, {}, base=tmp_path).objective
+
+
+def test_there_are_examples() -> None:
+    assert len(BLOCKS) > 5
+
+
+def test_the_table_of_agents_is_what_the_presets_say() -> None:
+    table = README.partition("<!-- agents -->\n")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = {cells[1].strip(" `"): [cell.strip() for cell in cells[3:7]] for cells in (row.split("|") for row in table)}
+    expected = {"chat": abilities(CHAT_FACTS.ways)}
+    expected |= {name: abilities(ways_of(preset, {})) for name, preset in builtin().items()}
+    assert {name: row for name, row in rows.items() if name not in ("command", "acp")} == expected
+
+
+def abilities(ways: tuple[Way, ...]) -> list[str]:
+    """Of an agent as it is usually driven."""
+    can = ways[0].can
+    asks = "yes" if can.permission else 'with `protocol = "acp"`' if any(way.can.permission for way in ways) else "no"
+    return [*("yes" if one else "no" for one in (can.resume, can.usage, can.cost)), asks]
