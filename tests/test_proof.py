@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from goalrunner.testing import ScriptedConversation
 from goalrunner.workspace.dependencies import Dependencies
 from goalrunner.workspace.protection import Protection
 from goalrunner.workspace.store import SnapshotStore
-from tests.support.rooms import plain_environment
+from tests.support.rooms import plain_environment, plant_module
 
 
 class CountingStore(SnapshotStore):
@@ -38,7 +40,7 @@ class CountingStore(SnapshotStore):
 class Arranged:
     """A room over a workspace of one file, and what a check of it needs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: str = "test -f notes.txt") -> None:
         self.folder = folder
         self.workspace = folder / "notes"
         self.workspace.mkdir()
@@ -50,11 +52,11 @@ class Arranged:
             self.store,
             self.workspace,
             self.rooms,
-            specs=(ValidatorSpec(name="notes", run="test -f notes.txt"),),
+            specs=(ValidatorSpec(name="notes", run=run),),
             protection=Protection(),
             dependencies=Dependencies(self.workspace, folder / "home", launcher),
             launcher=launcher,
-            env=plain_environment(),
+            env=plain_environment(PYTHONPATH=str(folder / "site")),
         )
         self.context = ValidationContext(
             run_id="r",
@@ -143,3 +145,52 @@ async def test_the_first_checkout_is_made_while_the_validators_run_in_the_worksp
     (baseline,) = (event for event in records if event["type"] == "baseline_taken")
     assert [result["passed"] for result in baseline["results"]] == [True]
     assert baseline["standing"] == "green"
+
+
+SAYS_ONE = "python3 -c 'import installed; assert installed.x == 1'"
+
+
+@pytest.fixture
+def importing(tmp_path: Path) -> Arranged:
+    """The check imports a module that is installed outside of the workspace, and says 1."""
+    arranged = Arranged(tmp_path, SAYS_ONE)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "installed.py").write_text("x = 1\n")
+    return arranged
+
+
+def kept(arranged: Arranged) -> list[Path]:
+    """What is lent to the next checkout of the module."""
+    return sorted((arranged.rooms / "kept" / "bytecode").rglob("installed.*.pyc"))
+
+
+async def test_the_compiled_modules_of_the_baseline_are_lent_to_later_checkouts(importing: Arranged) -> None:
+    start = await importing.store.snapshot()
+    assert await importing.check(start) == [True]
+    (first,) = kept(importing)
+    made = first.stat().st_mtime_ns
+    importing.context = replace(importing.context, iteration=1)
+    assert await importing.check(start) == [True]
+    (again,) = kept(importing)
+    assert (again, again.stat().st_mtime_ns) == (first, made)
+
+
+async def test_what_is_written_into_the_lent_modules_between_two_checks_is_never_read(importing: Arranged) -> None:
+    """The agent is the same user as the runner, so it can write there; the file says 2, and Python would not look twice."""
+    start = await importing.store.snapshot()
+    assert await importing.check(start) == [True]
+    (lent,) = kept(importing)
+    before = lent.stat()
+    plant_module(lent)
+    os.utime(lent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    importing.context = replace(importing.context, iteration=1)
+    assert await importing.check(start) == [True]
+
+
+async def test_a_check_after_the_agent_has_worked_teaches_nothing(importing: Arranged) -> None:
+    """Of a resumed run, or of another snapshot: what is compiled there might be the agent's."""
+    await importing.store.snapshot()
+    start = await importing.store.snapshot()
+    importing.context = replace(importing.context, iteration=1)
+    assert await importing.check(start) == [True]
+    assert kept(importing) == []

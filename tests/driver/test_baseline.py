@@ -73,3 +73,26 @@ async def test_a_check_that_is_red_in_the_clean_checkout_alone_says_what_it_lack
     assert ending.how == ("capped", "max_iterations", 1)
     assert ending.why("ignored, so not there: made/")
     assert ending.why("([workspace] setup or link), or it is red at random ([[validators]] retries = 1)")
+
+
+async def test_a_check_that_is_red_because_of_what_was_undone_says_that_it_is_green_here_and_names_all_of_it(
+    tmp_path: Path,
+) -> None:
+    arena = Arena(tmp_path)
+    arena.write({"a.txt": "a\n", ".gitignore": "made/\n", "tests/t": "strict\n"})
+    command = "mkdir made; echo 1 > made/it; echo lax > tests/t"
+    ending = await arena.fight(
+        ({"name": "shell", "arguments": {"command": command}},),
+        **_goal("grep -q lax tests/t", workspace={"protect": ["tests/**"]}),
+    )
+    assert ending.how == ("capped", "max_iterations", 1)
+    for words in (
+        "the clean checkout has what is protected as it was at the start:",
+        'tests/t was changed; protect = "tests/**"',
+        '[workspace] allow = ["tests/t"]',
+        "ignored, so not there: made/ ([workspace] setup or link brings it)",
+    ):
+        assert ending.why(words), words
+    feedback = ending.outcome.attempts[-1].feedback or ""
+    assert "validator check is red in a clean checkout, though it is green in the workspace: exit 1" in feedback
+    assert "tests/t was changed" in feedback

@@ -68,3 +68,13 @@ def run(folder: Path, command: str = "pytest -q", env: Mapping[str, str] | None 
     environ = dict(env or plain_environment())
     done = subprocess.run(["sh", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def plant_module(target: Path) -> None:
+    """A compiled module that says 2, and that Python takes without a look at its source (PEP 552)."""
+    plant = (
+        "import sys; from py_compile import PycInvalidationMode, compile; open('e.py', 'w').write('x = 2'); "
+        "compile('e.py', sys.argv[1], invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)"
+    )
+    target.unlink(missing_ok=True)
+    subprocess.run([sys.executable, "-c", plant, str(target)], cwd=target.parent, check=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from goalrunner.workspace.bytecode import Bytecode
 from goalrunner.workspace.cleanroom import Checkout
 from goalrunner.workspace.surroundings import compiled, environment
-from tests.support.rooms import Project, plain_environment, run
+from tests.support.rooms import Project, plain_environment, plant_module, run
 
 SAY = "python3 -c 'import installed; print(installed.x)'"
 
@@ -39,16 +38,6 @@ def say(project: Project, room: Checkout, command: str = SAY) -> str:
 def cached(room: Checkout, source: Path) -> Path:
     name = f"{source.stem}.{sys.implementation.cache_tag}.pyc"
     return compiled(room) / str(source.parent).lstrip("/") / name
-
-
-def planted(target: Path) -> None:
-    """A compiled module that says 2, and that Python takes without a look at its source (PEP 552)."""
-    plant = (
-        "import sys; from py_compile import PycInvalidationMode, compile; open('e.py', 'w').write('x = 2'); "
-        "compile('e.py', sys.argv[1], invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)"
-    )
-    target.unlink(missing_ok=True)
-    subprocess.run([sys.executable, "-c", plant, str(target)], cwd=target.parent, check=True)
 
 
 async def baseline(project: Project, bytecode: Bytecode, command: str = SAY) -> None:
@@ -98,7 +87,7 @@ async def test_what_a_later_check_planted_is_never_read(project: Project, name: 
     room = await lent(project, bytecode)
     target = cached(room, source)
     target.parent.mkdir(parents=True, exist_ok=True)
-    planted(target)
+    plant_module(target)
     assert say(project, room, command) == "2"
     await room.close()
 

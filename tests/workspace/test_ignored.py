@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.store import SnapshotStore
 from tests.support.workspaces import write
 
@@ -41,3 +42,24 @@ async def test_what_makes_other_surroundings(tmp_path: Path, path: str, differs:
     await store.snapshot()
 
     assert (await store.surroundings() != before) is differs
+
+
+def test_the_table_of_caches_holds_no_pattern_that_this_look_does_not_know() -> None:
+    files = [pattern for pattern in CACHES if not pattern.endswith("/")]
+    middles = [pattern.removeprefix("*").removesuffix("*") for pattern in files]
+    assert not [pattern for pattern in middles if set(pattern) & set("*?[]/!")]
+    assert "*" not in files
+
+
+async def test_a_link_is_a_name_alone(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    write(workspace, FILES)
+    (tmp_path / "far").mkdir()
+    (workspace / "build" / "way").symlink_to(tmp_path / "far")
+    store = SnapshotStore(workspace, tmp_path / "home")
+    await store.snapshot()
+    before = await store.surroundings()
+    (tmp_path / "far" / "new").write_text("not followed")
+    assert await store.surroundings() == before
+    (workspace / "build" / "way").unlink()
+    assert await store.surroundings() != before

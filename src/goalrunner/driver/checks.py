@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
@@ -29,6 +29,8 @@ ONLY_HERE = (
     "at random ([[validators]] retries = 1)"
 )
 """Of a check that is red in a clean checkout in which nothing had to be undone."""
+UNDONE = "the clean checkout has what is protected as it was at the start:"
+"""Before the paths that the agent changed, and that are not so there."""
 OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 
 
@@ -132,9 +134,7 @@ class Checks:
         clean = await self._clean(self._state.snapshot, response, f"round {number}")
         results, observations = self._observe(clean.results, self._state.snapshot)
         red = [result for result in results if not result.passed]
-        undone = [line for line in (*clean.touched, clean.lift) if line] if red else []
-        if not undone and any(not item.hidden and item.reason != "flaky" for item in red):
-            undone = [*_absent(clean.absent).splitlines(), ONLY_HERE]
+        undone = why_only_here(red, clean)
         self._journal.append(
             events.ProofFinished(
                 round=number,
@@ -143,11 +143,15 @@ class Checks:
                 results=tuple(results),
                 observations=tuple(observations),
                 restored=clean.restored,
-                feedback="\n".join([_feedback(red, clean.refusal), *undone]).strip(),
+                feedback="\n".join([_feedback(red, clean.refusal, self._green_here()), *undone]).strip(),
                 reason=clean.refusal or "; ".join([*(f"{item.name}: {item.summary}" for item in red), *undone]),
                 content=self._flakiness.content(),
             )
         )
+
+    def _green_here(self) -> frozenset[str]:
+        """The checks that the workspace itself has passed in this round."""
+        return frozenset(result.name for result in self._state.validators if result.passed)
 
     def _begin(self, step: str, description: str) -> None:
         self._journal.append(events.StepStarted(step_id=step, description=description))
@@ -242,6 +246,19 @@ def compare_baseline(
     return ("green" if green else "red"), ""
 
 
+def why_only_here(red: Sequence[ValidatorResult], clean: CleanCheck) -> list[str]:
+    """Why a check may be red in a clean checkout alone, a line each: what was undone there, and what is not there."""
+    if not red:
+        return []
+    undone = [line for line in (*clean.touched, clean.lift) if line]
+    if all(item.hidden or item.reason == "flaky" for item in red):
+        return undone
+    absent = _absent(clean.absent).splitlines()
+    if not undone:
+        return [*absent, ONLY_HERE]
+    return [UNDONE, *undone, *(f"{line} ([workspace] setup or link brings it)" for line in absent)]
+
+
 def _difference(here: ValidatorResult, there: ValidatorResult, absent: Sequence[str]) -> str:
     here_is, there_is = ("green", "red") if here.passed else ("red", "green")
     return (
@@ -258,9 +275,11 @@ def _absent(paths: Sequence[str]) -> str:
     return f"ignored, so not there: {', '.join(paths[:5])}{more}\n" if paths else ""
 
 
-def _feedback(red: Sequence[ValidatorResult], refusal: str) -> str:
+def _feedback(red: Sequence[ValidatorResult], refusal: str, green_here: Collection[str]) -> str:
+    though = ", though it is green in the workspace"
     said = [
-        f"validator {item.name} is red in a clean checkout: {item.summary}\n{item.feedback}"
+        f"validator {item.name} is red in a clean checkout{though if item.name in green_here else ''}: {item.summary}\n"
+        f"{item.feedback}"
         for item in red
         if not item.hidden
     ]

@@ -48,7 +48,7 @@ def cancelled(said: str) -> Finish:
 
 def awaiting_approval(state: RunState) -> Finish:
     """Nobody is there to decide; nothing of what waits has been done."""
-    waits = "; ".join(f"{item.id} {item.kind}: {in_short(item.action)}" for item in state.waiting)
+    waits = "; ".join(f"{item.id} {in_short(named(item.kind, item.action))}" for item in state.waiting)
     run = state.goal.run_id
     which = "" if len(state.waiting) == 1 else " ID"
     return Finish(
@@ -57,6 +57,11 @@ def awaiting_approval(state: RunState) -> Finish:
         f"this waits for a person: {waits}\n"
         f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}",
     )
+
+
+def named(kind: str, action: str) -> str:
+    """An action with its kind before it, once."""
+    return action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
 
 
 def in_short(action: str) -> str:

@@ -35,7 +35,8 @@ def waiting_facts(summary: Summary) -> Iterator[Fact]:
     run, said = summary.text("run_id"), summary.text("message")
     asks_itself = summary.status == RUNNING
     for identifier, kind, action in pending(summary):
-        yield Fact("waits", f"{identifier} {kind}: {action}", tone="warn")
+        said_once = action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
+        yield Fact("waits", f"{identifier} {said_once}", tone="warn")
         if asks_itself:
             yield Fact("", "it is asked at the terminal of the run")
         elif "goal approve" not in said:
