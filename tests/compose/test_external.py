@@ -130,6 +130,15 @@ async def test_the_agent_has_its_own_key_and_no_other(place: Path, tmp_path: Pat
     assert "GEMINI_API_KEY" not in transcript
 
 
+async def test_its_workspace_is_where_its_environment_says_it_is(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PWD", "/")
+    chosen = preset(tmp_path, 'Path(os.environ["PWD"], "done").write_text("3"); say("text", text="finished")')
+    outcome, _ = await run(goal(place, AgentConfig(use="double"), agents={"double": chosen}), tmp_path / "home")
+    assert (outcome.status, (place / "done").read_text()) == ("complete", "3")
+
+
 def named(place: Path, chosen: Preset, **more: Any) -> Any:
     return external_named(goal(place, AgentConfig(use="x"), agents={"x": chosen}, **more), os.environ)
 

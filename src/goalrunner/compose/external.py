@@ -99,7 +99,8 @@ def external_conversation(
         name=named.name,
         preset=named.preset,
         workspace=workspace,
-        env=_environment(named, environ, withhold),
+        # Of a PWD that says otherwise some agents make their workspace.
+        env={**_environment(named, environ, withhold), "PWD": str(workspace)},
         model=tuple(word.replace("{name}", named.goal.agent.model) for word in _model_words(named)),
         args=named.goal.agent.args,
         keys=named.keys,
