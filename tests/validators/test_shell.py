@@ -17,6 +17,7 @@ from goalrunner.process import ProcessLauncher
 from goalrunner.validators import ShellValidator
 from goalrunner.validators import search as search_module
 from tests.support.agents import validation
+from tests.support.shellless import Shellless
 
 
 @pytest.fixture
@@ -162,6 +163,6 @@ async def test_what_cannot_be_started_is_red(workspace: Path, scratch: Path) -> 
 
 async def test_a_shell_that_is_missing_is_not_found(workspace: Path, scratch: Path) -> None:
     spec = ValidatorSpec(run="true", expect=Expectation(exit_code=127))
-    validator = ShellValidator(spec, ProcessLauncher(), {"PATH": "/nonexistent"})
+    validator = ShellValidator(spec, Shellless(), {"PATH": "/nonexistent"})
     result, _ = await validator.validate(validation(workspace, scratch))
     assert (result.passed, result.reason) == (False, "not_found")

@@ -13,6 +13,7 @@ from goalrunner.process import ProcessLauncher
 from goalrunner.validators import PythonValidator, ShellValidator
 from goalrunner.validators.standing import standing
 from tests.support.agents import validation
+from tests.support.shellless import Shellless
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ async def test_a_missing_program_is_no_red_check(tmp_path: Path, line: str, stan
 
 
 async def test_a_missing_shell_cannot_run(tmp_path: Path) -> None:
-    validator = ShellValidator(ValidatorSpec(run="true"), ProcessLauncher(), {"PATH": "/nonexistent"})
+    validator = ShellValidator(ValidatorSpec(run="true"), Shellless(), {"PATH": "/nonexistent"})
     result, _ = await validator.validate(validation(tmp_path, tmp_path))
     assert (standing(result, tmp_path), result.cannot_run) == ("cannot_run", True)
 

@@ -1,6 +1,7 @@
 """What a person says of a run from another terminal: yes, no, or an answer. Owns the refusals; drives nothing.
 
-Such a word is never guarded: whoever can start a command on this machine, the agent included, can give it.
+Such a word is not guarded: whoever can start a command on this machine, the agent included, can give it. It is where
+every command of the run was in a jail, which hides the run.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def decide(
             decision="expired" if late else decision,
             by="" if late else by,
             reason="" if late else reason,
-            guarded=False,
+            guarded=here.journal.state.sandbox != "none",
             evidence_refs=approval.evidence_refs,
         )
         here.journal.append(recorded)

@@ -18,6 +18,7 @@ from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import Extras, goal_redactor
 from goalrunner.compose.records import goal_created
 from goalrunner.compose.refusals import refuse_unfit, workspace_of
+from goalrunner.compose.sandbox import NONE, chosen_jail, sandbox_name, sandbox_notes
 from goalrunner.driver import Run
 from goalrunner.driver.validation import is_hidden
 from goalrunner.errors import UsageError
@@ -66,6 +67,7 @@ def assemble(
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
     named = external_named(goal, environ) if extras.conversation is None else None
     refuse_unfit(goal, models, home, named)
+    chosen_jail(goal, setting.place(goal))
     earlier: tuple[Message, ...] = ()
     if continues is not None:
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)
@@ -124,7 +126,8 @@ def _begin(
         agent_command=external.words if external else "",
         version=__version__,
         labels=labels,
-        notes=(*notes, *equipment.notes),
+        notes=(*notes, *sandbox_notes(goal, setting.place(goal)), *equipment.notes),
+        sandbox=sandbox_of(goal, setting),
         deadline_at=deadline_at(now, goal.timeout),
         handed=handed(setting.extras),
         goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
@@ -148,6 +151,11 @@ def startable(models: Models, named: Named | None, environ: Mapping[str, str]) -
         models.check()
 
     return check
+
+
+def sandbox_of(goal: Goal, setting: Setting) -> str:
+    """The jail of the agent and of the checks; "none" where the agent is the caller's own, and so in no jail."""
+    return NONE if setting.extras.conversation is not None else sandbox_name(goal, setting.place(goal))
 
 
 def deadline_at(now: datetime, seconds: float | None) -> str | None:

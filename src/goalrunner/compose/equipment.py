@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +16,7 @@ from goalrunner.compose.models import Models
 from goalrunner.compose.own_files import own_files
 from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators, withheld
 from goalrunner.compose.refusals import CHECKOUTS, workspace_of
+from goalrunner.compose.sandbox import Fenced, Place, fenced
 from goalrunner.compose.saving import saver
 from goalrunner.compose.start import START, kept_files
 from goalrunner.compose.system import SystemClock
@@ -46,6 +48,10 @@ class Setting:
     tape: Path | None = None
     """Where the models' replies are recorded."""
 
+    def place(self, goal: Goal) -> Place:
+        """What a jail must know of it."""
+        return Place(workspace_of(goal), Path(os.path.realpath(self.home)), self.environ)
+
 
 @dataclass(frozen=True)
 class Equipment:
@@ -74,6 +80,7 @@ def equip(
     """
     workspace = workspace_of(goal)
     launcher, clock, extras = ProcessLauncher(), SystemClock(), setting.extras
+    fence = fenced(goal, setting.place(goal), folder.run_id, launcher)
     log = EventLog(folder.events, clock, redactor, end, on_torn)
     transcript = TranscriptFile(folder.transcript, redactor)
     artifacts = ArtifactStore(folder.artifacts, redactor)
@@ -85,8 +92,8 @@ def equip(
         passing = (*goal.workspace.outputs, *own_files(workspace, setting.tape))
         store = SnapshotStore(workspace, setting.home, outputs=passing, start=folder.path / START)
     parts = Parts(
-        conversation=extras.conversation or _conversation(goal, models, workspace, launcher, setting.environ),
-        validators=goal_validators(goal, launcher, setting.environ, extras.validators),
+        conversation=extras.conversation or _conversation(goal, models, workspace, launcher, fence),
+        validators=goal_validators(goal, fence.checks, fence.environ, extras.validators),
         judge=goal_judge(goal, models.judge, redactor.text),
         log=log,
         transcript=transcript,
@@ -101,8 +108,8 @@ def equip(
             workspace,
             setting.home,
             folder.path,
-            launcher,
-            setting.environ,
+            fence.checks,
+            fence.environ,
             setting.goal_file,
             redactor.text,
         ),
@@ -127,13 +134,12 @@ def equip(
     return Equipment(parts, journal, prompts, close, recalled.notes)
 
 
-def _conversation(
-    goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, environ: Mapping[str, str]
-) -> Any:
-    named = external_named(goal, environ)
+def _conversation(goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, fence: Fenced) -> Any:
+    named = external_named(goal, fence.environ)
     if named is not None:
-        return external_conversation(named, workspace, launcher, environ, withheld(goal, environ))
+        cell = fence.external(named.preset.home)
+        return external_conversation(named, workspace, launcher, fence.environ, withheld(goal, fence.environ), cell)
     llm: LLM | None = models.agent
     if llm is None:
         raise UsageError("the goal names no agent model", 'add model = "provider/model"')
-    return goal_conversation(goal, llm, workspace, launcher, environ)
+    return goal_conversation(goal, llm, workspace, fence.agent, fence.environ)

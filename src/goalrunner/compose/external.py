@@ -21,6 +21,7 @@ from goalrunner.model.preset import BudgetName, Preset, Protocol
 from goalrunner.ports import Conversation
 from goalrunner.presets import find, protocol_of
 from goalrunner.process import ProcessConnector, ProcessLauncher, child_environment
+from goalrunner.process.jail import Cell, JailedConnector, JailedLauncher
 
 OUTPUT_LIMIT = 4_000_000_000
 """Bytes that an agent may print in one round: it tells all that it does, which is more than a command's output."""
@@ -92,9 +93,17 @@ def external_named(goal: Goal, environ: Mapping[str, str]) -> Named | None:
 
 
 def external_conversation(
-    named: Named, workspace: Path, launcher: ProcessLauncher, environ: Mapping[str, str], withhold: tuple[str, ...]
+    named: Named,
+    workspace: Path,
+    launcher: ProcessLauncher,
+    environ: Mapping[str, str],
+    withhold: tuple[str, ...],
+    cell: Cell | None = None,
 ) -> Conversation:
-    """The conversation with an external agent. `withhold` are variables that it gets only where they are its own keys."""
+    """The conversation with an external agent. `withhold` are variables that it gets only where they are its own keys.
+
+    `cell` is the jail that it is started in; None: none.
+    """
     agent = ExternalAgent(
         name=named.name,
         preset=named.preset,
@@ -108,10 +117,11 @@ def external_conversation(
     match named.protocol:
         case "command":
             roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, launcher.guardian)
-            return CommandConversation(agent, roomy)
+            return CommandConversation(agent, JailedLauncher(roomy, cell) if cell else roomy)
         case "acp":
             connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
-            return acp.AcpConversation(agent, named.command, connector, guarded=named.guarded)
+            jailed = JailedConnector(connector, cell) if cell else connector
+            return acp.AcpConversation(agent, named.command, jailed, guarded=named.guarded)
         case _:
             assert_never(named.protocol)
 

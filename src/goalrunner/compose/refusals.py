@@ -23,7 +23,6 @@ def refuse_unfit(goal: Goal, models: Models, home: Path, named: Named | None = N
     """
     _refuse_nested_home(goal, home)
     _refuse_unseen_checks(goal)
-    _refuse_jails(goal)
     _refuse_unseen_work(goal)
     refuse_unknown_prices(goal, models)
     if named is not None:
@@ -55,13 +54,6 @@ def _refuse_unseen_work(goal: Goal) -> None:
         raise UsageError(
             f'[judge] require = "runner" and no validator: of what {goal.agent.use} does the runner sees nothing itself',
             'add a validator whose output shows it, or set [judge] require = "any"',
-        )
-
-
-def _refuse_jails(goal: Goal) -> None:
-    if goal.workspace.sandbox != "none" or not goal.workspace.network:
-        raise UsageError(
-            "sandbox and network = false are not available in this version", "remove them from [workspace]"
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner import __version__
-from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, startable
+from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, sandbox_of, startable
 from goalrunner.compose.earlier import Past, frozen_goal, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.external import external_named
@@ -17,6 +17,7 @@ from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
+from goalrunner.compose.sandbox import chosen_jail
 from goalrunner.compose.start import refuse_other_start, start_notes
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
@@ -86,6 +87,7 @@ def reassemble(
     models = chosen_models(goal, setting.extras, None)
     named = external_named(goal, environ)
     refuse_unfit(goal, models, home, named)
+    chosen_jail(goal, setting.place(goal))
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
         run, left = _replayed(goal, models, folder, past, equipment, startable(models, named, environ))
@@ -100,7 +102,13 @@ def reassemble(
     deadline = deadline_at(equipment.parts.clock.now(), seconds)
     assembly = Assembly(run=run, folder=folder, close=equipment.close)
     begun = RunResumed(
-        plan=plan, version=__version__, note=note, in_flight=in_flight, deadline_at=deadline, notes=start_notes(state)
+        plan=plan,
+        version=__version__,
+        note=note,
+        in_flight=in_flight,
+        deadline_at=deadline,
+        notes=start_notes(state),
+        sandbox=sandbox_of(goal, setting),
     )
     return Resumed(assembly, begun, observers)
 

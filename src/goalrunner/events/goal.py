@@ -82,6 +82,7 @@ class RunStarted(Frozen):
     goal_file: str = Field(default="", description="where the goal was read from; always protected")
     goal_sha256: str = Field(default="", description="of the frozen goal.toml: a resumed run takes no other")
     continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
+    sandbox: str = Field(default="none", description="the jail of the agent's commands and of the validators")
 
 
 class StartKept(Frozen):
@@ -106,3 +107,4 @@ class RunResumed(Frozen):
     )
     deadline_at: str | None = Field(default=None, description="ISO 8601, UTC")
     notes: tuple[str, ...] = Field(default=(), description="what must be said aloud of how the run goes on")
+    sandbox: str = Field(default="none", description="the jail from now on")

@@ -13,7 +13,7 @@ from goalrunner.ports.checks import (
     Validator,
     Workspace,
 )
-from goalrunner.ports.launcher import Completion, Connection, Connector, Jail, Launcher
+from goalrunner.ports.launcher import Completion, Confinement, Connection, Connector, Jail, Launcher
 from goalrunner.ports.parts import Observer, Parts, Rejoining
 from goalrunner.ports.people import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
 from goalrunner.ports.stores import Artifacts, Clock, Ids, Log, Message, Transcript
@@ -43,6 +43,7 @@ __all__ = [
     "Clock",
     "Closing",
     "Completion",
+    "Confinement",
     "Confirmation",
     "Connection",
     "Connector",

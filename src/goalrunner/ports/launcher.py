@@ -36,12 +36,14 @@ class Launcher(Protocol):
         timeout: float | None = None,
         stdin: bytes | None = None,
         errors: Path | None = None,
+        shared: Sequence[Path] = (),
     ) -> Completion:
         """Run `argv` to its end, its deadline (seconds) or cancellation; then end every process that it started.
 
         `env` is the whole environment. stdout and stderr go to the file `output` as they come, or stderr to the file
-        `errors`. Never raises for
-        what the command does: a program that is missing gives `exit_code=127` and the reason in `error`.
+        `errors`. `shared` are files and folders outside of the workspace that it reads or writes for the runner: where
+        commands are confined, those and no others of the runner's stay in view. Never raises for what the command
+        does: a program that is missing gives `exit_code=127` and the reason in `error`.
         """
         ...
 
@@ -84,22 +86,45 @@ class Connector(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Confinement:
+    """What a confined command may see and do. Paths are absolute and without links; what is not there counts for nothing.
+
+    The deeper of two paths wins; on the same one `writable` is stronger than `readable`, and that than `hidden`. All
+    that is named nowhere can be read, and not written.
+    """
+
+    writable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    """Stays in view where it lies in something hidden, or in /tmp."""
+    hidden: tuple[Path, ...] = ()
+    """Folders are empty, files as well."""
+    tmp: Path | None = None
+    """Stands as /tmp; None: an empty one that goes with the command."""
+    home: tuple[Path, Path] | None = None
+    """A home folder, and what stands in its place."""
+    network: bool = True
+    """False: it reaches no other machine, and nothing that listens on this one."""
+
+
 class Jail(Protocol):
-    """Keeps a command from what is not its own. Starts nothing: it says how a command is to be started."""
+    """Keeps a command from what is not its own. Starts nothing: it says how a command is to be started.
+
+    What ends processes finds those of a confined command as it finds all others: nothing here may hide them.
+    """
 
     @property
     def name(self) -> str:
-        """ "bwrap", or "none"."""
+        """ "bwrap"."""
         ...
 
-    def confine(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        writable: Sequence[Path] = (),
-        network: bool = True,
-    ) -> tuple[str, ...]:
-        """The words that run `argv` confined: it can write `writable` and a /tmp of its own alone."""
+    def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
+        """The words that run `argv` confined, in the folder `cwd`, with the environment that they are given."""
+        ...
+
+    def failure(self, exit_code: int | None, said: bytes) -> str:
+        """Why the command never ran, where its exit code and the first bytes of its errors show that; else empty.
+
+        A command that says the same is taken for one that never ran.
+        """
         ...

@@ -57,6 +57,7 @@ class ProcessLauncher:
         timeout: float | None = None,
         stdin: bytes | None = None,
         errors: Path | None = None,
+        shared: Sequence[Path] = (),
     ) -> Completion:
         """See `goalrunner.ports.Launcher`. Raises RecordError when `output` or `errors` cannot be written."""
         adopt_orphans()

@@ -139,11 +139,12 @@ def start(
                 start_new_session=True,
             )
     except (OSError, ValueError, IndexError) as error:
-        raise _refusal(argv, cwd, error) from error
+        raise refusal(argv, cwd, error) from error
     return Leader(process, limit)
 
 
-def _refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
+def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
+    """Why `argv` cannot be started in `cwd`, from what the system said."""
     program = argv[0] if argv else ""
     if not program:
         return NotStarted(NOT_FOUND, "there is no command to run")

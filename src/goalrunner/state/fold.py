@@ -85,7 +85,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             raise RecordError("a second goal_created in one log")
         case events.RunStarted():
             started = with_budget(state, deadline_at=event.deadline_at)
-            return with_fields(started, models=event.models, workspace=event.workspace, labels=event.labels)
+            about = {"models": event.models, "workspace": event.workspace, "sandbox": event.sandbox}
+            return with_fields(started, labels=event.labels, **about)
         case events.RunResumed():
             return resumed(state, event)
         case events.StepStarted():

@@ -45,6 +45,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
             "signal": None,
             "ended_at": "",
             "resumes": state.resumes + 1,
+            "sandbox": event.sandbox if event.sandbox == state.sandbox else "none",
             "usage": _with_cut(state, event),
             "awaiting": None,
             "interruption": None if told.is_silent else told,

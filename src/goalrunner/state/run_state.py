@@ -203,6 +203,9 @@ class RunState(Frozen):
     models: dict[str, str] = Field(default_factory=dict)
     labels: tuple[str, ...] = Field(default=(), description="what weakens the proof of this run")
     workspace: str = ""
+    sandbox: str = Field(
+        default="none", description="the jail that every command of the run was in; none: not all were"
+    )
     elapsed: float = Field(default=0.0, description="seconds of active time")
     status: GoalStatus = GoalStatus.RUNNING
     stop_reason: StopReason | None = None

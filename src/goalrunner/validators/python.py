@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from goalrunner.validators.feedback import bounded
 from goalrunner.validators.naming import name_of
 from goalrunner.validators.red import cut_short, red
 from goalrunner.validators.response import response_message
-from goalrunner.validators.surroundings import environment, folder
+from goalrunner.validators.surroundings import RESPONSE_FILE, environment, folder
 
 
 class _Answer(Frozen):
@@ -72,8 +73,10 @@ class PythonValidator:
         cwd, wrong = folder(self._spec, context)
         if wrong:
             return red(self._spec, "not_found", wrong, feedback=wrong), None
-        nonce, result = secrets.token_hex(16), context.scratch(".result.json")
+        nonce, answers = secrets.token_hex(16), context.scratch(".answer")
+        result = answers / "result.json"
         try:
+            answers.mkdir(mode=0o700)
             with environment(self._env, self._spec, context) as env:
                 completion = await self._launcher.launch(
                     # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
@@ -83,13 +86,14 @@ class PythonValidator:
                     output=context.scratch(".out"),
                     timeout=self._spec.timeout,
                     stdin=self._request(context, cwd, env, nonce, result),
+                    shared=(Path(env[RESPONSE_FILE]), answers),
                 )
             decided = cut_short(self._spec, completion) or self._judged(completion, _read(result, nonce))
             return decided, _with_feedback(completion.output, decided)
         except (OSError, ValueError) as error:
             return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
         finally:
-            result.unlink(missing_ok=True)
+            shutil.rmtree(answers, ignore_errors=True)
 
     def _request(
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path

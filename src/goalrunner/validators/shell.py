@@ -10,6 +10,7 @@ from pathlib import Path
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import Completion, Launcher, ValidationContext
+from goalrunner.process.program import SHELL
 from goalrunner.validators.contradiction import contradiction
 from goalrunner.validators.feedback import tail_of
 from goalrunner.validators.naming import name_of
@@ -21,7 +22,7 @@ from goalrunner.validators.scripts import is_steady
 from goalrunner.validators.search import search
 from goalrunner.validators.standing import standing
 from goalrunner.validators.summary import summary_of
-from goalrunner.validators.surroundings import environment, folder
+from goalrunner.validators.surroundings import RESPONSE_FILE, environment, folder
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 
@@ -85,7 +86,7 @@ class ShellValidator:
         for way in ways(self._calls, self.command, env):
             watch = Watch.begin(way, context.scratch(".pytest"), self._calls, env, cwd)
             try:
-                completion = await self._launch(context, cwd, watch.environment(env))
+                completion = await self._launch(context, cwd, watch.environment(env), watch.folder)
                 if not watch.unheard(tail_of(completion.output)):
                     return completion, await watch.read(cwd, context.workspace), needed_reports(way, self._calls)
                 completion.output.unlink(missing_ok=True)
@@ -93,9 +94,14 @@ class ShellValidator:
                 shutil.rmtree(watch.folder, ignore_errors=True)
         return await self._launch(context, cwd, env), None, 0
 
-    async def _launch(self, context: ValidationContext, cwd: Path, env: Mapping[str, str]) -> Completion:
+    async def _launch(self, context: ValidationContext, cwd: Path, env: Mapping[str, str], *more: Path) -> Completion:
         return await self._launcher.launch(
-            ["sh", "-c", self.command], cwd=cwd, env=env, output=context.scratch(".out"), timeout=self._spec.timeout
+            [SHELL, "-c", self.command],
+            cwd=cwd,
+            env=env,
+            output=context.scratch(".out"),
+            timeout=self._spec.timeout,
+            shared=(Path(env[RESPONSE_FILE]), *more),
         )
 
     async def _judged(

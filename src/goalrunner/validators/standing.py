@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner.model.validation import ValidatorResult
+from goalrunner.process.program import SHELL
 from goalrunner.validators.programs import programs
 
 Standing = Literal["green", "red", "cannot_run"]
 
 _MISSING = re.compile(r"not found|no such file", re.IGNORECASE)
-_NO_SHELL = "sh: not found"
+_NO_SHELL = f"{SHELL}: not found"
 _NOT_FOUND = 127
 
 

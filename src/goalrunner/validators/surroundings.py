@@ -10,6 +10,9 @@ from pathlib import Path
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.ports import ValidationContext
 
+RESPONSE_FILE = "GOAL_RESPONSE_FILE"
+"""The variable that names the file with the response."""
+
 LONGEST_OBJECTIVE = 100_000
 """Bytes of GOAL_OBJECTIVE; an environment string holds 128 KiB at most."""
 
@@ -29,7 +32,7 @@ def environment(env: Mapping[str, str], spec: ValidatorSpec, context: Validation
             "GOAL_RUN_ID": context.run_id,
             "GOAL_ITERATION": str(context.iteration),
             "GOAL_OBJECTIVE": _fitting(context.objective),
-            "GOAL_RESPONSE_FILE": str(response),
+            RESPONSE_FILE: str(response),
         }
     finally:
         response.unlink(missing_ok=True)

@@ -34,6 +34,10 @@ GIT_TIMEOUT = 600.0
 """Seconds that git may take to hold the content of a checkout."""
 
 
+ROOM, ROOM_TMP = "now", "tmp"
+"""What a proof's commands write in the room's folder, and what a jail gives them as /tmp; both go with the room."""
+
+
 class Snapshots(Protocol):
     """What a clean room needs of the store of snapshots."""
 
@@ -75,7 +79,7 @@ class Checkout:
     @property
     def here(self) -> Path:
         """The folder of everything that goes when the room is closed; the checkout is one part of it."""
-        return self.root / "now"
+        return self.root / ROOM
 
     async def disturbed(self) -> tuple[Touched, ...]:
         """Protected paths that what ran here has touched since the room was made, outside of what was installed."""
@@ -94,6 +98,7 @@ class Checkout:
         for step in self.leaving:
             await asyncio.to_thread(step)
         await asyncio.to_thread(clear, self.here)
+        await asyncio.to_thread(clear, self.root / ROOM_TMP)
 
 
 async def clean_checkout(
@@ -111,14 +116,15 @@ async def clean_checkout(
 
     `linked` are the paths that are linked into it later; git is told to leave them out.
     """
-    path = root / "now" / "checkout" / (workspace.name or "workspace")
-    await asyncio.to_thread(clear, root / "now")
-    for folder in (root, root / "now", path.parent, path):  # the mode is that of the last folder alone
+    path = root / ROOM / "checkout" / (workspace.name or "workspace")
+    await asyncio.to_thread(clear, root / ROOM)
+    await asyncio.to_thread(clear, root / ROOM_TMP)
+    for folder in (root, root / ROOM, path.parent, path):  # the mode is that of the last folder alone
         folder.mkdir(mode=0o700, parents=True, exist_ok=folder != path)
     before, now = await store.entries(base), await store.entries(proven)
     links = await _links(store, base, before)
     protection = protection.following(links)
-    repository = root / "now" / "repository"
+    repository = root / ROOM / "repository"
     await both(store.checkout(proven, path), asyncio.to_thread(_init, repository, workspace, linked, environ))
 
     async def read(name: str) -> bytes | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from goalrunner.errors import WorkspaceError
 from goalrunner.ports import Completion, Launcher
+from goalrunner.process.program import SHELL
 from goalrunner.workspace.cleanroom import Checkout
 from goalrunner.workspace.fingerprint import Fingerprint, take
 from goalrunner.workspace.inputs import input_paths
@@ -171,7 +172,7 @@ class Dependencies:
             made = await self._launch([python, "-m", "venv", str(room.here / "env")], room, env, output)
             if made.exit_code != 0:
                 return made, ()
-        done = await self._launch(["sh", "-c", self._setup], room, activated(env, room), output)
+        done = await self._launch([SHELL, "-c", self._setup], room, activated(env, room), output)
         now = await asyncio.to_thread(take, room.path, room.sealed, (".git",))
         changes = room.sealed.changes(now)
         products = _products(room, (path for path, how in changes if how == "added"))

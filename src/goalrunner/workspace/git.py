@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalrunner.errors import WorkspaceError
 from goalrunner.process.environment import child_environment
+from goalrunner.process.program import program_outside
 
 _SAFE = (
     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.trustctime=true",
@@ -35,14 +36,10 @@ def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
 
     Raises WorkspaceError when there is none.
     """
-    root = workspace.resolve()
-    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
-        path = Path(entry, "git")
-        inside = any(place.is_relative_to(root) for place in (path.resolve(), path.parent.resolve()))
-        found = os.path.isfile(path) and os.access(path, os.X_OK)
-        if path.is_absolute() and found and not inside:
-            return str(path)
-    raise WorkspaceError("git is not on PATH; snapshots of the workspace need it", "install git")
+    program = program_outside("git", environ, (workspace,))
+    if program is None:
+        raise WorkspaceError("git is not on PATH; snapshots of the workspace need it", "install git")
+    return str(program)
 
 
 def ask_git(

@@ -132,7 +132,13 @@ class CommandConversation:
         turn = Turn(agent.name, recorder, self.messages, session)
         launched = asyncio.ensure_future(
             self._launcher.launch(
-                started.argv, cwd=agent.workspace, env=agent.env, output=output, stdin=started.stdin, errors=errors
+                started.argv,
+                cwd=agent.workspace,
+                env=agent.env,
+                output=output,
+                stdin=started.stdin,
+                errors=errors,
+                shared=[started.prompt_file] if started.prompt_file else [],
             )
         )
         try:

@@ -11,6 +11,7 @@ from pydantic import Field, WithJsonSchema
 
 from goalrunner.agents.tools.tool import Answer, Arguments, Effect, Scratch, Tool, ToolError
 from goalrunner.ports import Completion, Launcher
+from goalrunner.process.program import SHELL
 
 LONGEST_TIMEOUT = 1_800.0
 """Seconds; a longer wish is cut to it."""
@@ -63,7 +64,7 @@ class ShellTool(Tool[ShellArguments]):
             raise ToolError("the command is longer than 128 KiB; put it into a file with write_file and run that")
         timeout = min(arguments.timeout or self._timeout, LONGEST_TIMEOUT)
         completion = await self._launcher.launch(
-            ["sh", "-c", line], cwd=self._workspace, env=self._env, output=scratch(".out"), timeout=timeout
+            [SHELL, "-c", line], cwd=self._workspace, env=self._env, output=scratch(".out"), timeout=timeout
         )
         facts = (_ending(completion, timeout), *_left_behind(completion))
         # A program that could not be started leaves no file.

@@ -1,0 +1,144 @@
+"""The jail of a run: which one, what it hides, and who is started in it. Owns the choice and its words; starts nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.compose.leftovers import checkouts_of
+from goalrunner.errors import UsageError
+from goalrunner.model.goal import Goal
+from goalrunner.ports import Confinement, Jail, Launcher
+from goalrunner.presets import known
+from goalrunner.process.jail import Cell, Choice, JailedLauncher, Room, choose, hidden_in, inside, shown
+from goalrunner.runs import goal_home
+from goalrunner.workspace.cleanroom import ROOM, ROOM_TMP
+
+NONE = "none"
+"""The name of no jail at all."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run happens. `home` is GOAL_HOME; paths are without links."""
+
+    workspace: Path
+    home: Path
+    environ: Mapping[str, str]
+
+    @property
+    def user_home(self) -> Path:
+        """HOME of whoever started the run."""
+        return Path(os.path.realpath(self.environ.get("HOME") or Path.home()))
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """How the commands of a run are started: those of the agent, those of the checks, and the environment of both."""
+
+    agent: Launcher
+    checks: Launcher
+    environ: Mapping[str, str]
+    external: Callable[[Iterable[str]], Cell | None]
+    """The jail of an external agent that needs these paths below HOME; None: it is in none."""
+
+
+def chosen_jail(goal: Goal, place: Place) -> Choice:
+    """The jail that the goal asks for, tried; no jail where it asks for none, or `auto` finds none.
+
+    Raises UsageError where the goal insists on one, or on no network, and there is none.
+    """
+    config = goal.workspace
+    if config.sandbox == "none":
+        if not config.network:
+            raise UsageError(
+                "network = false needs a sandbox: nothing else keeps a command from the network",
+                'write [workspace] sandbox = "auto", or remove network = false',
+            )
+        return Choice(None)
+    choice = _exposed(place) or choose(place.environ, (place.workspace,), network=config.network)
+    if choice.jail is None and not config.network:
+        raise UsageError(f"network = false cannot be kept: {choice.why}", f"{choice.remedy}, or remove network = false")
+    if choice.jail is None and config.sandbox != "auto":
+        raise UsageError(
+            f'sandbox = "{config.sandbox}" does not work here: {choice.why}',
+            f'{choice.remedy}, or write sandbox = "auto" to go on without',
+        )
+    return choice
+
+
+def sandbox_notes(goal: Goal, place: Place) -> tuple[str, ...]:
+    """What was chosen and what it does not do, for the first lines of a run."""
+    config = goal.workspace
+    if config.sandbox == "none":
+        return ()
+    choice = chosen_jail(goal, place)
+    if choice.jail is None:
+        return (f"no sandbox: {choice.why}; commands run as you ({choice.remedy})",)
+    net = "the network is open" if config.network else "no network"
+    notes = [f"sandbox: {choice.jail.name}; commands write the workspace and a /tmp of their own alone; {net}"]
+    if goal.agent.external and not config.network:
+        notes.append(f"network = false holds for the validators alone: {goal.agent.use} must reach its model")
+    return tuple(notes)
+
+
+def fenced(goal: Goal, place: Place, run_id: str, inner: Launcher) -> Fenced:
+    """How this run's commands are started. Raises UsageError like `chosen_jail`."""
+    jail = chosen_jail(goal, place).jail
+    if jail is None:
+        return Fenced(inner, inner, place.environ, lambda _: None)
+    own, workspace = _own(place, run_id), place.workspace
+    within = Confinement(hidden=_hidden(goal, place), readable=shown(place.environ), network=goal.workspace.network)
+    proof = Room(own / ROOM, own / ROOM_TMP, (workspace,))
+    agent = Cell(jail, (Room(workspace, own / "agent-tmp"),), within)
+    checks = Cell(jail, (proof, Room(workspace, own / "checks-tmp")), within)
+    return Fenced(
+        JailedLauncher(inner, agent),
+        JailedLauncher(inner, checks),
+        inside(place.environ),
+        lambda paths: _agents_cell(jail, place, own, within, tuple(paths)),
+    )
+
+
+def _agents_cell(jail: Jail, place: Place, own: Path, within: Confinement, paths: tuple[str, ...]) -> Cell:
+    """An external agent writes the workspace, and a /tmp and a HOME of its own, which last as long as the run is driven.
+
+    Of the user's HOME it sees its programs and git's configuration, and `paths`, where its login and its sessions are:
+    these it can write, because a login that it renews must be there the next time. Its network is open.
+    """
+    user = place.user_home
+    theirs = tuple(Path(os.path.realpath(user / path)) for path in paths)
+    programs = (*shown(place.environ, user), *(user / name for name in (".gitconfig", ".config/git")))
+    hidden = tuple(path for path in within.hidden if path not in theirs)
+    home = (user, own / "agent-home")
+    inner = Confinement(writable=theirs, readable=programs, hidden=hidden, home=home)
+    return Cell(jail, (Room(place.workspace, own / "agent-tmp"),), inner)
+
+
+def sandbox_name(goal: Goal, place: Place) -> str:
+    """The name of the jail that the run's commands are in; "none" for none."""
+    jail = chosen_jail(goal, place).jail
+    return NONE if jail is None else jail.name
+
+
+def _own(place: Place, run_id: str) -> Path:
+    return Path(os.path.realpath(checkouts_of(place.home, run_id)))
+
+
+def _hidden(goal: Goal, place: Place) -> tuple[Path, ...]:
+    """GOAL_HOME, the one that is used without it, and where logins lie."""
+    usual = goal_home({name: value for name, value in place.environ.items() if name != "GOAL_HOME"})
+    homes = [path for path in (place.home, Path(os.path.realpath(usual))) if path.exists()]
+    logins = (path for preset in known(goal.agents, place.environ).values() for path in preset.home)
+    return (*dict.fromkeys(homes), *hidden_in(place.user_home, logins))
+
+
+def _exposed(place: Place) -> Choice | None:
+    """What no jail can hide, because it lies in what the agent may write."""
+    for path, what in ((place.user_home, "your home folder"), (place.home, "GOAL_HOME, where goal keeps its runs")):
+        if path.is_relative_to(place.workspace):
+            why = f"{path}, {what}, lies in the workspace {place.workspace}, which commands write"
+            return Choice(None, why, "name another workspace: --workspace DIR")
+    return None

@@ -1,0 +1,81 @@
+"""A launcher that starts everything in a cell. Owns what is said of it; another launcher starts and ends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from goalrunner.ports import Completion, Launcher
+from goalrunner.process.jail.cell import Cell
+from goalrunner.process.leader import NOT_FOUND, NotStarted, refusal
+
+_FIRST_BYTES = 4_096
+_NOT_SET_UP = "the sandbox could not be set up"
+
+
+@dataclass(frozen=True)
+class JailedLauncher:
+    """The port `Launcher` in a cell."""
+
+    inner: Launcher
+    cell: Cell
+
+    async def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: Path,
+        timeout: float | None = None,
+        stdin: bytes | None = None,
+        errors: Path | None = None,
+        shared: Sequence[Path] = (),
+    ) -> Completion:
+        """See `goalrunner.ports.Launcher`."""
+        if (missing := _unstartable(argv, cwd, env)) is not None:
+            output.touch(mode=0o600)
+            return Completion(missing.exit_code, 0.0, timed_out=False, output=output, error=missing.reason)
+        confined = self.cell.confined(argv, cwd, shared)
+        done = await self.inner.launch(
+            confined, cwd=cwd, env=env, output=output, timeout=timeout, stdin=stdin, errors=errors
+        )
+        return self._told(replace(done, survivors=_without_first(done.survivors)), argv, errors or output)
+
+    def _told(self, done: Completion, argv: Sequence[str], said: Path) -> Completion:
+        why = self.cell.jail.failure(done.exit_code, _first_bytes(said)) if done.exit_code else ""
+        if not why:
+            return done
+        if why.startswith("execvp"):
+            return replace(done, exit_code=NOT_FOUND, error=f"{argv[0]}: not found in the sandbox")
+        return replace(done, exit_code=None, error=f"{_NOT_SET_UP}: {why}")
+
+
+def _unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
+    """Why it could not be started even without a jail, in the same words."""
+    program = argv[0] if argv else ""
+    if not program or not cwd.is_dir():
+        return refusal(argv, cwd, FileNotFoundError())
+    found = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    if found is None or not Path(found).exists():
+        return refusal(argv, cwd, FileNotFoundError())
+    if not os.access(found, os.X_OK) or Path(found).is_dir():
+        return refusal(argv, cwd, PermissionError())
+    return None
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_FIRST_BYTES)
+    except OSError:
+        return b""
+
+
+def _without_first(names: tuple[str, ...], own: str = "bwrap") -> tuple[str, ...]:
+    """Without the jail's own first process, which stays as long as somebody is left in it."""
+    at = names.index(own) if own in names else len(names)
+    return (*names[:at], *names[at + 1 :])

@@ -1,0 +1,223 @@
+"""Ways out of the jail, each tried with real commands in a real one. None may lead anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from goalrunner.ports import Confinement
+from goalrunner.process.jail import choose
+from tests.support.jails import Prison, needs_jail
+
+pytestmark = needs_jail
+
+
+@pytest.fixture
+def prison(tmp_path: Path) -> Prison:
+    return Prison(tmp_path)
+
+
+async def test_only_the_workspace_and_tmp_can_be_written(prison: Prison) -> None:
+    other = prison.root / "other"
+    other.mkdir()
+    for path in (
+        prison.user / "new",
+        other / "new",
+        Path("/etc/goal-test"),
+        Path("/usr/goal-test"),
+        Path("/goal-test"),
+    ):
+        done = await prison(f"echo x > {path}")
+        assert (done.exit_code != 0, path.exists()) == (True, False), prison.said
+    assert (await prison("echo x > file && mkdir -p a/b && echo y > /tmp/z && cat /tmp/z")).exit_code == 0
+    assert (prison.workspace / "file").read_text() == "x\n"
+
+
+async def test_the_home_of_goal_is_empty_and_stays_so(prison: Prison) -> None:
+    log = prison.home / "runs" / "r1" / "events.jsonl"
+    for line in (f"cat {log}", f"ls -d {prison.home}/*", f"echo x > {prison.home}/new", f"mkdir {prison.home}/runs"):
+        assert (await prison(line)).exit_code != 0, prison.said
+    assert log.read_text() == "the log\n"
+
+
+async def test_a_symlink_in_the_workspace_leads_nowhere(prison: Prison) -> None:
+    (prison.workspace / "runs").symlink_to(prison.home / "runs")
+    (prison.workspace / "keys").symlink_to(prison.user / ".ssh")
+    (prison.workspace / "system").symlink_to("/etc")
+    assert (await prison("cat runs/r1/events.jsonl")).exit_code != 0
+    assert (await prison("cat keys/id_ed25519")).exit_code != 0
+    assert (await prison("echo x > system/goal-test")).exit_code != 0
+    assert not Path("/etc/goal-test").exists()
+
+
+async def test_a_hard_link_to_what_is_hidden_cannot_be_made(prison: Prison) -> None:
+    assert (await prison(f"ln {prison.home}/runs/r1/events.jsonl here")).exit_code != 0
+    assert (await prison(f"ln {prison.user}/.gitconfig here && echo x >> here")).exit_code != 0
+    assert "Ada" in (prison.user / ".gitconfig").read_text()
+
+
+async def test_proc_shows_no_process_and_no_environment_of_the_runner(
+    prison: Prison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-runner")
+    await prison(f"cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/{os.getpid()}; cat /proc/$PPID/cmdline")
+    assert "sk-of-the-runner" not in prison.said
+    assert f"/proc/{os.getpid()}\n" not in prison.said
+    (prison.workspace / "kill.py").write_text(f"import os\nos.kill({os.getpid()}, 9)\n")
+    assert (await prison(f"{sys.executable} kill.py")).exit_code == 1
+    assert "ProcessLookupError" in prison.said
+
+
+async def test_proc_leads_to_no_other_root(prison: Prison) -> None:
+    log = f"{prison.home}/runs/r1/events.jsonl"
+    for way in ("/proc/1/root", "/proc/self/root", "/proc/$PPID/root", "/proc/1/cwd/../../../../../.."):
+        assert (await prison(f"cat {way}{log}")).exit_code != 0, prison.said
+    await prison(
+        "for f in /proc/1/fd/* /proc/self/fd/*; do readlink $f; ls $f/ && cat $f/goal-home/runs/r1/events.jsonl; done"
+    )
+    assert "the log" not in prison.said
+
+
+async def test_the_kernel_cannot_be_told_anything(prison: Prison) -> None:
+    """Each file is given back what stands in it: where this test fails, nothing has happened."""
+    for name in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/sys/kernel/uevent_helper"):
+        if Path(name).exists():
+            assert (await prison(f'was=$(cat {name}); printf %s "$was" > {name}')).exit_code != 0, name
+    if Path("/proc/sysrq-trigger").exists():
+        assert (await prison("printf '' >> /proc/sysrq-trigger")).exit_code != 0
+
+
+async def test_mounts_cannot_be_undone(prison: Prison) -> None:
+    secret = f"cat {prison.home}/runs/r1/events.jsonl"
+    for way in (
+        f"umount {prison.home}; {secret}",
+        f"umount -l /tmp; {secret}",
+        "mount -o remount,rw / ; echo x > /goal-test",
+        f"mount -t tmpfs x {prison.workspace}; {secret}",
+        f"unshare -Urm sh -c 'umount {prison.home}; {secret}'",
+        "unshare -Urm sh -c 'mount -o remount,rw,bind / ; echo x > /goal-test'",
+        f"unshare -Urm sh -c 'umount -R /; {secret}'",
+        f"mknod disk b $(stat -c '%Hd %Ld' /) && {secret}",
+        f"chroot /proc/1/root {secret}",
+    ):
+        await prison(way)
+        assert "the log" not in prison.said, way
+        assert not Path("/goal-test").exists(), way
+
+
+async def test_a_file_cannot_be_opened_past_the_mounts_by_its_handle(prison: Prison) -> None:
+    (prison.workspace / "handle.py").write_text(
+        "import ctypes, os, sys\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "class Handle(ctypes.Structure):\n"
+        "    _fields_ = [('bytes', ctypes.c_uint), ('type', ctypes.c_int), ('data', ctypes.c_ubyte * 128)]\n"
+        "handle, mount = Handle(bytes=128), ctypes.c_int()\n"
+        "assert libc.name_to_handle_at(-100, b'file', ctypes.byref(handle), ctypes.byref(mount), 0) == 0\n"
+        "here = os.open('.', os.O_RDONLY)\n"
+        "opened = libc.open_by_handle_at(here, ctypes.byref(handle), os.O_RDONLY)\n"
+        "print('opened' if opened >= 0 else os.strerror(ctypes.get_errno()))\n"
+    )
+    (prison.workspace / "file").write_text("x")
+    await prison(f"{sys.executable} handle.py")
+    assert prison.said == "Operation not permitted\n"
+
+
+async def test_what_an_earlier_command_left_in_tmp_leads_no_mount_astray(prison: Prison) -> None:
+    """The folder over which the workspace is laid is made a link; the next command must still be in its own place."""
+    top = Path(*prison.workspace.parts[:3])
+    if not top.is_relative_to("/tmp"):
+        pytest.skip("the workspace is not in /tmp")
+    assert (await prison(f"mv {top} /tmp/moved")).exit_code != 0
+    stands_as_tmp = prison.home / "tmp"
+    shutil.rmtree(stands_as_tmp / top.name)
+    (stands_as_tmp / top.name).symlink_to("/etc")
+    done = await prison(f"echo x > file; cat {prison.home}/runs/r1/events.jsonl")
+    assert (done.exit_code != 0, (prison.workspace / "file").read_text()) == (True, "x\n")
+    assert "the log" not in prison.said
+
+
+async def test_sockets_of_the_machine_are_not_there(prison: Prison) -> None:
+    await prison("find /run /var/run/ -type s; env")
+    assert "/" not in prison.said.partition("\nPATH")[0].split("=")[0]
+    assert "SSH_AUTH_SOCK" not in prison.said
+
+
+async def test_without_network_nothing_answers_not_even_on_this_machine(prison: Prison) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
+    line = (
+        f"{sys.executable} -c 'import socket; socket.create_connection((\"127.0.0.1\", {server.getsockname()[1]}), 2)'"
+    )
+    prison.network = False
+    assert (await prison(line)).exit_code == 1
+    assert (await prison(f"unshare -Urn {line}")).exit_code != 0
+    prison.network = True
+    assert (await prison(line)).exit_code == 0, prison.said
+    server.close()
+
+
+async def test_a_server_of_its_own_can_be_reached_without_network(prison: Prison) -> None:
+    prison.network = False
+    (prison.workspace / "own.py").write_text(
+        "import socket, threading\n"
+        "server = socket.create_server(('127.0.0.1', 0))\n"
+        "threading.Thread(target=lambda: server.accept()[0].sendall(b'hello')).start()\n"
+        "print(socket.create_connection(server.getsockname()).recv(9))\n"
+    )
+    assert (await prison(f"{sys.executable} own.py")).exit_code == 0, prison.said
+
+
+async def test_a_program_named_bwrap_in_the_workspace_is_never_the_jail(
+    prison: Prison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = prison.workspace / "bwrap"
+    planted.write_text(f"#!/bin/sh\ntouch {prison.root}/pwned\n")
+    planted.chmod(0o755)
+    for entry in (str(prison.workspace), ".", ""):
+        choice = choose({"PATH": f"{entry}:{os.environ['PATH']}"}, (prison.workspace,))
+        assert choice.jail is not None
+        assert str(prison.workspace) not in choice.jail.confine(["true"], cwd=prison.root, within=Confinement())[0]
+    assert not (prison.root / "pwned").exists()
+
+
+async def test_nobody_is_left_behind_and_those_who_were_are_named(prison: Prison) -> None:
+    inner = "sh -c 'echo > began; sleep 7103 & sleep 7104'"
+    line = f"sleep 7101 & (setsid sleep 7102 &) ; (env -i setsid {inner} &) ; until [ -e began ]; do :; done; sleep 0.1"
+    done = await prison(line)
+    assert done.exit_code == 0
+    assert sorted(done.survivors) == ["sh", "sleep", "sleep", "sleep", "sleep"]
+    assert not _alive("sleep 710")
+
+
+async def test_a_deadline_ends_everybody(prison: Prison) -> None:
+    done = await prison("setsid sleep 7201 & trap '' TERM; sleep 7202", timeout=0.5)
+    assert (done.timed_out, done.exit_code) == (True, None)
+    assert not _alive("sleep 720")
+
+
+async def test_a_cancelled_command_leaves_nobody(prison: Prison) -> None:
+    task = asyncio.create_task(prison("echo > here; setsid sleep 7301 & sleep 7302"))
+    async with asyncio.timeout(10):
+        while not (prison.workspace / "here").exists():
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not _alive("sleep 730")
+
+
+def _alive(begin: str) -> list[str]:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode().strip())
+        except OSError:
+            continue
+    return [line for line in lines if line.startswith(begin)]

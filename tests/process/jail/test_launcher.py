@@ -1,0 +1,188 @@
+"""Commands in the jail behave as they do outside of it: exit codes, words for what cannot be started, what they are given."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.ports import Confinement
+from goalrunner.process import ProcessLauncher
+from goalrunner.process.jail import Bubblewrap, JailedLauncher, Room, choose
+from tests.support.jails import Prison, needs_jail
+
+
+class Unbuildable(Bubblewrap):
+    """A jail over a folder that is gone when it is to be built."""
+
+    def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
+        words = super().confine(argv, cwd=cwd, within=within)
+        return (words[0], "--ro-bind", "/no/such/folder", "/mnt", *words[1:])
+
+
+def _in(prison: Prison, **changes: Any) -> JailedLauncher:
+    """A launcher in the cell of a prison, but for these changes."""
+    return JailedLauncher(ProcessLauncher(), replace(prison.cell, **changes))
+
+
+@pytest.fixture
+def prison(tmp_path: Path) -> Prison:
+    return Prison(tmp_path)
+
+
+@needs_jail
+async def test_exit_codes_pass_through_and_a_signal_is_128_and_its_number(prison: Prison) -> None:
+    assert [(await prison(f"exit {code}")).exit_code for code in (0, 1, 3, 124)] == [0, 1, 3, 124]
+    assert (await prison("kill -9 $$")).exit_code == 137
+
+
+@needs_jail
+async def test_what_cannot_be_started_is_said_in_the_same_words_as_outside(prison: Prison) -> None:
+    (prison.workspace / "plain").write_text("x")
+    (prison.workspace / "script").write_text("#!/no/such/interpreter\n")
+    (prison.workspace / "script").chmod(0o755)
+    bare = ProcessLauncher()
+    gone = prison.root / "gone"
+    for argv, cwd in ((["nosuch"], None), (["./nosuch"], None), (["./plain"], None), (["true"], gone), ([], None)):
+        inside = await prison.launch(argv, cwd=cwd)
+        out = await bare.launch(argv, cwd=cwd or prison.workspace, env=prison.env, output=prison.output)
+        assert (inside.exit_code, inside.error) == (out.exit_code, out.error)
+    assert (await prison.launch(["./script"])).exit_code == 127
+    assert (await prison("nosuch")).exit_code == 127
+
+
+@needs_jail
+async def test_a_jail_that_cannot_be_set_up_is_never_an_exit_code(prison: Prison) -> None:
+    """A check that expects exit code 1 must not be green because its command never ran."""
+    broken = _in(prison, jail=Unbuildable(Path("/usr/bin/bwrap")))
+    done = await broken.launch(["false"], cwd=prison.workspace, env=prison.env, output=prison.output)
+    assert (done.exit_code, "sandbox could not be set up" in done.error) == (None, True), done
+
+
+@needs_jail
+async def test_tmp_lasts_from_command_to_command_and_is_nobody_elses(prison: Prison) -> None:
+    mine = Path(f"/tmp/goal-test-{os.getpid()}")
+    await prison(f"echo kept > {mine}; echo x > /var/tmp/y")
+    assert (await prison(f"cat {mine}")).exit_code == 0
+    assert not mine.exists()
+    assert (await prison("ls /var/tmp/y")).exit_code != 0
+
+
+@needs_jail
+async def test_what_is_shared_is_there_and_the_rest_of_its_folder_is_not(prison: Prison) -> None:
+    scratch = prison.home / "runs" / "r1"
+    (scratch / "given").write_text("for the check\n")
+    (scratch / "answers").mkdir()
+    line = f"cat {scratch}/given; echo done > {scratch}/answers/one; ls {scratch}"
+    assert (await prison(line, shared=(scratch / "given", scratch / "answers"))).exit_code == 0
+    assert prison.said == "for the check\nanswers\ngiven\n"
+    assert (scratch / "answers" / "one").read_text() == "done\n"
+
+
+@needs_jail
+async def test_a_room_in_what_is_hidden_is_in_view_and_sees_the_workspace_without_writing_it(prison: Prison) -> None:
+    room = prison.home / "checkouts" / "now"
+    room.mkdir(parents=True)
+    (prison.workspace / "installed").write_text("linked\n")
+    both = (Room(room, sees=(prison.workspace,)), Room(prison.workspace))
+    launcher = _in(prison, rooms=both)
+    line = f"echo x > here; cat {prison.workspace}/installed; echo x > {prison.workspace}/new; ls {prison.home}"
+    await launcher.launch(["/bin/sh", "-c", line], cwd=room, env=prison.env, output=prison.output)
+    assert (room / "here").exists()
+    assert not (prison.workspace / "new").exists()
+    assert prison.said.startswith("linked\n")
+    assert prison.said.endswith("\ncheckouts\n")
+
+
+@needs_jail
+async def test_a_command_that_starts_in_no_room_writes_nothing(prison: Prison) -> None:
+    other = prison.root / "other"
+    other.mkdir()
+    done = await prison.launch(["/bin/sh", "-c", "pwd; echo x > new"], cwd=other)
+    assert (done.exit_code != 0, list(other.iterdir())) == (True, [])
+
+
+@needs_jail
+async def test_a_home_of_its_own_holds_what_was_shown_of_the_real_one(prison: Prison) -> None:
+    own = prison.home / "agent-home"
+    (prison.user / ".agent").mkdir()
+    (prison.user / ".agent.json").write_text("{}")
+    (prison.user / "private").write_text("x")
+    within = Confinement(
+        hidden=(prison.home,),
+        writable=(prison.user / ".agent", prison.user / ".agent.json"),
+        readable=(prison.user / ".gitconfig", *prison.cell.within.readable[:-1]),
+        home=(prison.user, own),
+    )
+    launcher = _in(prison, within=within)
+
+    async def run(line: str) -> str:
+        await launcher.launch(["/bin/sh", "-c", line], cwd=prison.workspace, env=prison.env, output=prison.output)
+        return prison.said
+
+    assert await run("cd; ls -A; git config user.name") == ".agent\n.agent.json\n.gitconfig\nAda\n"
+    await run(
+        "cd; echo in > .agent/login; echo 2 > .agent.json; echo mine > .bashrc; echo x >> .gitconfig; rm -r .agent"
+    )
+    assert (prison.user / ".agent" / "login").exists() is False
+    assert (prison.user / ".agent.json").read_text() == "2\n"
+    assert not (prison.user / ".bashrc").exists()
+    assert "mine" in await run("cat ~/.bashrc")
+    # A name that it makes a link does not lead the next one elsewhere.
+    (own / ".agent").rmdir()
+    (own / ".agent").symlink_to(prison.user)
+    assert await run("ls -A ~/.agent; ls ~/private") != "private"
+    assert not (own / ".agent").is_symlink()
+
+
+@needs_jail
+async def test_stderr_in_a_file_of_its_own_and_stdin_pass_through(prison: Prison) -> None:
+    errors = prison.root / "errors"
+    await _in(prison).launch(
+        ["/bin/sh", "-c", "cat; echo bad >&2"],
+        cwd=prison.workspace,
+        env=prison.env,
+        output=prison.output,
+        errors=errors,
+        stdin=b"given",
+    )
+    assert (prison.said, errors.read_text()) == ("given", "bad\n")
+
+
+def test_where_there_is_no_bwrap_it_says_what_to_install(tmp_path: Path) -> None:
+    choice = choose({"PATH": str(tmp_path)}, ())
+    assert choice.jail is None
+    if sys.platform == "linux":
+        assert (choice.why, "install bubblewrap" in choice.remedy) == ("bwrap is not on PATH", True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
+def test_a_bwrap_that_does_not_work_says_its_own_words(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    program.chmod(0o755)
+    choice = choose({"PATH": str(tmp_path)}, ())
+    assert (choice.jail, "setting up uid map: Permission denied" in choice.why) == (None, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
+def test_a_bwrap_that_confines_nothing_is_no_jail(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text(
+        '#!/bin/sh\nwhile [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done; shift; exec "$@"\n'
+    )
+    program.chmod(0o755)
+    choice = choose({"PATH": f"{tmp_path}:{os.environ['PATH']}"}, ())
+    assert (choice.jail, "what must not be written can be" in choice.why or "exit 1" in choice.why) == (None, True)
+
+
+def test_the_jail_itself_is_never_asked_for_a_terminal_nor_told_to_kill_silently() -> None:
+    words = Bubblewrap(Path("/usr/bin/bwrap")).confine(["true"], cwd=Path("/"), within=Confinement(network=False))
+    assert "--unshare-net" in words
+    assert "--die-with-parent" not in words
+    assert words[-2:] == ("--", "true")

@@ -1,0 +1,27 @@
+"""A machine without /bin/sh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.ports import Completion
+
+
+class Shellless:
+    """The port `Launcher` there: a program that is named by its path is not found."""
+
+    async def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: Path,
+        timeout: float | None = None,
+        stdin: bytes | None = None,
+        errors: Path | None = None,
+        shared: Sequence[Path] = (),
+    ) -> Completion:
+        """127, in the words of `goalrunner.process`."""
+        return Completion(127, 0.0, timed_out=False, output=output, error=f"{argv[0]}: not found")
