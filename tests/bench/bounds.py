@@ -23,5 +23,7 @@ BOUNDS = {
     # The state holds counts and the last hundred references, never the log.
     "peak memory of 1,000,000 events / of 10,000": 1.1,
     "goal list over 10,000 runs / 1 s": 1.0,
+    # Namespaces and some twenty mounts, on top of the start of a shell and the look for whom it left behind.
+    "a command in the sandbox / the same one bare": 15.0,
     "the store after 20 rounds / after the first snapshot": 1.2,
 }

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -211,6 +212,31 @@ async def test_a_cancelled_command_leaves_nobody(prison: Prison) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not _alive("sleep 730")
+
+
+RUNNER = """
+import asyncio, sys
+from pathlib import Path
+from tests.support.jails import Prison
+
+asyncio.run(Prison(Path(sys.argv[1]))(sys.argv[2], timeout=None))
+"""
+
+
+@pytest.mark.parametrize(("line", "of_it"), [("setsid {} 1 & {} 2", 7400), ("(env -i setsid {} 1 &); {} 2", 7500)])
+async def test_who_is_in_a_jail_dies_with_a_runner_that_is_killed(tmp_path: Path, line: str, of_it: int) -> None:
+    sleep = f"sleep {of_it}"
+    root = Path(__file__).parents[3]
+    (tmp_path / "prison").mkdir()
+    command = [sys.executable, "-c", RUNNER, str(tmp_path / "prison"), f"echo > began; {line.format(sleep, sleep)}"]
+    with subprocess.Popen(command, cwd=root, env={**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}) as runner:
+        async with asyncio.timeout(20):
+            while len(_alive(sleep)) < 2:
+                await asyncio.sleep(0.01)
+        runner.kill()
+        async with asyncio.timeout(5):
+            while _alive(sleep):
+                await asyncio.sleep(0.01)
 
 
 def _alive(begin: str) -> list[str]:

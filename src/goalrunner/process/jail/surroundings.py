@@ -60,8 +60,9 @@ def inside(environ: Mapping[str, str]) -> dict[str, str]:
 def shown(environ: Mapping[str, str], home: Path | None = None) -> tuple[Path, ...]:
     """Programs and packages that must stay in view although they lie in /tmp, in /run, or in a home that is replaced."""
     folders = (part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep))
-    named = (*folders, *(environ.get(name, "") for name in _ROOTS), *_interpreter())
-    places = [TMP, RUN, Path("/var/tmp"), *([home] if home else [])]  # noqa: S108
+    own = "" if home else environ.get("HOME", "")
+    named = (*folders, *(environ.get(name, "") for name in _ROOTS), *_interpreter(), own)
+    places = [*([home] if home else []), TMP, RUN, Path("/var/tmp")]  # noqa: S108
     found = (path for text in named if os.path.isabs(text) for path in _of(Path(text), places, home))  # noqa: PTH117
     return tuple(dict.fromkeys(found))
 

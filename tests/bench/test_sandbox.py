@@ -1,0 +1,38 @@
+"""What a jail costs a command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from goalrunner.ports import Launcher
+from goalrunner.process import ProcessLauncher
+from goalrunner.process.jail import JailedLauncher
+from tests.bench.measuring import hold, pairs
+from tests.support.jails import Prison, needs_jail
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(300), needs_jail]
+
+
+def test_a_command_in_the_sandbox_costs_some_milliseconds(tmp_path: Path) -> None:
+    prison, bare = Prison(tmp_path), ProcessLauncher()
+    jailed = JailedLauncher(bare, prison.cell)
+    with asyncio.Runner() as runner:
+
+        def milliseconds(launcher: Launcher) -> float:
+            began = time.perf_counter()
+            done = runner.run(
+                launcher.launch(
+                    ["/bin/sh", "-c", "true"], cwd=prison.workspace, env=dict(os.environ), output=prison.output
+                )
+            )
+            assert done.exit_code == 0
+            return 1000 * (time.perf_counter() - began)
+
+        measured = pairs(lambda: milliseconds(jailed), lambda: milliseconds(bare), 100)
+    bare.close()
+    hold("a command in the sandbox / the same one bare", measured, "ms")
