@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -186,3 +189,28 @@ def test_the_jail_itself_is_never_asked_for_a_terminal_nor_told_to_kill_silently
     assert "--unshare-net" in words
     assert "--die-with-parent" not in words
     assert words[-2:] == ("--", "true")
+
+
+@needs_jail
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
+def test_an_ordinary_user_has_the_same_jail(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = 65534
+    folder = Path(tempfile.mkdtemp(prefix="goal-nobody-", dir="/var/tmp"))
+    try:
+        for name in ("ws", "home", "home/tmp"):
+            (folder / name).mkdir()
+        (folder / "home" / "secret").write_text("the secret\n")
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, nobody, nobody)
+        monkeypatch.setattr(os, "geteuid", lambda: nobody)
+        within = Confinement(hidden=(folder / "home",), writable=(folder / "ws",), tmp=folder / "home" / "tmp")
+        tries = f"cat {folder}/home/secret; unshare -Urm umount {folder}/home; echo x > {folder}/new"
+        line = f"id -u; echo x > made; echo y > /tmp/kept; {tries}"
+        program = Path(shutil.which("bwrap") or "bwrap")
+        words = Bubblewrap(program).confine(["/bin/sh", "-c", line], cwd=folder / "ws", within=within)
+        become = ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
+        done = subprocess.run([*become, *words], capture_output=True, text=True, check=False, timeout=20, cwd="/")
+        assert (done.stdout, (folder / "ws" / "made").exists()) == (f"{nobody}\n", True), done
+        assert ((folder / "home/tmp/kept").exists(), (folder / "new").exists()) == (True, False)
+    finally:
+        shutil.rmtree(folder)
