@@ -78,8 +78,8 @@ def test_items_of_a_list_are_looked_at_one_by_one() -> None:
 def test_cached_tokens_are_added_and_dollars_that_another_line_tells_are_not_unknown() -> None:
     used = {"type": "result", "usage": {"in": 3, "out": 4, "read": 10, "written": 20}}
     assert read(CLAUDE, used, {"type": "bill", "usd": 0.5}) == [
-        Reported(input=33, output=4, cost=0.0),
-        Reported(cost=0.5),
+        Reported(input=33, output=4, cost=0.0, dollars=False),
+        Reported(cost=0.5, tokens=False),
     ]
 
 

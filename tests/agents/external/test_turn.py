@@ -103,6 +103,21 @@ async def test_totals_are_counted_once_without_a_session(tmp_path: Path) -> None
     assert turn.tokens == 153
 
 
+async def test_tokens_and_dollars_may_be_told_on_lines_of_their_own(tmp_path: Path) -> None:
+    def tokens(number: int, *, cumulative: bool) -> Reported:
+        return Reported(number, 1, 0.0, cumulative=cumulative, dollars=False)
+
+    def dollars(number: float) -> Reported:
+        return Reported(cost=number, cumulative=True, tokens=False)
+
+    for cumulative, second in ((True, 30), (False, 20)):
+        before = AgentSession(agent="x", id="s", total=Usage(cost_usd=0.25, calls=1))
+        lines = (tokens(10, cumulative=cumulative), dollars(0.5), tokens(second, cumulative=cumulative), dollars(1.0))
+        _, recorder = await turned(tmp_path, *lines, session=before)
+        used = sum((usage for _, usage in recorder.usages), Usage())
+        assert (used.input_tokens, used.cost_usd, used.calls) == (30, 0.75, 2)
+
+
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1))
 def test_growing_totals_add_up_to_the_last(steps: list[tuple[int, int]]) -> None:
     total, added, said = Usage(), Usage(), Reported(cumulative=True, cost=0.0)

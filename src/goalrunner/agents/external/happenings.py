@@ -55,6 +55,10 @@ class Reported:
     output: int = 0
     cost: float | None = None
     cumulative: bool = False
+    tokens: bool = True
+    """Whether it tells of tokens at all."""
+    dollars: bool = True
+    """Whether it is to tell the dollars; False: another line does."""
 
 
 @dataclass(frozen=True)

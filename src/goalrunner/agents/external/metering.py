@@ -14,16 +14,22 @@ def spent(report: Reported, total: Usage) -> tuple[Usage, Usage]:
 
     A total that has shrunk is that of another session: all of it is new.
     """
-    said = Usage(input_tokens=report.input, output_tokens=report.output, cost_usd=report.cost, calls=1)
+    calls = 1 if report.tokens else 0
     if not report.cumulative:
+        said = Usage(input_tokens=report.input, output_tokens=report.output, cost_usd=report.cost, calls=calls)
         return said, total
-    if said.input_tokens < total.input_tokens or said.output_tokens < total.output_tokens:
+    if _shrunk(report, total):
         total = Usage()
-    known = said.cost_usd is not None and total.cost_usd is not None
-    new = Usage(
-        input_tokens=said.input_tokens - total.input_tokens,
-        output_tokens=said.output_tokens - total.output_tokens,
-        cost_usd=max((said.cost_usd or 0.0) - (total.cost_usd or 0.0), 0.0) if known else None,
-        calls=1,
-    )
-    return new, said.model_copy(update={"calls": total.calls + 1})
+    after = total.model_copy(update={"calls": total.calls + 1})
+    if report.tokens:
+        after = after.model_copy(update={"input_tokens": report.input, "output_tokens": report.output})
+    if report.dollars:
+        after = after.model_copy(update={"cost_usd": report.cost})
+    return after.since(total).model_copy(update={"calls": calls}), after
+
+
+def _shrunk(report: Reported, total: Usage) -> bool:
+    fewer = report.input < total.input_tokens or report.output < total.output_tokens
+    known = report.cost is not None and total.cost_usd is not None
+    cheaper = known and (report.cost or 0.0) < (total.cost_usd or 0.0)
+    return (report.tokens and fewer) or (report.dollars and cheaper)

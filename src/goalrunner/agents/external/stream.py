@@ -158,6 +158,8 @@ class JsonStream:
             output=count_at(item, fields.get("output", ())),
             cost=0.0 if elsewhere else dollars_at(item, fields.get("cost", ())),
             cumulative=rule.cumulative,
+            tokens=bool({"input", "output", "cached"} & fields.keys()),
+            dollars=not elsewhere,
         )
 
 
