@@ -186,7 +186,7 @@ async def test_an_edit_is_told_by_its_path_and_its_difference(tmp_path: Path) ->
     ("steps", "said"),
     [
         ([["complain", "boom: out of cheese"], ["die", 3]], "failed (exit 3): boom: out of cheese"),
-        ([["killed"]], "failed (killed by SIGKILL): it said nothing that could be understood"),
+        ([["killed"]], "failed (killed by SIGKILL): it said nothing"),
         ([["end", "refusal"]], "failed: it refuses to go on"),
         ([["say", "hm"], ["end", "cancelled"]], "failed: it says that its turn was cancelled"),
         ([["end", "end_turn"]], "failed: it ended its turn without a word (end_turn)"),
