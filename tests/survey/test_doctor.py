@@ -154,3 +154,14 @@ def test_the_built_in_agent_needs_a_model_that_can_be_asked(programs: Programs) 
     missing = check(diagnosis(programs, AgentConfig(model="openai/x", api_key_env="NO_KEY"), Preset()), "model")
     assert missing.state == "bad"
     assert missing.remedy == "export NO_KEY=..."
+
+
+def test_an_agent_that_speaks_acp_is_tried_so_and_its_failure_is_no_proof(programs: Programs) -> None:
+    """A preset says how its command is pointed at a server. What speaks ACP may take another way."""
+    programs.shell("asking-acp", "echo no protocol; exit 1")
+    found = diagnosis(programs, AgentConfig(use="asking", protocol="acp"), ASKING_KEY="x")
+    assert found.usable
+    assert check(found, "program").said == str(programs.bin / "asking-acp")
+    said = check(found, "a round").said
+    assert said.startswith("against a scripted server it failed: ")
+    assert said.endswith(" (it may not have taken the server's address)")

@@ -55,6 +55,8 @@ def goal_secrets(goal: Goal) -> dict[str, str]:
     found |= {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
     for spec in goal.validators:
         found.update({f"validators.env.{name}": value for name, value in spec.env.items()})
+    for agent, preset in goal.agents.items():
+        found.update({f"agents.{agent}.env.{name}": value for name, value in preset.env.items()})
     for table, config in (("agent", goal.agent), ("judge", goal.judge)):
         texts = {name: value for name, value in config.params.items() if isinstance(value, str)}
         found.update({f"{table}.params.{name}": value for name, value in texts.items()})

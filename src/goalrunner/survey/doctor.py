@@ -63,14 +63,15 @@ def _of_agent(patient: Patient, environ: Mapping[str, str]) -> Sequence[Check]:
     added = {**preset.env, **agent.env}
     surrounding, environ = environ, {**environ, **added}
     ways = ways_of(preset, environ, patient.folder)
-    way = next(way for way in ways if way.by == protocol_of(agent, preset))
+    protocol = protocol_of(agent, preset)
+    way = next(way for way in ways if way.by == protocol)
     checks = [_program(way, preset)]
     if way.is_there and preset.version:
         checks.append(_version(agent.use, preset, environ))
     if agent.use not in (COMMAND, ACP):
         checks.append(sign_in_check(preset, environ))
     checks += [_other(other) for other in ways if other is not way]
-    return [*checks, trial_check(Subject(agent.use, preset, added), surrounding)] if way.is_there else checks
+    return [*checks, trial_check(Subject(agent.use, preset, added, protocol), surrounding)] if way.is_there else checks
 
 
 def _program(way: Way, preset: Preset) -> Check:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_SHELLS_OWN = frozenset("|&;<>()$`\\\"'*?[#~=%\n")
+from goalrunner.agents.external import program_of
 
 
 def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None) -> tuple[str, str]:
@@ -16,9 +15,7 @@ def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Pa
 
     Of a line that only a shell understands, the shell is the program.
     """
-    program = words[0]
-    if len(words) == 1:
-        program = "sh" if _SHELLS_OWN & set(program) else shlex.split(program)[0]
+    program = program_of(words) or "sh"
     if "/" in program:
         path = Path(workspace or Path.cwd(), program).expanduser()
         return program, str(path) if path.is_file() and os.access(path, os.X_OK) else ""

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.agents.acp import AcpConversation
 from goalrunner.agents.external import CommandConversation, ExternalAgent
 from goalrunner.errors import AgentError, GoalError
-from goalrunner.model.preset import Preset
+from goalrunner.model.preset import Preset, Protocol
 from goalrunner.model.usage import Usage
 from goalrunner.ports import RoundReply
-from goalrunner.process import ProcessLauncher, child_environment
+from goalrunner.process import ProcessConnector, ProcessLauncher, child_environment
 from goalrunner.rehearsal import Pointed, Rehearsal, pointed, run, say
 from goalrunner.survey.check import Check
 from goalrunner.survey.notebook import Notebook
@@ -43,13 +45,27 @@ class Subject:
     name: str
     preset: Preset
     env: Mapping[str, str]
+    protocol: Protocol = "command"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What is started."""
+        return self.preset.acp if self.protocol == "acp" else self.preset.argv
+
+    def promises(self, kind: str) -> bool:
+        """Whether the preset's rules are to find this in its output. ACP has no rules."""
+        return self.protocol == "command" and any(rule.kind == kind for rule in self.preset.rules)
 
 
 def trial_check(subject: Subject, environ: Mapping[str, str]) -> Check:
     """What came of the round; a note where the agent cannot be pointed at a server."""
-    if not (subject.preset.wire and subject.preset.argv):
+    if not (subject.preset.wire and subject.command):
         return UNTRIED
-    return asyncio.run(_tried(subject, environ))
+    found = asyncio.run(_tried(subject, environ))
+    if subject.protocol == "acp" and found.state == "bad":
+        # A preset says how its command is pointed at a server; what speaks ACP may take another way.
+        return Check(_NAME, "note", f"{found.said} (it may not have taken the server's address)")
+    return found
 
 
 async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
@@ -67,7 +83,8 @@ async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
                 if point is None:
                     return UNTRIED
                 agent = _agent(subject, environ, point, workspace, home)
-                reply = await asyncio.wait_for(CommandConversation(agent, launcher).send(_PROMPT, notebook), PATIENCE)
+                async with _conversation(subject, agent, launcher) as conversation:
+                    reply = await asyncio.wait_for(conversation.send(_PROMPT, notebook), PATIENCE)
         except TimeoutError:
             return Check(_NAME, "bad", f"it did not end within {PATIENCE:g} s against a scripted server")
         except AgentError as error:
@@ -76,7 +93,7 @@ async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
             return Check(_NAME, "bad", f"it could not be tried: {error.message}", error.hint)
         finally:
             launcher.close()
-        return _judged(subject.preset, reply, notebook, workspace, time.monotonic() - began)
+        return _judged(subject, reply, notebook, workspace, time.monotonic() - began)
 
 
 def _agent(subject: Subject, environ: Mapping[str, str], point: Pointed, workspace: Path, home: Path) -> ExternalAgent:
@@ -89,7 +106,22 @@ def _agent(subject: Subject, environ: Mapping[str, str], point: Pointed, workspa
     return ExternalAgent(subject.name, preset, workspace, env, args=point.args, keys=preset.keys)
 
 
-def _judged(preset: Preset, reply: RoundReply, notebook: Notebook, workspace: Path, seconds: float) -> Check:
+@asynccontextmanager
+async def _conversation(
+    subject: Subject, agent: ExternalAgent, launcher: ProcessLauncher
+) -> AsyncIterator[CommandConversation | AcpConversation]:
+    if subject.protocol == "command":
+        yield CommandConversation(agent, launcher)
+        return
+    connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
+    conversation = AcpConversation(agent, subject.command, connector, guarded=False)
+    try:
+        yield conversation
+    finally:
+        await conversation.close()
+
+
+def _judged(subject: Subject, reply: RoundReply, notebook: Notebook, workspace: Path, seconds: float) -> Check:
     """What must be there: the work itself, and what the preset's rules promise to find in the output."""
     file = workspace / _FILE
     missing = [
@@ -97,9 +129,9 @@ def _judged(preset: Preset, reply: RoundReply, notebook: Notebook, workspace: Pa
         for what, is_there in (
             ("the command that it was told to run had no effect", file.is_file() and file.read_text() == _WORDS),
             ("its answer was not found in its output", _ANSWER in reply.text),
-            ("no tool result was found in its output", notebook.results or not _finds(preset, "result")),
-            ("no session was found in its output", notebook.sessions or not _finds(preset, "session")),
-            ("no tokens were found in its output", notebook.spent.tokens or "tokens" not in preset.reports),
+            ("no tool result was found in its output", notebook.results or not subject.promises("result")),
+            ("no session was found in its output", notebook.sessions or not subject.promises("session")),
+            ("no tokens were found in its output", notebook.spent.tokens or not subject.promises("usage")),
         )
         if not is_there
     ]
@@ -108,17 +140,13 @@ def _judged(preset: Preset, reply: RoundReply, notebook: Notebook, workspace: Pa
         return Check(
             _NAME, "bad", said, "another version may print other things: mend the rules in [agents.NAME], or report it"
         )
-    return Check(_NAME, "good", f"against a scripted server, in {seconds:.1f} s: {_found(preset, notebook.spent)}")
+    return Check(_NAME, "good", f"against a scripted server, in {seconds:.1f} s: {_found(subject, notebook.spent)}")
 
 
-def _finds(preset: Preset, kind: str) -> bool:
-    return any(rule.kind == kind for rule in preset.rules)
-
-
-def _found(preset: Preset, usage: Usage) -> str:
+def _found(subject: Subject, usage: Usage) -> str:
     what = ["command run", "answer understood"]
-    if _finds(preset, "session"):
+    if subject.promises("session"):
         what.append("session named")
-    if "tokens" in preset.reports:
+    if subject.promises("usage"):
         what.append(f"{usage.tokens:,} tokens reported")
     return ", ".join(what)
