@@ -40,10 +40,10 @@ def test_the_agents_are_a_table_with_where_each_comes_from(programs: Programs) -
     told = goal("agents", "--goal", file, cwd=programs.root, env=environment(programs))
     assert (told.code, told.err) == (0, "")
     rows = {line.split()[0]: line.split()[1:] for line in told.out.splitlines() if line}
-    assert rows["AGENT"][:3] == ["INSTALLED", "VERSION", "DRIVEN"]
-    assert rows["chat"][0] == "yes"
-    assert rows["asking"] == ["yes", "3.2.1", "command", "yes", "yes", "no", "yes", "acp", "yes", "user"]
-    assert rows["ours"] == ["yes", "-", "command", "acp", "no", "no", "yes", "acp", "yes", "goal", "file"]
+    assert rows["AGENT"][:3] == ["VERSION", "DRIVEN", "BY"]
+    assert rows["chat"][1] == "itself"
+    assert rows["asking"] == ["3.2.1", "command", "yes", "yes", "no", "yes", "acp", "yes", "user"]
+    assert rows["ours"] == ["unknown", "command", "acp", "no", "no", "yes", "acp", "yes", "goal", "file"]
     assert "npm install -g @anthropic-ai/claude-code" in told.out
 
 
@@ -130,3 +130,11 @@ def test_nothing_is_written_where_goal_agents_is_called(programs: Programs) -> N
     for words in (("agents",), ("doctor", "asking")):
         goal(*words, cwd=place, env=environment(programs, ASKING_KEY="x"))
     assert not list(place.iterdir())
+
+
+def test_built_in_agents_fit_into_eighty_columns(tmp_path: Path) -> None:
+    empty = Programs.new(tmp_path)
+    told = goal("agents", cwd=tmp_path, env=environment(empty))
+    table = told.out.partition("\n\n")[0].splitlines()
+    assert "FROM" not in table[0]
+    assert max(map(len, table)) <= 80

@@ -10,23 +10,26 @@ from goalrunner.reports.terminal_text import cut, one_line, pad, width
 if TYPE_CHECKING:
     from goalrunner.survey import AgentFacts
 
-_HEADINGS = (
-    "AGENT", "INSTALLED", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "PERMISSION", "SANDBOX", "FROM"
-)  # fmt: skip
+_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "PERMISSION", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
 _GAP = "  "
 
 
 def agents_text(facts: Sequence[AgentFacts], columns: int | None = None) -> str:
-    """One row an agent, in the order given, then how to install those that are not there. `columns`: a terminal's width."""
+    """One row an agent, in the order given, then how to install those that are not there. `columns`: a terminal's width.
+
+    It is 80 columns wide as long as all of them are built in; the version of one that is not installed is a dash.
+    """
     table = [_HEADINGS, *(_cells(one) for one in facts)]
+    if all(one.origin == "built in" for one in facts):
+        table = [cells[:-1] for cells in table]
     widths = [max(map(width, column)) for column in zip(*table, strict=True)]
     rows = [_GAP.join(pad(cell, wide) for cell, wide in zip(cells, widths, strict=True)).rstrip() for cells in table]
     missing = [one for one in facts if not one.installed and one.install]
     if missing:
         names = max(width(one.name) for one in missing)
         rows += ["", "not installed:", *(f"{pad(one.name, names)}{_GAP}{one_line(one.install)}" for one in missing)]
-    rows += ["", 'Any other command is an agent as well: [agent] use = "command" or "acp", with command = "...".']
+    rows += ["", 'Any other command is an agent as well: use = "command" or "acp" in [agent].']
     return "".join(f"{row if columns is None else cut(row, columns)}\n" for row in rows)
 
 
@@ -34,9 +37,8 @@ def _cells(one: AgentFacts) -> tuple[str, ...]:
     ways = [way for way in one.ways if way.is_there] or list(one.ways)
     return (
         one_line(one.name),
-        "yes" if one.installed else "no",
-        one_line(one.version) or "-",
-        ", ".join(way.by for way in ways),
+        (one_line(one.version) or "unknown") if one.installed else "-",
+        "+".join(way.by for way in ways),
         *(_ability(one, name) for name in _ABILITIES),
         one.origin,
     )
