@@ -1,0 +1,102 @@
+"""Whatever stands in a preset, it is read or refused in words; and what was read is the same when it was frozen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goalrunner.errors import GoalFileError
+from goalrunner.goalfile import dump_goal, load_goal_text, resolve_goal
+from goalrunner.goalfile.presets import FIELDS, PRESET_KEYS, RULE_KEYS, WIRES
+from goalrunner.model.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
+from goalrunner.model.preset import Preset, StreamRule
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(["{model}", "{session}"])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(st.sampled_from([*RULE_KEYS, *PRESET_KEYS]), st.text(max_size=4)), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+TABLES = st.dictionaries(st.one_of(st.sampled_from(list(PRESET_KEYS)), st.text(max_size=4)), VALUES, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(VALUES, st.dictionaries(st.sampled_from(["mine", "chat", "a b"]), st.one_of(TABLES, VALUES))))
+def test_anything_is_read_or_refused_in_words(agents: object) -> None:
+    table = {"objective": "x", "validator": "y", "agent": "mine", "agents": agents}
+    refused, goal = None, None
+    try:
+        goal = resolve_goal(table, {}, {})
+    except GoalFileError as error:
+        refused = error
+    if goal is not None:
+        assert "mine" in goal.agents
+    else:
+        assert refused is not None
+        assert all(problem.message for problem in refused.problems)
+
+
+ANY = st.characters(exclude_characters="\0{}", codec="utf-8")
+WORD = st.text(ANY, min_size=1, max_size=6).filter(str.strip)
+LINE = WORD.filter(str.isprintable)
+NAME = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
+COMMAND = st.lists(WORD, min_size=1, max_size=3).map(tuple)
+ENV = st.dictionaries(NAME, st.text(ANY, max_size=5), max_size=2)
+CONDITIONS = st.dictionaries(WORD, st.one_of(WORD, st.integers(-9, 9), st.booleans()), max_size=2)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> StreamRule:
+    kind: Any = draw(st.sampled_from(list(FIELDS)))
+    names = FIELDS[kind] if len(FIELDS[kind]) == 1 else draw(st.lists(st.sampled_from(FIELDS[kind]), min_size=1))
+    over = draw(st.one_of(st.just(""), WORD))
+    return StreamRule(
+        kind=kind,
+        when=draw(CONDITIONS),
+        each=over,
+        where=draw(CONDITIONS) if over else {},
+        fields={name: draw(COMMAND) for name in names},
+        cumulative=kind == "usage" and draw(st.booleans()),
+    )
+
+
+@st.composite
+def presets(draw: st.DrawFn) -> Preset:
+    wire: Any = draw(st.sampled_from(["", *WIRES]))
+    stream: Any = draw(st.sampled_from(["json", "text"]))
+    chooses = draw(st.booleans())
+    return Preset(
+        argv=(*draw(COMMAND), "{prompt}", *(["{model}"] if chooses else [])),
+        resume=draw(st.one_of(st.just(()), COMMAND)),
+        acp=draw(st.one_of(st.just(()), COMMAND)),
+        model=("--model", "{name}") if chooses else (),
+        env=draw(ENV),
+        keys=tuple(draw(st.lists(NAME, max_size=2))),
+        version=draw(st.one_of(st.just(()), COMMAND)),
+        install=draw(st.one_of(st.just(""), LINE)),
+        denied=tuple(draw(st.lists(WORD, max_size=2))),
+        server={"BASE": "{base_url}"} if wire else {},
+        wire=wire,
+        stream=stream,
+        rules=tuple(draw(st.lists(rules(), max_size=3))) if stream == "json" else (),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(presets())
+def test_a_preset_is_the_same_when_it_was_frozen(preset: Preset) -> None:
+    goal = Goal(
+        objective="x",
+        agent=AgentConfig(use="mine"),
+        agents={"mine": preset},
+        validators=(ValidatorSpec(name="y", run="y"),),
+        workspace=WorkspaceConfig(path=str(Path.cwd().resolve())),
+    )
+    assert load_goal_text(dump_goal(goal), "frozen", {}, {}) == goal
