@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from goalrunner.eventlog import read_records
 from goalrunner.events import RunStarted
+from tests.support.acp import PROGRAM
 from tests.support.command_line import GOAL, Ended, goal
 from tests.support.jails import needs_jail
 from tests.support.recordings import agent, recording, shell
@@ -287,6 +289,26 @@ def test_an_external_agent_has_a_home_of_its_own_with_its_login_alone(
     assert (user / ".mine" / "login").read_text() == "renewed\n"
     assert (user / "letters").read_text() == "of the user: letters\n"
     assert ("make done" in said, "helped" in said, "kept" in said) == (True, True, True), said
+    assert ("of the user" in said, "sk-ant" in said, "events" in said) == (False, False, False), said
+
+
+@needs_jail
+def test_an_agent_that_speaks_acp_is_in_the_sandbox(place: Path, own_home: Path, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    (user / ".ssh").mkdir(parents=True)
+    (user / "letters").write_text("of the user\n")
+    shutil.copy(PROGRAM, place / "agent.py")
+    tries = f"cat ~/letters; ls -A ~ {own_home}; env; touch done"
+    (place / "script.json").write_text(json.dumps({"prompts": [[["shell", tries], ["say", "made it"]]]}))
+    path = tmp_path / "goal.toml"
+    path.write_text(
+        f'objective = "make done"\nvalidator = "test -e done"\nmax_iterations = 1\n[agent]\nuse = "acp"\n'
+        f'command = ["{sys.executable}", "agent.py", "script.json"]\n[workspace]\npath = "{place}"\nsandbox = "bwrap"\n'
+    )
+    ended = goal("run", path, cwd=place, env={"HOME": str(user), "ANTHROPIC_API_KEY": "sk-ant-the-key"})
+    assert ended.code == 0, ended
+    said = outputs(own_home) + (run_of(own_home) / "transcript.jsonl").read_text()
+    assert "XDG_CACHE_HOME=/tmp/.cache" in said, said
     assert ("of the user" in said, "sk-ant" in said, "events" in said) == (False, False, False), said
 
 

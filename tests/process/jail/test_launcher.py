@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from goalrunner.errors import AgentNotInstalled
 from goalrunner.ports import Confinement
-from goalrunner.process import ProcessLauncher
-from goalrunner.process.jail import Bubblewrap, JailedLauncher, Room, choose
+from goalrunner.process import ProcessConnector, ProcessLauncher
+from goalrunner.process.jail import Bubblewrap, JailedConnector, JailedLauncher, Room, choose
 from tests.support.jails import Prison, needs_jail
 
 
@@ -214,3 +215,21 @@ def test_an_ordinary_user_has_the_same_jail(monkeypatch: pytest.MonkeyPatch) -> 
         assert ((folder / "home/tmp/kept").exists(), (folder / "new").exists()) == (True, False)
     finally:
         shutil.rmtree(folder)
+
+
+@needs_jail
+async def test_who_is_talked_to_is_in_the_jail_as_well(prison: Prison) -> None:
+    connector = JailedConnector(ProcessConnector(), prison.cell)
+    left = "setsid sh -c 'echo > up; exec sleep 7601' & until [ -e up ]; do :; done"
+    line = f"read word; cat {prison.home}/runs/r1/events.jsonl; {left}; echo $word; read word; echo $word"
+    errors = prison.root / "errors"
+    async with connector.connect(["/bin/sh", "-c", line], cwd=prison.workspace, env=prison.env, errors=errors) as one:
+        one.mark()
+        await one.write(b"hello\n")
+        assert await one.read() == b"hello\n"
+        assert len(await one.sweep()) == 1
+        await one.write(b"still there\n")
+        assert await one.read() == b"still there\n"
+    assert "No such file" in errors.read_text()
+    with pytest.raises(AgentNotInstalled, match="nosuch: not found"):
+        connector.connect(["nosuch"], cwd=prison.workspace, env=prison.env, errors=errors)

@@ -7,8 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.errors import AgentNotInstalled
 from goalrunner.ports import Connection, Connector
 from goalrunner.process.jail.cell import Cell
+from goalrunner.process.jail.startable import unstartable
 
 
 @dataclass(frozen=True)
@@ -21,5 +23,7 @@ class JailedConnector:
     def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AbstractAsyncContextManager[Connection]:
-        """See `goalrunner.ports.Connector`. Raises RecordError where the jail's /tmp cannot be made."""
+        """See `goalrunner.ports.Connector`. Raises AgentNotInstalled, and RecordError where its /tmp cannot be made."""
+        if (missing := unstartable(argv, cwd, env)) is not None:
+            raise AgentNotInstalled(missing.reason)
         return self.inner.connect(self.cell.confined(argv, cwd), cwd=cwd, env=env, errors=errors)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.ports import Completion, Launcher
 from goalrunner.process.jail.cell import Cell
-from goalrunner.process.leader import NOT_FOUND, NotStarted, refusal
+from goalrunner.process.jail.startable import unstartable
+from goalrunner.process.leader import NOT_FOUND
 
 _FIRST_BYTES = 4_096
 _NOT_SET_UP = "the sandbox could not be set up"
@@ -36,7 +35,7 @@ class JailedLauncher:
         shared: Sequence[Path] = (),
     ) -> Completion:
         """See `goalrunner.ports.Launcher`."""
-        if (missing := _unstartable(argv, cwd, env)) is not None:
+        if (missing := unstartable(argv, cwd, env)) is not None:
             output.touch(mode=0o600)
             return Completion(missing.exit_code, 0.0, timed_out=False, output=output, error=missing.reason)
         confined = self.cell.confined(argv, cwd, shared)
@@ -52,19 +51,6 @@ class JailedLauncher:
         if why.startswith("execvp"):
             return replace(done, exit_code=NOT_FOUND, error=f"{argv[0]}: not found in the sandbox")
         return replace(done, exit_code=None, error=f"{_NOT_SET_UP}: {why}")
-
-
-def _unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
-    """Why it could not be started even without a jail, in the same words."""
-    program = argv[0] if argv else ""
-    if not program or not cwd.is_dir():
-        return refusal(argv, cwd, FileNotFoundError())
-    found = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
-    if found is None or not Path(found).exists():
-        return refusal(argv, cwd, FileNotFoundError())
-    if not os.access(found, os.X_OK) or Path(found).is_dir():
-        return refusal(argv, cwd, PermissionError())
-    return None
 
 
 def _first_bytes(path: Path) -> bytes:
