@@ -1,0 +1,115 @@
+"""What the presets that come along read out of what the real programs print. The samples are theirs, shortened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goalrunner.agents.external.happenings import (
+    Broke,
+    Called,
+    Happening,
+    Piece,
+    Reported,
+    Returned,
+    Said,
+    SessionNamed,
+)
+from goalrunner.agents.external.stream import stream_of
+from goalrunner.presets import builtin
+
+SAMPLES = Path(__file__).parent / "samples"
+
+NAMES = ("claude", "codex", "gemini", "opencode", "qwen")
+
+
+def happenings(name: str, sample: str) -> list[Happening]:
+    """What the agent's preset reads in that sample."""
+    stream = stream_of(builtin()[name])
+    data = (SAMPLES / f"{name}_{sample}.jsonl").read_bytes()
+    return [*stream.feed(data), *stream.end()]
+
+
+def texts(found: list[Happening]) -> list[str]:
+    """What it said, pieces joined up to the next call."""
+    said = [""]
+    for one in found:
+        match one:
+            case Said(text=text):
+                said += [text, ""]
+            case Piece(text=text):
+                said[-1] += text
+            case Called() | Returned():
+                said.append("")
+            case _:
+                pass
+    return [text for text in said if text]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_round_is_read(name: str) -> None:
+    found = happenings(name, "round")
+    assert texts(found) == ["I begin.", "Done."]
+    (result,) = [one for one in found if isinstance(one, Returned)]
+    called = [one for one in found if isinstance(one, Called)]
+    assert all(one.id == result.id for one in called)
+    command = [text for text in (result.command, *(one.command for one in called)) if text]
+    assert all("echo hi > a.txt; echo made; exit 3" in one for one in command)
+    assert command
+    assert "made" in result.output
+    assert result.exit_code == (3 if name in ("codex", "opencode") else None)
+    assert not [one for one in found if isinstance(one, Broke)]
+    assert sum(one.input + one.output for one in found if isinstance(one, Reported)) == (45 if name == "gemini" else 30)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_resumed_round_is_of_the_same_session(name: str) -> None:
+    first, second = (
+        {one.id for one in happenings(name, sample) if isinstance(one, SessionNamed)} for sample in ("round", "resume")
+    )
+    assert len(first) == 1
+    assert first == second
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_totals_are_marked_as_such(name: str) -> None:
+    (first, *_), (second, *_) = (
+        [one for one in happenings(name, sample) if isinstance(one, Reported)] for sample in ("round", "resume")
+    )
+    assert first.cumulative == (second.input == 2 * first.input)
+
+
+def test_dollars_of_claude_are_totals_although_its_tokens_are_not() -> None:
+    (tokens, dollars), (tokens_after, dollars_after) = (
+        [one for one in happenings("claude", sample) if isinstance(one, Reported)] for sample in ("round", "resume")
+    )
+    assert (tokens.input, tokens.cost, tokens.cumulative) == (tokens_after.input, 0.0, False)
+    assert (dollars.input, dollars.cumulative) == (0, True)
+    assert dollars.cost is not None
+    assert dollars_after.cost == pytest.approx(2 * dollars.cost)
+
+
+@pytest.mark.parametrize(
+    ("name", "sample"),
+    [*((name, "wrong_key") for name in NAMES), ("claude", "no_key"), ("codex", "no_key"), ("qwen", "no_key")],
+)
+def test_a_wrong_or_missing_key_is_known_by_its_words(name: str, sample: str) -> None:
+    preset = builtin()[name]
+    broke = [one.message for one in happenings(name, sample) if isinstance(one, Broke)]
+    assert any(word.lower() in broke[-1].lower() for word in preset.denied), broke
+
+
+def test_an_attempt_that_is_tried_again_is_said_but_not_the_end() -> None:
+    broke = [one.message for one in happenings("codex", "retrying") if isinstance(one, Broke)]
+    assert broke[0].startswith("Reconnecting... 1/5")
+    assert not [one for one in happenings("claude", "retrying") if isinstance(one, Broke)]
+
+
+@pytest.mark.parametrize("name", sorted(builtin()))
+def test_every_preset_says_what_to_type(name: str) -> None:
+    preset = builtin()[name]
+    assert preset.install
+    assert preset.sign_in
+    assert preset.version[0] == preset.argv[0]
+    assert "{session}" in preset.resume
