@@ -28,7 +28,11 @@ FAKE = Says("pytest -q", "..\n2 passed in 0.01s\n")
 
 FIX = Does("sed -i 's/a - b/a + b/' src/calc.py")
 
-ALONE: Mapping[str, Any] = {"success_criteria": ["pytest passes"], "agent": {"use": NAME, "command": ["mimic"]}}
+ALONE: Mapping[str, Any] = {
+    "success_criteria": ["pytest passes"],
+    "agent": {"use": NAME},
+    "agents": {NAME: {"argv": [NAME]}},
+}
 TESTED: Mapping[str, Any] = {
     **ALONE,
     "validators": [{"name": "tests", "run": "pytest -q"}],
