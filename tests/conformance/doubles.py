@@ -1,0 +1,113 @@
+"""The two doubles as agents under test: one is started anew each round, one speaks ACP. Owns their presets."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.conformance.moves import (
+    Ability,
+    Claims,
+    Dies,
+    Exits,
+    Fails,
+    Floods,
+    Hangs,
+    Leaves,
+    Move,
+    Prepared,
+    Runs,
+    Says,
+    Told,
+    Uses,
+)
+
+DOUBLE = Path(__file__).with_name("double.py")
+
+_NAMES: dict[type[Move], str] = {
+    Runs: "run", Says: "say", Claims: "claim", Uses: "use", Fails: "fail", Exits: "exit", Dies: "die", Hangs: "hang",
+    Leaves: "leave", Floods: "flood",
+}  # fmt: skip
+
+_RULES = """
+[[rules]]
+kind = "session"
+when = { type = "session" }
+fields = { id = ["id"] }
+[[rules]]
+kind = "text"
+when = { type = "text" }
+fields = { text = ["text"] }
+[[rules]]
+kind = "call"
+when = { type = "call" }
+fields = { id = ["id"], tool = ["tool"], command = ["command"] }
+[[rules]]
+kind = "result"
+when = { type = "result" }
+fields = { id = ["id"], output = ["output"], exit_code = ["exit_code"] }
+[[rules]]
+kind = "error"
+when = { type = "error" }
+fields = { message = ["message"] }
+"""
+
+_USAGE = """
+[[rules]]
+kind = "usage"
+when = { type = "usage" }
+fields = { input = ["input"], output = ["output"], cost = ["cost"] }
+"""
+
+_ALL: frozenset[Ability] = frozenset({"resume", "usage", "cost", "hang", "die", "leave", "flood", "claim", "large"})
+
+
+@dataclass(frozen=True)
+class Double:
+    """A double, spoken to by `protocol`."""
+
+    protocol: Literal["command", "acp"]
+
+    @property
+    def name(self) -> str:
+        """Another one for each protocol."""
+        return f"double-{self.protocol}"
+
+    @property
+    def can(self) -> frozenset[Ability]:
+        """Budgets of tokens cannot be kept with what ACP promises, and totals are of one stream alone."""
+        own: frozenset[Ability] = frozenset({"cumulative", "budget"}) if self.protocol == "command" else frozenset()
+        return _ALL | own
+
+    def prepare(self, folder: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
+        """Its script, and a preset in a folder of presets."""
+        presets = folder / "config" / "goal" / "agents"
+        presets.mkdir(parents=True, exist_ok=True)
+        (presets / f"{self.name}.toml").write_text(self._preset(**settings))
+        script = [[{"do": _NAMES[type(move)], **asdict(move)} for move in moves] for moves in rounds]
+        (folder / "script.json").write_text(json.dumps(script))
+        cumulative = {"CUMULATIVE": "1"} if settings.get("cumulative") else {}
+        environ = {"XDG_CONFIG_HOME": str(folder / "config"), "DOUBLE": str(folder), **cumulative}
+        return Prepared({"use": self.name}, environ)
+
+    def told(self, folder: Path) -> list[Told]:
+        """As it wrote it down."""
+        path = folder / "told.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [Told(said["prompt"], said["session"], said["resumed"]) for said in map(json.loads, lines)]
+
+    def _preset(self, *, cumulative: bool = False, silent: bool = False, program: str = sys.executable) -> str:
+        own = [program, str(DOUBLE), "stream" if self.protocol == "command" else "acp"]
+        help_ = 'install = "pip install double"\nsign_in = "double login"\ndenied = ["no valid key"]\nstream = "json"\n'
+        if self.protocol == "acp":
+            return f"acp = {json.dumps(own)}\n{help_}"
+        usage = "" if silent else _USAGE + ("cumulative = true\n" if cumulative else "")
+        resume = [*own, "{session}"]
+        return f"argv = {json.dumps(own)}\nresume = {json.dumps(resume)}\n{help_}{_RULES}{usage}"
+
+
+COMMAND, ACP = Double("command"), Double("acp")

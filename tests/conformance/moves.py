@@ -1,0 +1,132 @@
+"""What an agent is to do in a round, and what an agent must offer to be put through the suite. Starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+Ability = Literal["resume", "usage", "cumulative", "cost", "budget", "hang", "die", "leave", "flood", "claim", "large"]
+"""What a check needs an agent to be able to do, or to be made to do."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A command line that it runs in the workspace with a tool of its own, and reports truly."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class Says:
+    """What it says."""
+
+    text: str = "I have done what I could."
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A command that it reports, and never ran."""
+
+    line: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What its model's calls in this round cost: tokens, and dollars."""
+
+    given: int
+    made: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Fails:
+    """It cannot work and says why, in whatever way it says such things; its exit code is 0 where it can be."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Exits:
+    """The exit code at the end of the round, where a round is a process."""
+
+    code: int
+
+
+@dataclass(frozen=True)
+class Dies:
+    """SIGKILL."""
+
+
+@dataclass(frozen=True)
+class Hangs:
+    """It goes on for ever. `heeds`: it ends when it is asked to."""
+
+    heeds: bool = False
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """A process is left behind that is called `name`."""
+
+    name: str
+    how: Literal["child", "group", "session", "daemon", "bare", "deaf"] = "session"
+
+
+@dataclass(frozen=True)
+class Floods:
+    """It writes so many bytes that mean nothing; "line" is one line of stdout without an end."""
+
+    where: Literal["stdout", "stderr", "line"]
+    size: int
+
+
+Move = Runs | Says | Claims | Uses | Fails | Exits | Dies | Hangs | Leaves | Floods
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the agent was given in one round."""
+
+    prompt: str
+    session: str
+    """Its own name for its memory."""
+    resumed: bool
+    """Whether that memory was there before the process, or the round, began."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An agent that is ready to play. `agent` are keys of the goal's table [agent]."""
+
+    agent: Mapping[str, Any]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of `goal`."""
+
+
+class AgentUnderTest(Protocol):
+    """An agent that can be made to play rounds: a double, or a real program before a scripted server."""
+
+    @property
+    def name(self) -> str:
+        """As a goal names it, and as its reports are marked."""
+        ...
+
+    @property
+    def can(self) -> frozenset[Ability]:
+        """Checks that need anything else are left out."""
+        ...
+
+    def prepare(self, folder: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
+        """Make it ready to play `rounds`, the last one again and again. `folder` is empty and its own.
+
+        `settings` are those of doubles: `cumulative`, `silent` (it reports no usage), `program` (what is started).
+        """
+        ...
+
+    def told(self, folder: Path) -> list[Told]:
+        """What it was told so far, oldest first."""
+        ...

@@ -1,0 +1,167 @@
+"""Where an agent is put through the suite: workspace, home, an environment of its own, and runs in this process or another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goalrunner import events
+from goalrunner.api.session import finish
+from goalrunner.compose import Assembly, assemble
+from goalrunner.eventlog import read_records
+from goalrunner.events import Record
+from goalrunner.model.goal import Goal
+from goalrunner.model.observation import Observation
+from goalrunner.model.outcome import GoalOutcome
+from tests.conformance.moves import AgentUnderTest, Move, Prepared, Told
+from tests.support import command_line
+from tests.support.command_line import Ended
+
+SECONDS = 5.0
+"""Within so many everybody must be gone."""
+
+GREEN = [{"name": "done", "run": "test -e done"}]
+"""A goal is reached when there is a file of that name."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended, and what it wrote."""
+
+    outcome: GoalOutcome
+    records: tuple[Record, ...]
+
+    @property
+    def how(self) -> tuple[str, str, int]:
+        """Status, stop reason and the number of the round."""
+        reason = self.outcome.stop_reason
+        return self.outcome.status.value, reason.value if reason else "", self.outcome.iterations
+
+    @property
+    def observations(self) -> list[Observation]:
+        """What tools gave, as it was recorded."""
+        return [item.event.observation for item in self.records if isinstance(item.event, events.ToolResultRecorded)]
+
+    @property
+    def left(self) -> list[tuple[str, ...]]:
+        """By round: the processes that were left."""
+        return [item.event.left for item in self.records if isinstance(item.event, events.RoundFinished)]
+
+
+@dataclass
+class Place:
+    """A folder of a test, in which one agent plays."""
+
+    root: Path
+    agent: AgentUnderTest
+    records: list[Record] = field(default_factory=list)
+    watchers: list[Callable[[Record], None]] = field(default_factory=list)
+    """Called with each record as it is written."""
+    assembly: Assembly | None = None
+
+    def __post_init__(self) -> None:
+        self.workspace, self.home, self.own = self.root / "work", self.root / "home", self.root / "agent"
+        self._mark = f"g{secrets.token_hex(4)}"
+        for folder in (self.workspace, self.own, self.root / "user"):
+            folder.mkdir(parents=True)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """A machine without anybody's keys or logins."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+        home = {"HOME": str(self.root / "user"), "GOAL_HOME": str(self.home)}
+        return {"PATH": path, "LANG": "C.UTF-8", **home, **self._prepared.environ}
+
+    def prepare(self, *rounds: Sequence[Move], **settings: Any) -> None:
+        """Tell the agent what to do."""
+        self._prepared: Prepared = self.agent.prepare(self.own, rounds, **settings)
+
+    @property
+    def told(self) -> list[Told]:
+        """What the agent was told so far."""
+        return self.agent.told(self.own)
+
+    def on_record(self, record: Record) -> None:
+        """The port `Observer`."""
+        self.records.append(record)
+        for watcher in self.watchers:
+            watcher(record)
+
+    def on_text(self, delta: str) -> None:
+        """Nothing."""
+
+    async def run(self, **goal: Any) -> Ran:
+        """Run the goal in this process to its end; GREEN unless it says otherwise."""
+        keys: dict[str, Any] = {"objective": "Make the file done.", "max_iterations": 3, "validators": GREEN, **goal}
+        keys["agent"] = {**self._prepared.agent, **keys.get("agent", {})}
+        keys["workspace"] = {"path": str(self.workspace), **keys.get("workspace", {})}
+        self.assembly = assemble(Goal.model_validate(keys), home=self.home, environ=self.environ, observers=[self])
+        outcome = await finish(self.assembly)
+        return Ran(outcome, tuple(self.records))
+
+    def goal_file(self, **changes: Any) -> Path:
+        """The same goal as a file."""
+        lines = [f"{key} = {value!r}".replace("'", '"') for key, value in {"max_iterations": 3, **changes}.items()]
+        table = "\n".join(f'{key} = "{value}"' for key, value in self._prepared.agent.items())
+        path = self.root / "goal.toml"
+        path.write_text(
+            'objective = "Make the file done."\nvalidator = "test -e done"\n'
+            + "\n".join(lines)
+            + f'\n[agent]\n{table}\n[workspace]\npath = "{self.workspace}"\n'
+        )
+        return path
+
+    def goal(self, *arguments: str | Path) -> Ended:
+        """`goal` in a process of its own, to its end."""
+        return command_line.goal(*arguments, cwd=self.workspace, env=self._own_environ())
+
+    def start(self, *arguments: str | Path) -> Any:
+        """The same, and go on."""
+        return command_line.start(*arguments, cwd=self.workspace, env=self._own_environ())
+
+    def _own_environ(self) -> Mapping[str, str]:
+        return {key: value for key, value in self.environ.items() if key != "PATH"}
+
+    @property
+    def user(self) -> str:
+        """A word in the environment of everybody who was started here, unless he threw it away."""
+        return f"HOME={self.root / 'user'}"
+
+    def called(self, name: str) -> str:
+        """A name for a process that nobody else on this machine has."""
+        return f"{self._mark}-{name}"
+
+    def log(self) -> list[Record]:
+        """Of the only run in the home."""
+        (folder,) = (self.home / "runs").iterdir()
+        return list(read_records(folder / "events.jsonl"))
+
+
+def living(word: str) -> list[int]:
+    """Processes whose command line or environment holds the word; zombies live no more."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                words = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+                if word.encode() in words and (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+    return found
+
+
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> float:
+    """Wait for something; gives how long that took in seconds. Raises AssertionError when it never comes."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"not within {seconds:g} s"
+        await asyncio.sleep(0.01)
+    return time.monotonic() - began
