@@ -254,3 +254,23 @@ def test_a_check_that_contradicts_itself_in_another_process_is_flaky_too(goal: G
     ended = goal.resume("--max-iterations", "2")
     assert ended.code == 1, ended
     assert "flaky: green now, red in the baseline on the same files" in ended.out
+
+
+def test_a_report_that_checks_write_anew_each_round_hides_no_stall(goal: Goal) -> None:
+    """Nor does one that they write though the goal does not say so, which is drift and red."""
+    text = (
+        PLAIN.replace("test -e done", "date +%N > report.xml; test -e done") + "stall_rounds = 2\nmax_iterations = 9\n"
+    )
+    replies = [agent(f"no {number}") for number in range(9)]
+    goal.write(text, *replies, workspace='outputs = ["report.xml"]\n')
+    ended = goal.run()
+    assert (ended.code, goal.outcome()["stop_reason"]) == (3, "stalled"), ended
+    assert goal.outcome()["iterations"] < 9
+
+
+def test_an_agent_that_writes_into_outputs_makes_progress(goal: Goal) -> None:
+    text = PLAIN + "stall_rounds = 2\nmax_iterations = 6\n"
+    work = [item for number in range(6) for item in (agent("", shell(f"echo {number} > report.xml")), agent("more"))]
+    goal.write(text, *work, workspace='outputs = ["report.xml"]\n')
+    assert goal.run().code == 1
+    assert goal.outcome()["stop_reason"] == "max_iterations"

@@ -265,14 +265,14 @@ class Run:
         """The agent's turn is over: what it left is what is to be proven."""
         self._reply = reply
         response = self._response(number, reply.text) if self.state.plan.deliverable == "response" else None
-        snapshot = await self.watch.end_round(number)
         self._journal.append(
             events.RoundFinished(
                 round=number,
                 reason=reply.reason,
                 steps=reply.steps,
                 response=response,
-                snapshot=snapshot,
+                snapshot=await self.watch.end_round(number),
+                idle=self.watch.idle,
                 left=tuple(map(self._parts.redact, reply.left)),
             )
         )

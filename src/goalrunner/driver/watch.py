@@ -38,6 +38,11 @@ class Watch:
         """A round begins on what was seen last."""
         self.round_start = self.last
 
+    @property
+    def idle(self) -> bool:
+        """Whether everything is as the round at hand found it, ignored files aside; False without a workspace to watch."""
+        return self.last is not None and self.round_start is not None and self.last.id == self.round_start.id
+
     async def end_round(self, number: int) -> Snapshot | None:
         """The snapshot at the end of a round."""
         snapshot = await self.take("round")

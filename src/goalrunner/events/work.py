@@ -114,6 +114,7 @@ class RoundFinished(Frozen):
     snapshot: Snapshot | None = Field(
         default=None, description="the workspace as the round left it: what is to be proven"
     )
+    idle: bool = Field(default=False, description="whether the agent left everything as it had found it")
     left: tuple[str, ...] = Field(
         default=(), description="names of background processes that the agent left, and that were ended"
     )

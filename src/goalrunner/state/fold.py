@@ -173,7 +173,9 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
     seen = with_evidence(state, [event.response.id] if event.response else [])
     over = with_fields(turned_over(steps.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot)
-    return with_fields(over, response=output.sha256 if output else "", lingering=event.left)
+    # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
+    content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
+    return with_fields(over, response=output.sha256 if output else "", lingering=event.left, content=content)
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
@@ -198,6 +200,7 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     green = event.standing == "green"
     ran_on = event.snapshot or state.base
     taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=ran_on)
+    taken = with_fields(taken, content=ran_on.id if ran_on else "")
     # A baseline that decides is iteration 1.
     return _decided(taken, verdict_of(event.results)) if green and not state.plan.has_judge else taken
 
@@ -258,11 +261,11 @@ def _count(state: RunState, *, passed: bool, feedback: str | None = None, score:
 
 
 def _stalled(state: RunState) -> RunState:
-    """Compare the round with the one before: same snapshot, same signature of the checks, same `missing`."""
+    """Compare the round with the one before: same content, same signature of the checks, same `missing`."""
     if state.verdict is None or state.verdict.complete or state.snapshot is None:
         return with_fields(state, stall=Stall())
     checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
-    key = repr((state.snapshot.id, checks, state.verdict.missing))
+    key = repr((state.content or state.snapshot.id, checks, state.verdict.missing))
     rounds = state.stall.rounds + 1 if key == state.stall.key else 1
     return with_fields(state, stall=Stall(key=key, rounds=rounds))
 

@@ -184,6 +184,9 @@ class RunState(Frozen):
         description="files that say more of the start, and their SHA-256; empty: none, or not known",
     )
     snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
+    content: str = Field(
+        default="", description="id of the snapshot that the agent's last change led to: a stall keeps it"
+    )
     response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
     lingering: tuple[str, ...] = Field(
         default=(), description="processes that the agent left running at the end of the last round; they were ended"
