@@ -13,7 +13,7 @@ import pytest
 
 from goalrunner.eventlog import read_records
 from goalrunner.events import RunStarted
-from tests.support.acp import PROGRAM
+from tests.support.acp_bench import PROGRAM
 from tests.support.command_line import GOAL, Ended, goal
 from tests.support.jails import needs_jail
 from tests.support.recordings import agent, recording, shell
