@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goalrunner.agents.chat_model import ChatModel
+from goalrunner.agents.gauge import AFTERWARDS, Gauge
 from goalrunner.agents.pairing import answers_due, calls_due, never_empty, sendable, tool_message
 from goalrunner.agents.prompts import system_prompt as built_in_prompt
 from goalrunner.agents.shown import shown
@@ -20,12 +21,6 @@ from goalrunner.llm import Reply, ToolCall, ToolSpec
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.goal import DEFAULT_MAX_STEPS
 from goalrunner.ports import Message, Recorder, RoundReply, ToolResult, Unfinished
-
-_FULL, _AFTERWARDS = 0.9, 0.6
-"""Parts of the window: shortened at the one, down to the other, so that it happens seldom."""
-_LONGEST_ANSWER = 8_000
-"""Tokens that are left free for the answer, or a quarter of a small window."""
-
 
 _RECORDED_AS = {"developer": "system", "function": "tool"}
 """Older and newer names that a chat given beforehand may use, and the role under which they are recorded."""
@@ -73,7 +68,7 @@ class ChatConversation:
         self._recorded = 0
         self._told: str | None = None
         self._recorder: Recorder | None = None
-        self._density: float | None = None
+        self._gauge = Gauge()
         self._busy = False
         self._undecided = False
 
@@ -199,11 +194,11 @@ class ChatConversation:
                 # What a call cost that was given up is counted as well.
                 if self.llm.usage != before:
                     recorder.usage("agent", self.llm.usage.since(before))
-                if isinstance(error, ContextWindowExceeded) and self._shorten(int(total(self.messages) * _AFTERWARDS)):
+                if isinstance(error, ContextWindowExceeded) and self._shorten(int(total(self.messages) * AFTERWARDS)):
                     continue
                 raise
             recorder.usage("agent", reply.usage)
-            self._weigh(reply.usage.input_tokens)
+            self._gauge.weigh(total(self._chat()), reply.usage.input_tokens)
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
@@ -276,12 +271,9 @@ class ChatConversation:
 
     def _make_room(self) -> None:
         """Shorten in time. Before the first answer nothing is known of tokens, and the model's own refusal decides."""
-        window = self.llm.context_window() if self._density else None
-        if not (self._density and window):
-            return
-        room = window - min(_LONGEST_ANSWER, window // 4)
-        if total(self._chat()) * self._density > room * _FULL:
-            self._shorten(int(room * _AFTERWARDS / self._density))
+        window = self.llm.context_window() if self._gauge.knows else None
+        if window and (target := self._gauge.target(total(self._chat()), window)) is not None:
+            self._shorten(target)
 
     def _shorten(self, target: int) -> bool:
         """Shorten to `target` characters or as near as it gets; says whether anything became shorter."""
@@ -292,9 +284,3 @@ class ChatConversation:
             return False
         self.messages[:] = [dict(message) for message in shorter]
         return True
-
-    def _weigh(self, tokens: int) -> None:
-        """Learn how many tokens a character is, from what the provider counted."""
-        weight = total(self._chat())
-        if tokens and weight > 1_000:
-            self._density = min(max(tokens / weight, 0.1), 2.0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar, assert_never
 
 from goalrunner import events, policy
 from goalrunner.driver.checks import Checks
+from goalrunner.driver.crash import kept_traceback
 from goalrunner.driver.deadline import Deadline
 from goalrunner.driver.ending import ending
 from goalrunner.driver.exclusion import exclusive
@@ -288,13 +287,4 @@ class Run:
         return None if timeout is None else max(0.0, timeout - self.state.elapsed)
 
     def _crashed(self) -> Finish:
-        """Keep the traceback in the run's folder; people get one line and the path."""
-        text = self._parts.redact(traceback.format_exc())
-        said = text.strip().splitlines()[-1]
-        path: Path = self._parts.scratch(".traceback.txt")
-        try:
-            path.touch(mode=0o600)
-            path.write_text(text, encoding="utf-8", errors="replace")
-        except OSError as error:  # a full disk, above all
-            return policy.crashed(f"{said}\nits traceback could not be written: {error.strerror}")
-        return policy.crashed(f"{said}\nthe traceback is in {path}")
+        return policy.crashed(kept_traceback(self._parts.scratch, self._parts.redact))
