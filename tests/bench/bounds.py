@@ -17,7 +17,7 @@ BOUNDS = {
     "a round of an agent driven by its command, beyond the agent / 100 ms": 1.0,
     "a round of an agent driven by ACP, beyond the agent / 100 ms": 1.0,
     # What an agent prints is in a file, and read piece by piece.
-    "peak memory with 1 GB of an agent's output / with 1 MB": 1.15,
+    "peak memory with 1 GB of an agent's output / with little": 1.15,
     # The chat and the index of observations grow by some kilobytes a round, and memory is got in larger pieces.
     "peak memory of 100 rounds / of 10": 1.15,
     "a snapshot of 50,000 unchanged files / git status": 1.5,

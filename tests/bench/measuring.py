@@ -68,12 +68,13 @@ def run_process(
     codes: tuple[int, ...] = (0,),
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    timeout: float = 300,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. Raises AssertionError with its output for an exit code that was not expected."""
+    """Run a command to its end, in `timeout` seconds. Raises AssertionError with its output for any other exit code."""
     whole = {**os.environ, **(env or {})}
     # As users have it: modules are compiled once and kept.
     whole.pop("PYTHONDONTWRITEBYTECODE", None)
-    ended = subprocess.run(command, capture_output=True, text=True, env=whole, cwd=cwd, check=False, timeout=300)
+    ended = subprocess.run(command, capture_output=True, text=True, env=whole, cwd=cwd, check=False, timeout=timeout)
     assert ended.returncode in codes, f"{command} ended with {ended.returncode}:\n{ended.stdout}\n{ended.stderr}"
     return ended
 
