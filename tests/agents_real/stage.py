@@ -16,7 +16,7 @@ from goalrunner.compose.external import external_conversation, external_named
 from goalrunner.eventlog import read_records
 from goalrunner.model.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
 from goalrunner.model.outcome import GoalOutcome
-from goalrunner.model.preset import Preset
+from goalrunner.model.preset import Preset, Protocol
 from goalrunner.ports import Conversation
 from goalrunner.presets import find
 from goalrunner.process import ProcessLauncher
@@ -29,6 +29,7 @@ class Stage:
 
     name: str
     root: Path
+    protocol: Protocol = "command"
 
     @property
     def workspace(self) -> Path:
@@ -45,7 +46,9 @@ class Stage:
         point = pointed(self.preset, server)
         assert point is not None
         # The tests run in a place that is theirs alone; as root claude wants to be told so.
-        config = AgentConfig(use=self.name, args=point.args, env={**point.env, "IS_SANDBOX": "1"})
+        config = AgentConfig(
+            use=self.name, protocol=self.protocol, args=point.args, env={**point.env, "IS_SANDBOX": "1"}
+        )
         checks = (ValidatorSpec(name="done", run="grep -q 3 done"),)
         given = {
             "objective": "make done hold a 3",

@@ -108,8 +108,7 @@ def external_conversation(
         name=named.name,
         preset=named.preset,
         workspace=workspace,
-        # Of a PWD that says otherwise some agents make their workspace.
-        env={**_environment(named, environ, withhold), "PWD": str(workspace)},
+        env=_environment(named, environ, withhold),
         model=tuple(word.replace("{name}", named.goal.agent.model) for word in _model_words(named)),
         args=named.goal.agent.args,
         keys=named.keys,
