@@ -75,13 +75,6 @@ async def test_what_is_used_is_counted_once(stage: Stage, recorder: MemoryRecord
         assert spent[0] == pytest.approx(spent[1])
 
 
-async def test_a_wrong_key_is_not_signed_in(stage: Stage, recorder: MemoryRecorder) -> None:
-    with Rehearsal([say("never")], api_key="another") as server, pytest.raises(AgentNotSignedIn) as refused:
-        await stage.conversation(server).send("hello", recorder)
-    assert refused.value.hint == stage.preset.sign_in
-    assert stage.name in refused.value.message
-
-
 async def test_an_error_is_no_answer(stage: Stage, recorder: MemoryRecorder) -> None:
     with Rehearsal([fail(400, "your credit balance is too low")]) as server, pytest.raises(AgentError) as failed:
         await stage.conversation(server).send("hello", recorder)

@@ -42,6 +42,7 @@ async def test_a_wrong_key_fails_the_run_in_its_first_round(stage: Stage) -> Non
         outcome, _ = await stage.run(server)
     assert (outcome.status, outcome.exit_code, outcome.iterations) == ("failed", 4, 0)
     assert stage.preset.sign_in in outcome.message
+    assert f"the agent {stage.name} has no valid key" in outcome.message
 
 
 async def test_a_server_that_never_works_ends_the_run_at_its_deadline(stage: Stage) -> None:

@@ -106,10 +106,19 @@ def test_an_attempt_that_is_tried_again_is_said_but_not_the_end() -> None:
     assert not [one for one in happenings("claude", "retrying") if isinstance(one, Broke)]
 
 
+def test_openhands_is_read_between_its_other_words() -> None:
+    found = happenings("openhands", "round")
+    assert texts(found) == ["Done."]
+    (called,) = [one for one in found if isinstance(one, Called)]
+    (result,) = [one for one in found if isinstance(one, Returned)]
+    assert (called.tool, called.command) == ("terminal", "echo hi > a.txt; echo made")
+    assert (result.id, result.output, result.exit_code, result.failed) == (called.id, "made", 0, False)
+
+
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_every_preset_says_what_to_type(name: str) -> None:
     preset = builtin()[name]
     assert preset.install
     assert preset.sign_in
     assert preset.version[0] == preset.argv[0]
-    assert "{session}" in preset.resume
+    assert ("{session}" in preset.resume) == (name in NAMES)
