@@ -10,7 +10,7 @@ from goalrunner.reports.terminal_text import cut, one_line, pad, width
 if TYPE_CHECKING:
     from goalrunner.survey import AgentFacts
 
-_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "PERMISSION", "SANDBOX", "FROM")
+_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
 _GAP = "  "
 

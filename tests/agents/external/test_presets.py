@@ -92,7 +92,12 @@ def test_dollars_of_claude_are_totals_although_its_tokens_are_not() -> None:
 
 @pytest.mark.parametrize(
     ("name", "sample"),
-    [*((name, "wrong_key") for name in NAMES), ("claude", "no_key"), ("codex", "no_key"), ("qwen", "no_key")],
+    [
+        *((name, "wrong_key") for name in (*NAMES, "openhands")),
+        ("claude", "no_key"),
+        ("codex", "no_key"),
+        ("qwen", "no_key"),
+    ],
 )
 def test_a_wrong_or_missing_key_is_known_by_its_words(name: str, sample: str) -> None:
     preset = builtin()[name]
