@@ -16,7 +16,7 @@ def spent(report: Reported, total: Usage) -> tuple[Usage, Usage]:
     """
     calls = 1 if report.tokens else 0
     if not report.cumulative:
-        said = Usage(input_tokens=report.input, output_tokens=report.output, cost_usd=report.cost, calls=calls)
+        said = Usage(input_tokens=report.input, output_tokens=report.output, cost_usd=_price(report), calls=calls)
         return said, total
     if _shrunk(report, total):
         total = Usage()
@@ -33,3 +33,9 @@ def _shrunk(report: Reported, total: Usage) -> bool:
     known = report.cost is not None and total.cost_usd is not None
     cheaper = known and (report.cost or 0.0) < (total.cost_usd or 0.0)
     return (report.tokens and fewer) or (report.dollars and cheaper)
+
+
+def _price(report: Reported) -> float | None:
+    """What it cost. Tokens for no dollars at all are of a model whose price the agent does not know: unknown, not free."""
+    unpriced = report.tokens and report.dollars and not report.cost and report.input + report.output > 0
+    return None if unpriced else report.cost
