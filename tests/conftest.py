@@ -11,6 +11,9 @@ import pytest
 
 from tests.support.tables import print_tables
 
+# Assertions there say what they compared, whoever imports them first.
+pytest.register_assert_rewrite("tests.conformance.checks", "tests.conformance.place")
+
 _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
 
 
