@@ -15,6 +15,9 @@ from tests.support.command_line import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.kill
+"""A program for each thing that a person does: beside the default tests, with the runs that are killed."""
+
 ONCE = "echo once >> done"
 
 
