@@ -50,7 +50,7 @@ async def test_two_rounds_are_one_conversation(speaker: Stage, recorder: MemoryR
     assert "Second is done." in second.text
     assert (speaker.workspace / "a.txt").read_text() == "hi\n"
     # Some ask the model for more when all is done, a title for one.
-    assert server.played == 4
+    assert server.played >= 4
     assert {result.reported_by for result in recorder.results} == {speaker.name}
     assert len(recorder.results) == 2
     assert len({session.id for session in recorder.sessions}) == 1
