@@ -26,6 +26,7 @@ RESPONSE = "response"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 _NAME_LIMIT = 80
+_READ = 1_000
 
 
 def source_of(tool: str) -> str:
@@ -34,7 +35,7 @@ def source_of(tool: str) -> str:
     One word that cannot pass for facts, for another line, for a check of the runner's, for the response, or for a person.
     """
     # Normalised first: full-width letters and brackets become plain ones wherever they are shown.
-    name = _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool))[:_NAME_LIMIT] or "tool"
+    name = _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT] or "tool"
     return f"tool_{name}" if name.lower() in (OWNER, RESPONSE) else name
 
 

@@ -15,7 +15,7 @@ from goalrunner.process import ProcessLauncher, child_environment
 PATIENCE = 15.0
 """Seconds that an agent may take to say its version; those in Python take ten."""
 
-_NUMBER = re.compile(r"\d+\.\d+[\w.+-]*")
+_NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
 _LONGEST, _READ = 40, 65_536
 
 

@@ -107,3 +107,34 @@ def test_a_difference_that_is_too_long_is_told_in_numbers() -> None:
     edit = made(content=[{"type": "diff", "path": "/w/f", "oldText": "a\n" * 30_000, "newText": "b\n"}])
 
     assert edit.diff == "--- f\n+++ f\n[30,000 lines become 1]\n"
+
+
+@pytest.mark.parametrize(
+    ("title", "command"),
+    [
+        ("`ls -l`", "ls -l"),
+        ("```\nls -l\n```", "ls -l"),
+        ("``a`b``", "a`b"),
+        ("``ls`", "`ls"),
+        ("ls `pwd`", "ls `pwd`"),
+        ("`", "`"),
+        ("`" * 50_000 + "x", "`" * 50_000 + "x"),
+    ],
+)
+def test_a_title_in_ticks_is_what_stands_between_them(title: str, command: str) -> None:
+    call = Call("c", Path("/w"))
+
+    call.learn({"kind": "execute", "title": title})
+
+    assert call.command == command
+
+
+def test_an_output_that_is_nested_too_deep_to_be_written_is_none() -> None:
+    nested: list[Any] = []
+    for _ in range(20_000):
+        nested = [nested]
+    call = Call("c", Path("/w"))
+
+    call.learn({"rawOutput": nested})
+
+    assert call.output == ""

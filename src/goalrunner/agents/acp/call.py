@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import shlex
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +25,6 @@ _EXIT_CODES = (
 )
 _OUTPUTS = (("formatted_output",), ("aggregated_output",), ("output",), ("stdout",), ("text",), ("error",))
 _MOST_DIFF_LINES = 20_000
-_TICKS = re.compile(r"^(`+)(.*)\1$", re.DOTALL)
 
 
 class Call:
@@ -106,8 +104,8 @@ class Call:
         if isinstance(command, str) and command.strip():
             return text(command)
         title = text(self._known.get("title")).strip()
-        quoted = _TICKS.match(title)
-        return quoted[2].strip() if quoted else title
+        ticks = min(len(title) - len(title.lstrip("`")), len(title) - len(title.rstrip("`")), len(title) // 2)
+        return title[ticks : len(title) - ticks].strip()
 
     def _paths(self) -> str:
         named = [text(at(one, "path")) for one in items(self._known.get("locations"))]

@@ -31,10 +31,13 @@ def count(value: Any) -> int | None:
 
 
 def as_text(value: Any) -> str:
-    """A string as it is, anything else as JSON; empty for nothing."""
+    """A string as it is, anything else as JSON; empty for nothing, and for what is nested too deep to be written."""
     if value is None or isinstance(value, str):
         return text(value)
-    return json.dumps(value, ensure_ascii=True, indent=1)
+    try:
+        return json.dumps(value, ensure_ascii=True, indent=1)
+    except RecursionError:
+        return ""
 
 
 def one_line(value: str, longest: int = 200) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.agents.external.agent import ExternalAgent
+from goalrunner.agents.external.bounded import shortened
 from goalrunner.agents.external.turn import Turn
 from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.ports import Completion
@@ -26,16 +27,22 @@ _TAIL = 4_000
 """Bytes at the end of stderr that are looked at."""
 _SHORT = 2_000
 """Characters of text within which a preset's own words of refusal count, where an agent gives nothing but text."""
+_LONGEST = 8_000
+"""Characters of a failure's own words that are looked at; some are a whole page, or never end."""
 _LINES, _COLUMNS = 6, 600
 
 _KEY = re.compile(
     r"\b401\b|unauthori[sz]ed|unauthenticated|authentication[ _-](?:error|fail|required)|invalid authentication"
-    r"|(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:\w+[ _-]){0,2}(?:api[ _-]?key|x-api-key|auth[ _-]?token|credentials)"
+    r"|(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:[^\W_]{1,40}[ _-]){0,2}"
+    r"(?:api[ _-]?key|x-api-key|auth[ _-]?token|credentials)"
     r"|api[ _-]?key[^\n]{0,40}(?:not set|not found|missing|required|invalid|expired)|not (?:logged|signed) in"
     r"|(?:please|must|need to)(?: first)? (?:run /?login|log ?in|sign ?in|authenticate)|login required",
     re.IGNORECASE,
 )
-"""How a wrong or missing key is commonly said. It is looked for only in what is known to be a failure."""
+"""How a wrong or missing key is commonly said. It is looked for only in what is known to be a failure.
+
+Words between are bounded and hold no separator: what an agent says must not make the search itself take long.
+"""
 
 _MEMORY = r"(?:session|conversation|thread|rollout|chat)"
 _GONE = r"(?:not found|no such|unknown|does(?: not|n't) exist|invalid|expired|could not be (?:found|loaded)|no longer)"
@@ -105,6 +112,7 @@ def tail_of(path: Path, size: int = _TAIL) -> str:
 
 def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError:
     """Its failure in its own words, or in the last of its stderr (`errors`); `how` is how its process ended."""
+    said = shortened(said, _LONGEST)
     words = _first_lines(said) or _last_lines(errors) or "it said nothing at all"
     whole = f"{said}\n{errors}"
     if denied(agent, whole) or _KEY.search(whole):
@@ -115,7 +123,8 @@ def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError
 def not_signed_in(agent: ExternalAgent, words: str, how: str = "") -> AgentNotSignedIn:
     """It has no key or login, or a wrong one; `words` are its own."""
     hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
-    return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{_in(how)}: {words}", hint)
+    said = _first_lines(shortened(words, _LONGEST))
+    return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{_in(how)}: {said}", hint)
 
 
 def _error(agent: ExternalAgent, said: str, ended: Ended) -> AgentError:

@@ -103,7 +103,7 @@ class Turn:
                 self._reported(happening)
             case Broke(message=message):
                 self._flush()
-                self.broke = message
+                self.broke = shortened(message, _NOISE)
             case Noise(text=text):
                 self._noise.add(text + "\n")
 

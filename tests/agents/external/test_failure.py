@@ -1,0 +1,39 @@
+"""The words of a failure: what is known of them, and that looking at them takes no time, whatever they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goalrunner.agents.external import ExternalAgent
+from goalrunner.agents.external.failure import failed, not_signed_in
+from goalrunner.errors import AgentNotSignedIn
+from goalrunner.model.preset import Preset
+
+AGENT = ExternalAgent("double", Preset(argv=("double",)), Path("/w"), {})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Invalid API key",
+        "invalid_api_key",
+        "invalid x-api-key",
+        "no valid API key was found",
+        "No auth token",
+        "missing OPENAI api key",
+        "expired_oauth_user_credentials",
+    ],
+)
+def test_a_wrong_key_is_known_by_its_words(said: str) -> None:
+    assert isinstance(failed(AGENT, said, "exit 1", ""), AgentNotSignedIn)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["no_", "no ", "no a_", "invalid ", "session ", "api key", "a", "please "])
+def test_words_that_go_on_and_on_hold_nobody_up(part: str) -> None:
+    error = failed(AGENT, part * 500_000, "exit 1", part * 1_500)
+
+    assert len(error.message) < 1_000
+    assert len(not_signed_in(AGENT, part * 500_000).message) < 1_000
