@@ -128,3 +128,34 @@ def test_a_short_write_is_continued(store: ArtifactStore, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "write", lambda handle, data: write(handle, bytes(data[:3])))
 
     assert store.read(store.put(b"all of it")) == b"all of it"
+
+
+def test_once_it_is_hurried_the_two_ends_of_a_file_are_kept_in_whole_lines(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
+    source = tmp_path / "output"
+    line = f"token={SECRET} and so on, and on\n".encode()
+    with source.open("wb") as file:
+        file.write(b"first line\n")
+        for _ in range(30):
+            file.write(line * 30_000)
+        file.write(b"last line\n")
+    looks = iter([False, False])
+
+    ref = store.adopt(source, lambda: next(looks, True))
+
+    kept = store.read(ref)
+    assert not source.exists()
+    assert kept.startswith(b"first line\n")
+    assert kept.endswith(b"last line\n")
+    assert kept.count(b"bytes and more left out, for the run was cut ...]\n") == 1
+    assert 2_000_000 < len(kept) < 5_000_000
+    rest = {one for one in kept.split(b"\n") if b"left out" not in one}
+    assert rest == {b"first line", b"token=[redacted:MY_TOKEN] and so on, and on", b"last line", b""}
+
+
+def test_a_short_file_is_kept_whole_whatever_the_hurry(store: ArtifactStore, tmp_path: Path) -> None:
+    source = tmp_path / "output"
+    source.write_bytes(b"x" * 999_999 + b"\n")
+
+    assert store.adopt(source, lambda: True).size == 1_000_000

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
@@ -41,10 +41,13 @@ class ArtifactStore:
         """Keep bytes durably, secrets replaced; the same bytes twice are one file. Raises RecordError."""
         return self._keep((data,))
 
-    def adopt(self, path: Path) -> ArtifactRef:
-        """Keep a file's content, secrets replaced, and remove the file. Memory is bounded. Raises RecordError."""
+    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+        """Keep a file's content, secrets replaced, and remove the file. Memory is bounded. Raises RecordError.
+
+        As soon as `hurried` says so, of what is not kept yet the two ends are, with the omission marked.
+        """
         try:
-            ref = self._keep(_content(path))
+            ref = self._keep(_content(path, hurried))
             path.unlink()
         except OSError as error:
             raise RecordError(f"cannot take over {path}: {error.strerror}") from error
@@ -129,14 +132,22 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _content(path: Path) -> Iterator[bytes]:
+def _content(path: Path, hurried: Callable[[], bool]) -> Iterator[bytes]:
     """A regular file piece by piece; a link or a pipe in its place is refused."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise RecordError(f"cannot take over {path}: it is no regular file")
         while chunk := file.read(_CHUNK):
-            yield chunk
+            left_out = os.fstat(handle).st_size - _CHUNK - file.tell()
+            if left_out <= 0 or not hurried():
+                yield chunk
+                continue
+            # Whole lines alone: half of a secret is not known for one.
+            yield chunk[: chunk.rfind(b"\n") + 1]
+            yield f"[... {left_out:,} bytes and more left out, for the run was cut ...]\n".encode()
+            file.seek(left_out, os.SEEK_CUR)
+            yield file.read(_CHUNK).partition(b"\n")[2]
 
 
 def _sync_folder(folder: Path) -> None:

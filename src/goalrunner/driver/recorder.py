@@ -10,6 +10,7 @@ from typing import Literal
 
 from goalrunner import policy
 from goalrunner.driver.journal import Journal
+from goalrunner.driver.keeping import Keeping
 from goalrunner.driver.people import People, answered_by
 from goalrunner.driver.resumption import recorded
 from goalrunner.driver.watch import Watch
@@ -28,12 +29,12 @@ from goalrunner.events import (
     UsageRecorded,
 )
 from goalrunner.model.dialogue import text_of
-from goalrunner.model.observation import OWNER, ArtifactRef, Observation, source_of
+from goalrunner.model.observation import OWNER, Observation, source_of
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import AgentRun, Message, ProposedPlan, Recorded, ToolResult
 
-_SMALL = 4_000_000
-"""Bytes of an output that are kept in no time."""
+_SMALL = 1_000_000
+"""Bytes of an output in memory that are kept in no time."""
 
 
 class RunRecorder:
@@ -90,7 +91,10 @@ class RunRecorder:
             after = await self._watch.take("tool") if result.writes else before
         artifacts = self._journal.artifacts
         output = result.output
-        ref = artifacts.adopt(output) if isinstance(output, Path) else artifacts.put(output)
+        if isinstance(output, Path):
+            ref = artifacts.adopt(output)
+        else:  # an agent may report anything: a deadline must still be seen
+            ref = artifacts.put(output) if len(output) < _SMALL else await asyncio.to_thread(artifacts.put, output)
         observation = Observation(
             id=self._journal.next_observation(),
             source=source,
@@ -135,28 +139,19 @@ class RunRecorder:
         self._journal.append(SessionOpened(session=session))
 
     async def agent_ran(self, ran: AgentRun) -> None:
-        """Its output kept, then the event. What is large is kept in a thread: a deadline must still be seen."""
+        """Its output kept, then the event. Where the run is cut meanwhile, of a large output the two ends are kept."""
+        keeping = Keeping(self._journal.artifacts)
         self._journal.append(
             AgentRan(
                 agent=ran.agent,
                 ending=self._redact(ran.ending),
                 duration=ran.duration,
-                output=await self._kept(ran.output),
-                errors=await self._kept(ran.errors),
+                output=await keeping.adopt(ran.output),
+                errors=await keeping.adopt(ran.errors),
                 note=self._redact(ran.note),
             )
         )
-
-    async def _kept(self, path: Path) -> ArtifactRef | None:
-        try:
-            size = path.stat().st_size
-        except OSError:
-            return None
-        if not size:
-            path.unlink(missing_ok=True)
-            return None
-        adopt = self._journal.artifacts.adopt
-        return adopt(path) if size < _SMALL else await asyncio.to_thread(adopt, path)
+        keeping.settle()
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Its own event, never a message to the agent."""

@@ -121,7 +121,8 @@ class RoundFinished(Frozen):
 
 
 class AgentRan(Frozen):
-    """A process of an external agent is over. What it wrote is kept whole, and is evidence of nothing."""
+    """A process of an external agent is over. What it wrote is evidence of nothing. It is kept whole, but where the run was
+    cut: then of a long output the two ends."""
 
     type: Literal["agent_ran"] = "agent_ran"
     agent: str = Field(description="its name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -66,8 +66,11 @@ class Artifacts(Protocol):
         """Keep bytes durably; the same bytes twice are one file."""
         ...
 
-    def adopt(self, path: Path) -> ArtifactRef:
-        """Keep a file's content (secrets replaced) and remove the file."""
+    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+        """Keep a file's content (secrets replaced) and remove the file. Can be called in a thread.
+
+        As soon as `hurried` says so, of what is not kept yet the two ends are, with the omission marked.
+        """
         ...
 
     def read(self, ref: ArtifactRef) -> bytes:

@@ -112,7 +112,7 @@ class Recorder(Protocol):
         ...
 
     async def agent_ran(self, ran: AgentRun) -> None:
-        """A process of an external agent is over: what it wrote is kept whole. Evidence of nothing."""
+        """A process of an external agent is over: what it wrote is kept, whole unless the run was cut. Evidence of nothing."""
         ...
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,8 +105,8 @@ class MemoryArtifacts:
         self._kept[sha256] = data
         return ArtifactRef(sha256=sha256, size=len(data))
 
-    def adopt(self, path: Path) -> ArtifactRef:
-        """Keep a file's bytes and remove it."""
+    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+        """Keep a file's bytes and remove it. All of them: that takes no time."""
         ref = self.put(path.read_bytes())
         path.unlink()
         return ref
