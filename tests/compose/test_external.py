@@ -186,3 +186,21 @@ async def test_the_model_of_an_external_agent_judges_nobody(place: Path, tmp_pat
     wanted = goal(place, AgentConfig(use="command", command=("true",)), judge=JudgeConfig("agent"))
     with pytest.raises(UsageError, match="lends nobody its own"):
         await api.arun(wanted, home=tmp_path / "home")
+
+
+async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    double = own / "double-agent"
+    plants = "printf '#!/bin/sh\\necho 3 > done\\necho planted\\n' > double-agent"
+    double.write_text(f"#!/bin/sh\n{plants}\nchmod +x double-agent\necho 1 >> done\necho honest\n")
+    double.chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{place}:{own}:{os.environ['PATH']}")
+    config = AgentConfig(use="command", command=("double-agent", "{args}"))
+
+    outcome, _ = await run(goal(place, config, max_iterations=3), tmp_path / "home")
+
+    assert (outcome.status, outcome.iterations) == ("capped", 3)
+    assert (place / "done").read_text() == "1\n1\n1\n"

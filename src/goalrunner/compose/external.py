@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import assert_never
 
 from goalrunner.agents import acp
-from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, program_of
+from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, pinned, program_of
 from goalrunner.errors import UsageError
 from goalrunner.model.goal import Goal
 from goalrunner.model.preset import BudgetName, Preset, Protocol
@@ -104,11 +104,13 @@ def external_conversation(
 
     `cell` is the jail that it is started in; None: none.
     """
+    env = _environment(named, environ, withhold)
+    preset = pinned(named.preset, env, workspace)
     agent = ExternalAgent(
         name=named.name,
-        preset=named.preset,
+        preset=preset,
         workspace=workspace,
-        env=_environment(named, environ, withhold),
+        env=env,
         model=tuple(word.replace("{name}", named.goal.agent.model) for word in _model_words(named)),
         args=named.goal.agent.args,
         keys=named.keys,
@@ -120,7 +122,7 @@ def external_conversation(
         case "acp":
             connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
             jailed = JailedConnector(connector, cell) if cell else connector
-            return acp.AcpConversation(agent, named.command, jailed, guarded=named.guarded)
+            return acp.AcpConversation(agent, preset.acp, jailed, guarded=named.guarded)
         case _:
             assert_never(named.protocol)
 

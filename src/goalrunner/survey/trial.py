@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.agents.acp import AcpConversation
-from goalrunner.agents.external import CommandConversation, ExternalAgent
+from goalrunner.agents.external import CommandConversation, ExternalAgent, pinned
 from goalrunner.errors import AgentError, GoalError
 from goalrunner.model.preset import Preset, Protocol
 from goalrunner.model.usage import Usage
@@ -103,6 +103,7 @@ def _agent(subject: Subject, environ: Mapping[str, str], point: Pointed, workspa
     cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or "/", ".cache"))
     env |= {"HOME": str(home), "XDG_CACHE_HOME": cache, **dict.fromkeys(preset.keys, _KEY), **subject.env}
     env |= point.env
+    preset = pinned(preset, env, Path.cwd())
     return ExternalAgent(subject.name, preset, workspace, env, args=point.args, keys=preset.keys)
 
 
@@ -114,7 +115,7 @@ async def _conversation(
         yield CommandConversation(agent, launcher)
         return
     connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
-    conversation = AcpConversation(agent, subject.command, connector, guarded=False)
+    conversation = AcpConversation(agent, agent.preset.acp, connector, guarded=False)
     try:
         yield conversation
     finally:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from goalrunner.agents.external import pinned_words
 from goalrunner.errors import GoalError
 from goalrunner.model.preset import Preset
 from goalrunner.process import ProcessLauncher, child_environment
@@ -36,7 +37,8 @@ async def _version(preset: Preset, launcher: ProcessLauncher, environ: Mapping[s
     folder.mkdir()
     env = {**child_environment(environ, withhold=preset.keys), **preset.env}
     try:
-        said = await launcher.launch(preset.version, cwd=folder, env=env, output=folder / "said", timeout=PATIENCE)
+        words = pinned_words(preset.version, env, Path.cwd())
+        said = await launcher.launch(words, cwd=folder, env=env, output=folder / "said", timeout=PATIENCE)
         if said.exit_code != 0:
             return ""
         with said.output.open("rb") as file:

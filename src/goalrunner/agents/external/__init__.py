@@ -10,5 +10,6 @@ from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.command import CommandConversation
 from goalrunner.agents.external.failure import not_installed
 from goalrunner.agents.external.invocation import program_of
+from goalrunner.agents.external.pinning import pinned, pinned_words
 
-__all__ = ["CommandConversation", "ExternalAgent", "not_installed", "program_of"]
+__all__ = ["CommandConversation", "ExternalAgent", "not_installed", "pinned", "pinned_words", "program_of"]

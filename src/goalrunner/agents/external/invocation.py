@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.process.program import SHELL
+
 LONGEST_WORD = 128 * 1024 - 1
 """Bytes; Linux takes no longer string on a command line."""
 
@@ -93,7 +95,7 @@ def _shell(line: str, values: Mapping[str, str], said: Round) -> tuple[str, ...]
             filled = filled.replace(placeholder, shlex.join(words))
         elif placeholder == "{args}" and words:
             filled = f"{filled} {shlex.join(words)}"
-    return ("sh", "-c", filled, "sh", *given)
+    return (SHELL, "-c", filled, "sh", *given)
 
 
 def _encodable(word: str) -> str:
