@@ -39,3 +39,17 @@ def test_schema_1_0() -> None:
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_a_record_that_is_applied_twice_changes_nothing(path: Path) -> None:
     assert folded(path, twice=True) == folded(path)
+
+
+def test_schema_1_2() -> None:
+    """An external agent: a red round, one whose report is stale, and one in which nothing changed, so that it counts."""
+    state = folded(GOLDEN / "1.2.jsonl")
+    assert (state.status, state.stop_reason) == (GoalStatus.COMPLETE, StopReason.SATISFIED)
+    assert (state.round, state.iterations, state.sandbox) == (3, 3, "none")
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, False), (3, True)]
+    assert state.kept and state.lingering == ()
+    assert state.usage["agent"].cost_usd == pytest.approx(0.75)
+    _, rows = evidence_of(read_records(GOLDEN / "1.2.jsonl"))
+    assert [(row.observation, row.seen_by, row.fresh) for row in rows][0] == ("o6", "double", True)
+    assert all(row.satisfied for row in rows)
+    assert not [record for record in read_records(GOLDEN / "1.2.jsonl") if record.event.type == "unrecognised"]
