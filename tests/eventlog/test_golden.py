@@ -47,9 +47,9 @@ def test_schema_1_2() -> None:
     assert (state.status, state.stop_reason) == (GoalStatus.COMPLETE, StopReason.SATISFIED)
     assert (state.round, state.iterations, state.sandbox) == (3, 3, "none")
     assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, False), (3, True)]
-    assert state.kept and state.lingering == ()
+    assert state.kept
     assert state.usage["agent"].cost_usd == pytest.approx(0.75)
     _, rows = evidence_of(read_records(GOLDEN / "1.2.jsonl"))
-    assert [(row.observation, row.seen_by, row.fresh) for row in rows][0] == ("o6", "double", True)
+    assert (rows[0].observation, rows[0].seen_by, rows[0].fresh) == ("o6", "double", True)
     assert all(row.satisfied for row in rows)
     assert not [record for record in read_records(GOLDEN / "1.2.jsonl") if record.event.type == "unrecognised"]

@@ -114,6 +114,8 @@ async def test_the_same_action_has_the_same_name_in_another_process(tmp_path: Pa
         ({"kind": "brand_new", "title": "deploy"}, "shell", "deploy"),
         ({"title": "mcp: deploy"}, "shell", "mcp: deploy"),
         ({}, "shell", "other"),
+        ({"kind": "read", "title": "Read a", "rawInput": {"command": ["cat", "a b"]}}, "shell", "cat 'a b'"),
+        ({"kind": "think", "rawInput": {"cmd": "rm -rf ."}}, "shell", "rm -rf ."),
         ({"kind": "delete", "title": "Delete", "locations": [{"path": "/tmp/x"}]}, "write", "/tmp/x"),
         ({"kind": "move", "title": "Rename it"}, "write", "Rename it"),
     ],

@@ -62,9 +62,12 @@ class Call:
 
     @property
     def effect(self) -> Literal["shell", "write"] | None:
-        """What it needs leave for: None for looking and thinking. An unknown kind may be anything, a command too."""
+        """What it needs leave for: None for looking and thinking. An unknown kind may be anything, a command too.
+
+        A command line is one whatever kind the agent gives it: looking is what it says that the command does.
+        """
         if self.kind in _FREE:
-            return None
+            return "shell" if self._command_line() else None
         return "write" if self.kind in _WRITING else "shell"
 
     @property
@@ -97,15 +100,19 @@ class Call:
         return "".join(self._diff(one) for one in items(self._known.get("content")) if at(one, "type") == "diff")
 
     def _said(self) -> str:
-        asked = self._known.get("rawInput")
-        command = next((found for name in ("command", "cmd", "url") if (found := at(asked, name))), None)
-        if isinstance(command, list) and all(isinstance(word, str) for word in command):
-            return text(shlex.join(command))
-        if isinstance(command, str) and command.strip():
-            return text(command)
+        given = self._command_line() or text(at(self._known.get("rawInput"), "url"))
+        if given.strip():
+            return given
         title = text(self._known.get("title")).strip()
         ticks = min(len(title) - len(title.lstrip("`")), len(title) - len(title.rstrip("`")), len(title) // 2)
         return title[ticks : len(title) - ticks].strip()
+
+    def _command_line(self) -> str:
+        asked = self._known.get("rawInput")
+        command = at(asked, "command") or at(asked, "cmd")
+        if isinstance(command, list) and all(isinstance(word, str) for word in command):
+            return text(shlex.join(command))
+        return text(command) if text(command).strip() else ""
 
     def _paths(self) -> str:
         named = [text(at(one, "path")) for one in items(self._known.get("locations"))]
