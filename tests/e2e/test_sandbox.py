@@ -130,9 +130,22 @@ def test_a_run_that_was_once_outside_of_a_sandbox_is_unguarded(place: Path, own_
     without = {"PATH": str(_programs_without_bwrap(place.parent))}
     assert goal("run", path, cwd=place, env=without).code == 3
     run = run_of(own_home).name
-    assert goal("resume", run, cwd=place).code == 3
+    ended = goal("resume", run, cwd=place)
+    assert (ended.code, "sandbox: bwrap" in ended.out) == (3, True), ended
     assert goal("approve", run, cwd=place).code == 0
     assert "unguarded approval" in outcome_of(own_home)["labels"]
+
+
+@needs_jail
+def test_a_run_that_goes_on_without_its_sandbox_says_so(place: Path, own_home: Path) -> None:
+    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it"))
+    path = goal_file(place, model, 'sandbox = "auto"', extra='[approvals]\ncommands = ["touch *"]')
+    assert goal("run", path, cwd=place).code == 3
+    without = {"PATH": str(_programs_without_bwrap(place.parent))}
+
+    ended = goal("resume", run_of(own_home).name, cwd=place, env=without)
+
+    assert (ended.code, "no sandbox: bwrap is not on PATH" in ended.out) == (3, True), ended
 
 
 @needs_jail

@@ -17,7 +17,7 @@ from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
-from goalrunner.compose.sandbox import chosen_jail
+from goalrunner.compose.sandbox import chosen_jail, sandbox_notes
 from goalrunner.compose.start import refuse_other_start, start_notes
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
@@ -101,14 +101,16 @@ def reassemble(
     seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
     deadline = deadline_at(equipment.parts.clock.now(), seconds)
     assembly = Assembly(run=run, folder=folder, close=equipment.close)
+    sandbox = sandbox_of(goal, setting)
+    other = () if sandbox == state.sandbox else sandbox_notes(goal, setting.place(goal))
     begun = RunResumed(
         plan=plan,
         version=__version__,
         note=note,
         in_flight=in_flight,
         deadline_at=deadline,
-        notes=start_notes(state),
-        sandbox=sandbox_of(goal, setting),
+        notes=(*start_notes(state), *other),
+        sandbox=sandbox,
     )
     return Resumed(assembly, begun, observers)
 
