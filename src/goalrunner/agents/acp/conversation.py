@@ -24,10 +24,10 @@ from goalrunner.agents.acp.usage import Meter
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import denied, not_signed_in
 from goalrunner.agents.external.history import with_history
+from goalrunner.agents.external.said import cut_call, said_in
 from goalrunner.errors import ConversationBusy, RecordError
-from goalrunner.model.dialogue import text_of
 from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import Connector, Message, Recorder, RoundReply, ToolResult, Unfinished
+from goalrunner.ports import Connector, Message, Recorder, RoundReply, Unfinished
 
 GO_ON = (
     "The run was interrupted in the middle of your turn. It is not known what the commands did that were under way. Look at"
@@ -85,12 +85,12 @@ class AcpConversation:
         """Go on in the middle of a turn: the agent is told, in its own session where it still knows it."""
         async with self._turn(recorder):
             for name in left.cut:
-                await recorder.tool_result(_cut(name, self.agent.name))
+                await recorder.tool_result(cut_call(name, "other", self.agent.name))
             return await self._round(notice or GO_ON, recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Take up what an earlier process recorded: the chat, and the agent's own session."""
-        self.messages[:] = _said(messages)
+        self.messages[:] = said_in(messages)
         session = left.session
         if session is not None and session.agent == self.agent.name:
             self._link.earlier = session.id
@@ -100,7 +100,7 @@ class AcpConversation:
         """Begin with the chat of another run, which the agent is told in its prompt."""
         self._forget()
         self.messages.clear()
-        for message in _said(messages):
+        for message in said_in(messages):
             self._add(message, recorder)
 
     def checkpoint(self) -> AcpCheckpoint:
@@ -223,23 +223,3 @@ class AcpConversation:
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)
         recorder.message(message)
-
-
-def _said(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """What was told and answered, without what only a chat model knows."""
-    texts = ((message.get("role"), text_of(message.get("content"))) for message in messages)
-    return [{"role": role, "content": said} for role, said in texts if role in ("user", "assistant") and said]
-
-
-def _cut(name: str, agent: str) -> ToolResult:
-    """The end of a call that an earlier process saw begin."""
-    return ToolResult(
-        tool_call_id=name,
-        tool="other",
-        command="",
-        facts=("interrupted",),
-        output=b"",
-        summary="interrupted",
-        writes=False,
-        reported_by=agent,
-    )

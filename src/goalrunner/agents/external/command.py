@@ -15,12 +15,12 @@ from goalrunner.agents.external.failure import Ended, failure_of, lost_session, 
 from goalrunner.agents.external.growing import grown
 from goalrunner.agents.external.history import with_history
 from goalrunner.agents.external.invocation import Round, invocation
+from goalrunner.agents.external.said import cut_call, said_in
 from goalrunner.agents.external.stream import stream_of
 from goalrunner.agents.external.turn import UNNAMED, Turn
 from goalrunner.errors import ConversationBusy, RecordError
-from goalrunner.model.dialogue import text_of
 from goalrunner.model.usage import AgentSession
-from goalrunner.ports import AgentRun, Completion, Launcher, Message, Recorder, RoundReply, ToolResult, Unfinished
+from goalrunner.ports import AgentRun, Completion, Launcher, Message, Recorder, RoundReply, Unfinished
 
 GO_ON = "The run was interrupted in the middle of your turn. Look at what is done already, and go on with the task."
 """What an agent is told whose turn was cut, where there is nothing else to tell."""
@@ -63,7 +63,7 @@ class CommandConversation:
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Take up what an earlier process recorded: the chat, and the agent's own session."""
-        self.messages[:] = _said(messages)
+        self.messages[:] = said_in(messages)
         session = left.session
         self._session = session if session is not None and session.agent == self.agent.name and session.id else None
 
@@ -71,14 +71,14 @@ class CommandConversation:
         """Begin with the chat of another run, which the agent is told in its prompt."""
         self._session = None
         self.messages.clear()
-        for message in _said(messages):
+        for message in said_in(messages):
             self._add(message, recorder)
 
     async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Go on in the middle of a turn: the agent is told, in its own session where it has one."""
         async with self._turn():
             for name in left.cut:
-                await recorder.tool_result(_cut(name, self.agent.name))
+                await recorder.tool_result(cut_call(name, UNNAMED, self.agent.name))
             recorder.check_budget()
             before, prompt = tuple(self.messages), notice or GO_ON
             self._add({"role": "user", "content": prompt}, recorder)
@@ -199,23 +199,3 @@ async def _stopped(launched: asyncio.Task[Completion]) -> None:
             await asyncio.wait((launched,))
         except asyncio.CancelledError:
             launched.cancel()
-
-
-def _said(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """What was told and answered, without what only a chat model knows."""
-    texts = ((message.get("role"), text_of(message.get("content"))) for message in messages)
-    return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
-
-
-def _cut(name: str, agent: str) -> ToolResult:
-    """The end of a call that an earlier process saw begin."""
-    return ToolResult(
-        tool_call_id=name,
-        tool=UNNAMED,
-        command="",
-        facts=("interrupted",),
-        output=b"",
-        summary="interrupted",
-        writes=False,
-        reported_by=agent,
-    )
