@@ -113,7 +113,6 @@ def external_conversation(
         env=env,
         model=tuple(word.replace("{name}", named.goal.agent.model) for word in _model_words(named)),
         args=named.goal.agent.args,
-        keys=named.keys,
     )
     match named.protocol:
         case "command":

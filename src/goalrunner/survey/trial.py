@@ -104,7 +104,7 @@ def _agent(subject: Subject, environ: Mapping[str, str], point: Pointed, workspa
     env |= {"HOME": str(home), "XDG_CACHE_HOME": cache, **dict.fromkeys(preset.keys, _KEY), **subject.env}
     env |= point.env
     preset = pinned(preset, env, Path.cwd())
-    return ExternalAgent(subject.name, preset, workspace, env, args=point.args, keys=preset.keys)
+    return ExternalAgent(subject.name, preset, workspace, env, args=point.args)
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.model.preset import Preset
@@ -21,5 +21,3 @@ class ExternalAgent:
     """The words that stand for `{model}`."""
     args: tuple[str, ...] = ()
     """The words that stand for `{args}`."""
-    keys: tuple[str, ...] = field(default=())
-    """Variables in `env` that hold its keys."""
