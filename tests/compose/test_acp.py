@@ -20,6 +20,7 @@ from goalrunner.eventlog import read_records
 from goalrunner.model.approvals import Approvals
 from goalrunner.model.goal import AgentConfig, Budget, Goal, ValidatorSpec, WorkspaceConfig
 from goalrunner.model.outcome import GoalOutcome
+from goalrunner.model.preset import Preset
 from goalrunner.process.table import entry
 from goalrunner.runs import RunFolder
 from tests.support.acp_bench import AcpBench
@@ -84,6 +85,7 @@ def leave(command: str, *refused: list[Any]) -> list[Any]:
 
 
 APPEND = "echo 3 >> done"
+TWICE = {"validators": (ValidatorSpec(name="twice", run="test $(wc -l < done) -ge 2"),)}
 
 
 def living(pid: int) -> bool:
@@ -111,6 +113,28 @@ async def test_rounds_go_on_in_one_process_until_the_proof_is_there(tmp_path: Pa
         APPEND,
     )
     assert [event.ending for event in course.events("agent_ran")] == ["exit 0"]
+
+
+async def test_a_run_whose_agent_does_unasked_what_a_person_was_to_decide_on_bears_a_label(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["shell", APPEND], ["say", "done"]])
+
+    outcome = await course.run(approvals=Approvals(require=("shell",)))
+
+    assert (outcome.status, outcome.labels) == ("complete", ("unprotected", "unasked actions"))
+    (result,) = course.events("tool_result_recorded")
+    assert result.observation.facts == ("exit 0", "nobody was asked")
+    assert result.summary == "exit 0, nobody was asked"
+
+
+async def test_an_agent_is_told_to_ask_only_where_somebody_decides(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["shell", 'echo "3 $TOLD" >> done'], ["say", "done"]])
+    speaker = Preset(acp=course.command, asking={"TOLD": "ask first"})
+    agent = {"agent": AgentConfig(use="speaker", protocol="acp"), "agents": {"speaker": speaker}}
+
+    await api.arun(course.goal(**agent), home=tmp_path / "free")
+    await api.arun(course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE), home=course.home)
+
+    assert (course.workspace / "done").read_text() == "3 \n3 ask first\n"
 
 
 async def test_an_approval_is_asked_for_given_and_used_exactly_once(tmp_path: Path) -> None:
@@ -151,7 +175,7 @@ async def test_a_denial_reaches_the_agent_and_its_next_prompt(tmp_path: Path) ->
 
     assert outcome.status == "complete"
     facts = [event.observation.facts for event in course.events("tool_result_recorded")]
-    assert facts == [("denied",), ("completed",), ("exit 0",)]
+    assert facts == [("denied",), ("completed",), ("exit 0", "nobody was asked")]
     assert course.outcomes()[1] == {"outcome": "selected", "optionId": "o-reject_once"}
     assert f"{APPEND}: The owner of this run denied it: not like that." in course.prompts()[2]
 

@@ -204,3 +204,10 @@ async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(
 
     assert (outcome.status, outcome.iterations) == ("capped", 3)
     assert (place / "done").read_text() == "1\n1\n1\n"
+
+
+def test_the_first_lines_show_the_command_without_places_that_hold_nothing(place: Path) -> None:
+    chosen = Preset(argv=("mine", "{model}", "-p", "{args}", "{prompt}"))
+    named = external_named(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
+    assert named is not None
+    assert named.words == "mine · mine -p '{prompt}'"

@@ -11,8 +11,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
+from typing import Literal, assert_never
 
+from goalrunner import policy
 from goalrunner.agents import acp
 from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, pinned, program_of
 from goalrunner.errors import UsageError
@@ -69,10 +70,15 @@ class Named:
         single = asked.commands or [kind for kind in asked.require if kind != "complete"]
         return bool(single) or self.goal.risk_class == "critical"
 
+    def waits(self, kind: Literal["shell", "write"], words: str, /) -> bool:
+        """Whether a person has to decide on this action."""
+        return bool(policy.rule_for(policy.Action(kind, words), self.goal.approvals, self.goal.risk_class))
+
     @property
     def words(self) -> str:
-        """Name and command in one line, for people."""
-        line = self.command[0] if len(self.command) == 1 else shlex.join(self.command)
+        """Name and command in one line, for people. Of its words those that stand for none or several are left out."""
+        said = [word for word in self.command if word not in ("{model}", "{args}")]
+        line = said[0] if len(said) == 1 else shlex.join(said)
         line = " ".join(line.split())
         return f"{self.name} · {line if len(line) <= _LONGEST_COMMAND else line[:_LONGEST_COMMAND].rstrip() + '…'}"
 
@@ -121,7 +127,7 @@ def external_conversation(
         case "acp":
             connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
             jailed = JailedConnector(connector, cell) if cell else connector
-            return acp.AcpConversation(agent, preset.acp, jailed, guarded=named.guarded)
+            return acp.AcpConversation(agent, preset.acp, jailed, guarded=named.guarded, waits=named.waits)
         case _:
             assert_never(named.protocol)
 
@@ -179,5 +185,6 @@ def _model_words(named: Named) -> tuple[str, ...]:
 def _environment(named: Named, environ: Mapping[str, str], withhold: tuple[str, ...]) -> dict[str, str]:
     """As other children of the run get it, and its own keys."""
     keys = {name: environ[name] for name in named.keys if name in environ}
-    extra = {**keys, **named.preset.env, **named.goal.agent.env}
+    asking = named.preset.asking if named.guarded else {}
+    extra = {**keys, **named.preset.env, **asking, **named.goal.agent.env}
     return child_environment(environ, extra=extra, withhold=withhold)

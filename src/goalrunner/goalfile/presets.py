@@ -270,6 +270,7 @@ PRESET_KEYS: dict[str, Reader] = {
     "acp": words,
     "model": _holding("name"),
     "env": variables,
+    "asking": variables,
     "keys": _variable_names,
     "login": _home_paths,
     "home": _home_paths,

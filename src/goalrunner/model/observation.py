@@ -18,6 +18,9 @@ SAID = frozenset({"report_blocked", "ask", "plan", "response"})
 UNDONE = frozenset({"error", "denied", "interrupted"})
 """Facts of a call that was not made, or of which nobody knows what it did."""
 
+UNASKED = "nobody was asked"
+"""Fact of an agent's action that somebody was to decide on, and that it reports to have done without asking."""
+
 OWNER = "owner"
 """The source of an observation that holds what a person answered; it rests on no file. No tool may bear this name."""
 

@@ -115,7 +115,8 @@ class GoalOutcome(Frozen):
     workspace: str = ""
     labels: tuple[str, ...] = Field(
         default=(),
-        description='what weakens the proof: "unprotected", "no clean proof", "self-judged", "unguarded approval"',
+        description='what weakens the proof: "unprotected", "no clean proof", "self-judged", "rests on reports",'
+        ' "unguarded approval", "unasked actions"',
     )
     touched: tuple[str, ...] = Field(default=(), description="checks and protected paths that differ from the start")
     proof: str = Field(default="", description="what the clean checkout said, in one line; empty when there was none")

@@ -54,6 +54,10 @@ class Preset(Frozen):
     acp: tuple[str, ...] = Field(default=(), description="command that speaks ACP on stdin and stdout; empty: none")
     model: tuple[str, ...] = Field(default=(), description='words that choose a model: ["--model", "{name}"]')
     env: dict[str, str] = Field(default_factory=dict, description="added to its environment")
+    asking: dict[str, str] = Field(
+        default_factory=dict,
+        description="added to it where a person decides on what it does: with it, an agent that speaks ACP asks first",
+    )
     keys: tuple[str, ...] = Field(
         default=(), description="variables that hold its key: given on to it, never to its commands"
     )

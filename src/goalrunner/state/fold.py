@@ -7,6 +7,7 @@ from typing import assert_never
 from goalrunner import events
 from goalrunner.errors import RecordError
 from goalrunner.events import Record
+from goalrunner.model.observation import UNASKED
 from goalrunner.model.outcome import GoalAttempt
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict, verdict_of
@@ -14,10 +15,12 @@ from goalrunner.state import steps
 from goalrunner.state.changes import kept, with_budget, with_evidence, with_fields, with_memory
 from goalrunner.state.ending import closed
 from goalrunner.state.permission import (
+    UNASKED_LABEL,
     accepted,
     approval_recorded,
     approval_requested,
     begun,
+    labelled,
     turned_over,
     withdrawn,
 )
@@ -191,6 +194,8 @@ def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
 
 def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     refs = kept(state.memory.tool_result_refs, event.tool_call_id)
+    if event.observation.reported_by and UNASKED in event.observation.facts:
+        state = labelled(state, UNASKED_LABEL)
     return with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
 
 

@@ -13,6 +13,9 @@ from goalrunner.state.run_state import KEPT, Approval, Phase, RunState
 UNGUARDED = "unguarded approval"
 """Label of a run with an approval that the agent could have given itself."""
 
+UNASKED_LABEL = "unasked actions"
+"""Label of a run whose agent did without asking what a person was to decide on."""
+
 
 def approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
     """Something waits from now on. `at` is ISO 8601. An older request for the same call, or completion, is withdrawn."""
@@ -51,10 +54,9 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
         }
     )
     approvals = tuple(decided if item.id == decided.id else item for item in state.approvals)
-    labels = state.labels
-    if event.decision == "approved" and not event.guarded and UNGUARDED not in labels:
-        labels = (*labels, UNGUARDED)
-    state = _said(with_fields(state, approvals=approvals, labels=labels), decided)
+    if event.decision == "approved" and not event.guarded:
+        state = labelled(state, UNGUARDED)
+    state = _said(with_fields(state, approvals=approvals), decided)
     if decided.kind != "complete":
         return state
     if decided.refused:
@@ -64,6 +66,11 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
         again = Phase.WORKED if state.round else Phase.READY
         return with_fields(state, phase=again, snapshot=event.snapshot, proof=None)
     return state
+
+
+def labelled(state: RunState, label: str) -> RunState:
+    """What weakens the proof of this run, named once."""
+    return state if label in state.labels else with_fields(state, labels=(*state.labels, label))
 
 
 def withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner.errors import ApprovalDenied, ApprovalPending
+from goalrunner.model.observation import UNASKED
 from tests.support.acp_bench import AcpBench
 
 ONCE, EVER, NO = "allow_once", "allow_always", "reject_once"
@@ -202,3 +203,45 @@ async def test_before_a_prompt_nothing_is_allowed(tmp_path: Path) -> None:
 
     assert bench.outcomes() == [{"outcome": "cancelled"}]
     assert recorder.asked == []
+
+
+def waits(kind: str, words: str, /) -> bool:
+    """A person is to decide on whatever is pushed, and on every file."""
+    return kind == "write" or "push" in words
+
+
+async def test_what_it_did_unasked_although_a_person_was_to_decide_is_marked(tmp_path: Path) -> None:
+    edit = {"toolCallId": "e", "kind": "edit", "locations": [{"path": "/x"}], "status": "completed"}
+    steps = [["shell", "echo push"], ["shell", "echo it", "c2"], ["shell", "exit push", "c3"]]
+    bench = AcpBench(tmp_path, [*steps, ["report", "tool_call", edit], ["say", "done"]])
+    recorder, talk = bench.recorder(), bench.conversation(waits=waits)
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    told = {command: facts for _, command, facts in recorder.facts()}
+    assert told["echo push"] == ("exit 0", UNASKED)
+    assert told["echo it"] == ("exit 0",)
+    assert told["/x"] == ("completed", UNASKED)
+    assert UNASKED in told["exit push"], "a command that failed has run"
+
+
+async def test_what_it_asked_for_is_not_marked(tmp_path: Path) -> None:
+    bench = AcpBench(tmp_path, [asking(execute("echo push"), command="echo push"), ["say", "done"]])
+    recorder, talk = bench.recorder(), bench.conversation(waits=waits)
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert recorder.facts() == [("execute", "echo push", ("exit 0",))]
+
+
+async def test_a_call_that_was_refused_by_the_agent_itself_was_not_done(tmp_path: Path) -> None:
+    call = {"toolCallId": "e", "kind": "edit", "locations": [{"path": "/x"}], "status": "failed"}
+    bench = AcpBench(tmp_path, [["report", "tool_call", call], ["say", "done"]])
+    recorder, talk = bench.recorder(), bench.conversation(waits=waits)
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert recorder.facts() == [("edit", "/x", ("error",))]

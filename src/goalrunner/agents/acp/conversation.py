@@ -1,8 +1,9 @@
 """An agent that speaks the Agent Client Protocol: one process a run. Owns the conversation over its rounds.
 
 What holds of approvals: the agent asks, and what it asks for is what it says of itself. Nothing keeps one from acting
-without asking; only a jail does. A run that waits for a person has ended the agent's turn and its process; when it goes
-on, the agent is told to go on, and the approval counts once, for the very same action, when it asks for that again.
+without asking; only a jail does. What it reports to have done so is marked. A run that waits for a person has ended the
+agent's turn and its process; when it goes on, the agent is told to go on, and the approval counts once, for the very same
+action, when it asks for that again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from goalrunner.agents.acp.reading import at, text
 from goalrunner.agents.acp.running import Running
 from goalrunner.agents.acp.session import PATIENCE, deaf
 from goalrunner.agents.acp.stopping import ending_of, failure_of, note_of
-from goalrunner.agents.acp.turn import Turn
+from goalrunner.agents.acp.turn import Rule, Turn, nothing_waits
 from goalrunner.agents.acp.usage import Meter
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import denied, not_signed_in
@@ -53,7 +54,7 @@ class AcpConversation:
     """An agent over rounds. Implements the ports `Conversation`, `Resumable` and `Closing`.
 
     `command` is its command with placeholders. `guarded`: what may happen is asked each time, so an agent never gets leave
-    for ever. `patience` is in seconds.
+    for ever. `waits` says of an action whether somebody decides on it. `patience` is in seconds.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class AcpConversation:
         connector: Connector,
         *,
         guarded: bool = True,
+        waits: Rule = nothing_waits,
         patience: float = PATIENCE,
     ) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
         self._guarded = guarded
+        self._waits = waits
         self._link = Link(agent, command, connector, patience)
         self._remembers = True
         """Whether the agent itself knows what was said."""
@@ -141,7 +144,14 @@ class AcpConversation:
         self._add({"role": "user", "content": told}, recorder)
         agent = self.agent
         turn = Turn(
-            agent.name, agent.workspace, self._link.session, running.peer, recorder, self._meter, guarded=self._guarded
+            agent.name,
+            agent.workspace,
+            self._link.session,
+            running.peer,
+            recorder,
+            self._meter,
+            guarded=self._guarded,
+            waits=self._waits,
         )
         await self._catch_up(running)
         running.connection.mark()

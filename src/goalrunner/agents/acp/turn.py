@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from goalrunner.agents.acp.call import DONE, FAILED, OPEN, Call
 from goalrunner.agents.acp.peer import Peer
@@ -14,6 +14,7 @@ from goalrunner.agents.acp.reading import at, text
 from goalrunner.agents.acp.usage import Meter
 from goalrunner.agents.external.bounded import MESSAGE, Growing, shortened
 from goalrunner.errors import ApprovalDenied
+from goalrunner.model.observation import UNASKED
 from goalrunner.ports import Recorder, ToolResult
 
 NO_SINGLE_LEAVE = "The agent offers no way to allow this once, and what may happen here is asked each time."
@@ -29,11 +30,31 @@ REMEMBERED = 20_000
 _LONGEST_ID = 200
 
 
+class Rule(Protocol):
+    """Says whether somebody is to decide on an action before it is done."""
+
+    def __call__(self, kind: Literal["shell", "write"], words: str, /) -> bool: ...
+
+
+def nothing_waits(kind: Literal["shell", "write"], words: str, /) -> bool:
+    """The rule where nobody is to decide on anything."""
+    return False
+
+
 class Turn:
     """Hears what comes during a prompt. `agent` is the name under which its calls are reported."""
 
     def __init__(
-        self, agent: str, workspace: Path, session: str, peer: Peer, recorder: Recorder, meter: Meter, *, guarded: bool
+        self,
+        agent: str,
+        workspace: Path,
+        session: str,
+        peer: Peer,
+        recorder: Recorder,
+        meter: Meter,
+        *,
+        guarded: bool,
+        waits: Rule = nothing_waits,
     ) -> None:
         self.denials: list[str] = []
         """What it could not be told, for the protocol has no words for it."""
@@ -44,6 +65,8 @@ class Turn:
         self._recorder = recorder
         self._meter = meter
         self._guarded = guarded
+        self._waits = waits
+        self._asked: set[str] = set()
         self._calls: dict[str, Call] = {}
         self._began: dict[str, float] = {}
         self._text = Growing()
@@ -113,6 +136,7 @@ class Turn:
         asked = at(request, "params", "toolCall")
         call = self._call(asked["toolCallId"])
         call.learn(asked)
+        self._asked.add(call.id)
         if call.effect is None:
             answer = allowed(request, guarded=False)
             self._peer.answer(request, answer or CANCELLED)
@@ -163,7 +187,15 @@ class Turn:
         await self._close(call, ("denied",), f"{why}\n", 0.0)
 
     async def _record(self, call: Call, facts: tuple[str, ...]) -> None:
+        if self._unasked(call, facts):
+            facts = (*facts, UNASKED)
         await self._close(call, facts, call.output, time.monotonic() - self._began[call.id])
+
+    def _unasked(self, call: Call, facts: tuple[str, ...]) -> bool:
+        """Whether it did, without asking, what somebody was to decide on. What failed was not done."""
+        if call.id in self._asked or call.effect is None or "error" in facts:
+            return False
+        return self._waits(call.effect, call.command[:LONGEST_ACTION])
 
     async def _close(self, call: Call, facts: tuple[str, ...], output: str, duration: float) -> None:
         result = ToolResult(
