@@ -106,3 +106,11 @@ def test_limits_name_what_is_not_limited() -> None:
     assert figures.limits(10, 1_800, None, None) == "10 rounds · 30 min · no budget"
     assert figures.limits(1, None, 200_000, 2.5) == "1 round · no timeout · 200,000 tokens · $2.50"
     assert figures.limits(None, None, None, None) == "no round limit · no timeout · no budget"
+
+
+@pytest.mark.parametrize(
+    ("number", "cost", "said"),
+    [(0, None, "tokens unknown"), (0, 0.0, "0 tokens"), (0, 0.5, "0 tokens"), (1_500, None, "1,500 tokens")],
+)
+def test_what_nobody_counted_is_unknown_and_not_none_at_all(number: int, cost: float | None, said: str) -> None:
+    assert figures.used(number, 0, cost) == said

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+HIDDEN = "not found in the sandbox"
+"""What is said of a program that is there, and not in view of the jail that it was to be started in."""
+
 
 @dataclass(frozen=True)
 class Completion:

@@ -67,7 +67,7 @@ def _figures(outcome: GoalOutcome) -> str:
     total = sum(outcome.usage.values(), Usage())
     if total.calls or total.tokens:
         parts += [
-            figures.tokens(total.tokens, total.estimated_tokens),
+            figures.used(total.tokens, total.estimated_tokens, total.cost_usd),
             figures.dollars(total.cost_usd) + _of_which(outcome, total),
         ]
     return " · ".join(parts)

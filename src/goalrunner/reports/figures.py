@@ -49,6 +49,11 @@ def tokens(number: int, estimated: int = 0) -> str:
     return count(number, "token") + (f", about {estimated:,} estimated" if estimated else "")
 
 
+def used(number: int, estimated: int, cost: float | None) -> str:
+    """Tokens as `tokens` has them; "tokens unknown" for what nobody counted: none at all, at a price nobody knows."""
+    return "tokens unknown" if number == 0 and cost is None else tokens(number, estimated)
+
+
 def dollars(amount: float | None) -> str:
     """US dollars: "$0.21", "$0.0043", "<$0.0001"; "no price" where they are unknown."""
     if amount is None:

@@ -59,7 +59,7 @@ class Spending:
         parts = [f"{self.rounds} of {figures.count(plan.max_iterations, 'round')}" if plan.max_iterations else rounds]
         time = figures.elapsed(self.elapsed)
         parts.append(f"{time} of {figures.span(plan.timeout)}" if plan.timeout else time)
-        tokens = figures.tokens(self.usage.tokens, self.usage.estimated_tokens)
+        tokens = figures.used(self.usage.tokens, self.usage.estimated_tokens, self.usage.cost_usd)
         parts.append(f"{tokens} of {plan.tokens:,}" if plan.tokens else tokens)
         cost = figures.dollars(self.usage.cost_usd)
         parts.append(f"{cost} of {figures.dollars(plan.cost_usd)}" if plan.cost_usd else cost)

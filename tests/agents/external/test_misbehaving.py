@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from goalrunner.agents.external import ExternalAgent, not_installed
 from goalrunner.agents.external.growing import grown
 from goalrunner.errors import AgentError, BudgetExhausted, ConversationBusy
 from goalrunner.model.preset import Preset
 from goalrunner.model.usage import Usage
+from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process import ProcessLauncher
 from tests.support.agents import MemoryRecorder
 from tests.support.external import conversation, preset
@@ -174,3 +176,12 @@ async def test_a_file_that_never_comes_gives_nothing(tmp_path: Path) -> None:
     over = asyncio.get_running_loop().create_future()
     over.set_result(None)
     assert [piece async for piece in grown(tmp_path / "none", over)] == []
+
+
+def test_a_program_that_only_a_jail_hides_is_not_to_be_installed_again(tmp_path: Path) -> None:
+    agent = ExternalAgent("double", Preset(install="npm install -g double"), tmp_path, {})
+    hidden = not_installed(agent, f"double: {HIDDEN}")
+    assert hidden.hint is not None
+    assert "sandbox" in hidden.hint
+    assert "npm" not in hidden.hint
+    assert not_installed(agent, "double: not found").hint == "npm install -g double"

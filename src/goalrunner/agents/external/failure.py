@@ -21,6 +21,7 @@ from goalrunner.agents.external.bounded import shortened
 from goalrunner.agents.external.turn import Turn
 from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.ports import Completion
+from goalrunner.ports.launcher import HIDDEN
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _TAIL = 4_000
@@ -91,6 +92,8 @@ def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | N
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
     """Its program cannot be started."""
     hint = agent.preset.install or "install it, or name its whole path in [agent] command"
+    if HIDDEN in why:  # it is installed, and where a jail does not show it
+        hint = 'name in PATH the folder in which it really lies, or write [workspace] sandbox = "none"'
     return AgentNotInstalled(f"the agent {agent.name} cannot be started: {why or 'its program was not found'}", hint)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.ports import Completion, Launcher
+from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process.jail.cell import Cell
 from goalrunner.process.jail.startable import unstartable
 from goalrunner.process.leader import NOT_FOUND
@@ -49,7 +50,7 @@ class JailedLauncher:
         if not why:
             return done
         if why.startswith("execvp"):
-            return replace(done, exit_code=NOT_FOUND, error=f"{argv[0]}: not found in the sandbox")
+            return replace(done, exit_code=NOT_FOUND, error=f"{argv[0]}: {HIDDEN}")
         return replace(done, exit_code=None, error=f"{_NOT_SET_UP}: {why}")
 
 
