@@ -211,3 +211,18 @@ def test_the_first_lines_show_the_command_without_places_that_hold_nothing(place
     named = external_named(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
     assert named is not None
     assert named.words == "mine · mine -p '{prompt}'"
+
+
+@pytest.mark.parametrize(("protocol", "said"), [("acp", "npm install -g mine-acp"), ("command", "npm install -g mine")])
+def test_what_is_missing_is_told_with_the_line_that_installs_that_very_program(
+    place: Path, protocol: str, said: str
+) -> None:
+    chosen = Preset(
+        argv=("no-mine",), acp=("no-mine-acp",), install="npm install -g mine", acp_install="npm install -g mine-acp"
+    )
+    config = AgentConfig.model_validate({"use": "mine", "protocol": protocol})
+    named = external_named(goal(place, config, agents={"mine": chosen}), {})
+    assert named is not None
+    with pytest.raises(AgentNotInstalled) as error:
+        check_installed(named, place, os.environ)
+    assert error.value.hint == said

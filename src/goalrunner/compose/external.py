@@ -92,6 +92,7 @@ def external_named(goal: Goal, environ: Mapping[str, str]) -> Named | None:
     protocol = protocol_of(config, preset)
     if config.command:
         preset = preset.model_copy(update={"acp" if protocol == "acp" else "argv": config.command})
+    preset = preset.model_copy(update={"install": preset.installing(protocol)})
     named = Named(goal, preset, protocol)
     if not named.command:
         raise UsageError(f'the agent "{config.use}" has no command', 'write [agent] command = "..."')

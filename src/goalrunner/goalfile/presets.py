@@ -276,6 +276,7 @@ PRESET_KEYS: dict[str, Reader] = {
     "home": _home_paths,
     "version": words,
     "install": line,
+    "acp_install": line,
     "sign_in": line,
     "denied": each(text),
     "server": variables,

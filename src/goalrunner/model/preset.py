@@ -67,6 +67,9 @@ class Preset(Frozen):
     )
     version: tuple[str, ...] = Field(default=(), description="command that prints its version")
     install: str = Field(default="", description="what to type where it is not there")
+    acp_install: str = Field(
+        default="", description="what to type where the program that speaks ACP is not there; empty: the same"
+    )
     sign_in: str = Field(default="", description="what to type where it has neither key nor login")
     denied: tuple[str, ...] = Field(
         default=(),
@@ -81,6 +84,10 @@ class Preset(Frozen):
     )
     stream: Literal["json", "text"] = Field(default="text", description="lines of JSON, or words alone")
     rules: tuple[StreamRule, ...] = ()
+
+    def installing(self, protocol: Protocol) -> str:
+        """What to type where the program of this protocol is not there; may be empty."""
+        return (self.acp_install if protocol == "acp" else "") or self.install
 
     @property
     def reports(self) -> frozenset[BudgetName]:

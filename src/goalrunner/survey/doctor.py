@@ -78,7 +78,8 @@ def _program(way: Way, preset: Preset) -> Check:
     if way.is_there:
         return Check("program", "good", way.path)
     place = "does not exist, or cannot be run" if "/" in way.program else "is not on PATH"
-    return Check("program", "bad", f"{way.program} {place}", preset.install or f"install {way.program}")
+    install = preset.installing("acp" if way.by == "acp" else "command")
+    return Check("program", "bad", f"{way.program} {place}", install or f"install {way.program}")
 
 
 def _version(name: str, preset: Preset, environ: Mapping[str, str]) -> Check:
