@@ -239,7 +239,7 @@ async def test_what_a_round_leaves_running_is_listed(tmp_path: Path) -> None:
 async def test_a_budget_is_refused_unless_it_is_allowed_by_name(tmp_path: Path) -> None:
     course = Course(tmp_path, [["shell", APPEND]])
 
-    with pytest.raises(UsageError, match="does not report what it uses"):
+    with pytest.raises(UsageError, match="driven by ACP, does not report its tokens"):
         await course.run(budget=Budget(tokens=1_000))
     allowed = await course.run(budget=Budget(tokens=1_000, allow_unenforced=("tokens",)))
 

@@ -170,6 +170,10 @@ KINDS = '"session", "text", "delta", "call", "result", "usage", "error"'
             '6:12  agent.protocol "acp" does not fit use = "command"; remove it',
         ),
         (
+            "[agent]\nuse = 'mine'\n[agents.mine]\nargv = ['x']\nhints = { no = 1 }",
+            "7:16  agents.mine.hints.no must be a string, not the number 1",
+        ),
+        (
             "[agent]\nuse = 'mine'\nprotocol = 'acp'\n[agents.mine]\nargv = ['x']",
             '5:12  agent.protocol "acp" cannot be spoken by "mine"; remove it, or say how in [agents.mine]: acp = ["..."]',
         ),

@@ -165,9 +165,12 @@ def refuse_unfit_agent(named: Named) -> None:
     """A budget or an approval that cannot be kept with this agent. Raises UsageError naming what lifts it."""
     for budget in named.unenforced:
         if budget not in named.goal.budget.allow_unenforced:
+            what = "tokens" if budget == "tokens" else "dollars"
+            how = ", driven by ACP," if named.protocol == "acp" else ""
+            other = ', take protocol = "command"' if how and budget in named.preset.reports else ""
             raise UsageError(
-                f"{named.name} does not report what it uses, so a budget of {budget} cannot be kept",
-                f'remove it, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
+                f"{named.name}{how} does not report its {what}, so a budget of {budget} cannot be kept",
+                f'remove it{other}, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
             )
     if named.protocol == "command" and named.guarded:
         approvals = named.goal.approvals

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from goalrunner.goalfile.problems import Spot
 from goalrunner.goalfile.readers import WRONG, Reader, each, line, one_of, string, text, truth
 from goalrunner.goalfile.strings import VARIABLE
-from goalrunner.goalfile.tables import read_keys, variables
+from goalrunner.goalfile.tables import hints, read_keys, variables
 from goalrunner.goalfile.wording import SURE, kind, listed, nearest, quoted
 
 RESERVED = ("chat", "command", "acp")
@@ -279,6 +279,7 @@ PRESET_KEYS: dict[str, Reader] = {
     "acp_install": line,
     "sign_in": line,
     "denied": each(text),
+    "hints": hints,
     "server": variables,
     "server_args": _listed,
     "wire": one_of(*WIRES),

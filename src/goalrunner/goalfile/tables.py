@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date, time
 
 from goalrunner.goalfile.problems import Spot
-from goalrunner.goalfile.readers import WRONG, Reader, string
+from goalrunner.goalfile.readers import WRONG, Reader, line, string, text
 from goalrunner.goalfile.strings import VARIABLE
 from goalrunner.goalfile.wording import kind, nearest, quoted, shown
 
@@ -95,6 +95,14 @@ def variables(value: object, spot: Spot) -> object:
         else:
             read[name] = string(content, here)
     return read
+
+
+def hints(value: object, spot: Spot) -> object:
+    """Texts of failures, and what to type after each."""
+    if not isinstance(value, Mapping):
+        spot.wrong(f"must be a table of strings, not {kind(value)}")
+        return WRONG
+    return {text(name, spot.item(name)): line(content, spot.item(name)) for name, content in value.items()}
 
 
 def parameters(value: object, spot: Spot) -> object:

@@ -75,6 +75,10 @@ class Preset(Frozen):
         default=(),
         description="texts, without regard to case, by which its own failure is known as a wrong or missing key",
     )
+    hints: dict[str, str] = Field(
+        default_factory=dict,
+        description="text of a failure of its own, without regard to case -> what to type next",
+    )
     server: dict[str, str] = Field(
         default_factory=dict, description="environment that points it at another server, whose address is {base_url}"
     )

@@ -88,7 +88,8 @@ async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
         except TimeoutError:
             return Check(_NAME, "bad", f"it did not end within {PATIENCE:g} s against a scripted server")
         except AgentError as error:
-            return Check(_NAME, "bad", f"against a scripted server it failed: {error.message}")
+            known = error.hint if error.hint in subject.preset.hints.values() else ""
+            return Check(_NAME, "bad", f"against a scripted server it failed: {error.message}", known or "")
         except GoalError as error:
             return Check(_NAME, "bad", f"it could not be tried: {error.message}", error.hint)
         finally:

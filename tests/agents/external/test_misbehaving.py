@@ -185,3 +185,13 @@ def test_a_program_that_only_a_jail_hides_is_not_to_be_installed_again(tmp_path:
     assert "sandbox" in hidden.hint
     assert "npm" not in hidden.hint
     assert not_installed(agent, "double: not found").hint == "npm install -g double"
+
+
+async def test_a_failure_that_its_preset_knows_comes_with_what_to_type(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    known = preset(tmp_path, 'say("error", message="cannot be used with ROOT privileges")')
+    known = known.model_copy(update={"hints": {"root privileges": "run it as another user"}})
+    with pytest.raises(AgentError) as error:
+        await conversation(tmp_path, known).send("do it", recorder)
+    assert error.value.hint == "run it as another user"

@@ -120,7 +120,9 @@ def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError
     whole = f"{said}\n{errors}"
     if denied(agent, whole) or _KEY.search(whole):
         return not_signed_in(agent, words, how)
-    return AgentError(f"the agent {agent.name} failed{_in(how)}: {words}", "goal resume goes on from here")
+    known = (hint for text, hint in agent.preset.hints.items() if text.lower() in whole.lower())
+    hint = next(known, "goal resume goes on from here")
+    return AgentError(f"the agent {agent.name} failed{_in(how)}: {words}", hint)
 
 
 def not_signed_in(agent: ExternalAgent, words: str, how: str = "") -> AgentNotSignedIn:
