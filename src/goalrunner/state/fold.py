@@ -6,7 +6,7 @@ from typing import assert_never
 
 from goalrunner import events
 from goalrunner.errors import RecordError
-from goalrunner.events import Record
+from goalrunner.events import Account, Record
 from goalrunner.model.observation import UNASKED
 from goalrunner.model.outcome import GoalAttempt
 from goalrunner.model.usage import Usage
@@ -89,7 +89,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RunStarted():
             started = with_budget(state, deadline_at=event.deadline_at)
             about = {"models": event.models, "workspace": event.workspace, "sandbox": event.sandbox}
-            return with_fields(started, labels=event.labels, **about)
+            return with_fields(started, labels=event.labels, external=bool(event.agent_command), **about)
         case events.RunResumed():
             return resumed(state, event)
         case events.StepStarted():
@@ -99,7 +99,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.MessageRecorded():
             return _heard(state, event)
         case events.ToolCalled():
-            return with_fields(begun(state, event.tool_call_id), calling=event.tool_call_id, awaiting=None)
+            return with_fields(begun(state, event.tool_call_id), calling=event.tool_call_id, awaiting=_in_flight(state))
         case events.SnapshotTaken():
             return with_fields(state, base=event.snapshot) if event.moment == "start" else state
         case events.StartKept():
@@ -131,8 +131,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.QuestionAnswered():
             return answered(state, event)
         case events.ApprovalRequested():
-            # Whoever waits for a person asks no model: there is no call that could have been cut.
-            return with_fields(approval_requested(state, event, record.at), awaiting=None)
+            return with_fields(approval_requested(state, event, record.at), awaiting=_in_flight(state))
         case events.ApprovalRecorded():
             return approval_recorded(state, event, record.at)
         case events.PlanProposed():
@@ -178,7 +177,15 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     over = with_fields(turned_over(steps.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot)
     # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
-    return with_fields(over, response=output.sha256 if output else "", lingering=event.left, content=content)
+    return with_fields(
+        over, response=output.sha256 if output else "", lingering=event.left, content=content, awaiting=None
+    )
+
+
+def _in_flight(state: RunState) -> Account | None:
+    """Whose call a crash would cut while a tool runs, or a person is waited for: the built-in agent's model is not being
+    asked then, but an external agent says what a turn used when it is over."""
+    return state.awaiting if state.external else None
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
@@ -196,7 +203,10 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     refs = kept(state.memory.tool_result_refs, event.tool_call_id)
     if event.observation.reported_by and UNASKED in event.observation.facts:
         state = labelled(state, UNASKED_LABEL)
-    return with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
+    seen = with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
+    return (
+        with_fields(seen, awaiting="agent") if event.observation.reported_by and state.phase is Phase.WORKING else seen
+    )
 
 
 def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:

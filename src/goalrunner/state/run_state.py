@@ -159,6 +159,7 @@ class RunState(Frozen):
     prompted: bool = Field(default=False, description="whether the agent has the prompt of the round at hand")
     calling: str | None = Field(default=None, description="id of the tool call that has begun and has no result")
     awaiting: Account | None = Field(default=None, description="whose model is being asked")
+    external: bool = Field(default=False, description="whether the agent is a program of its own")
     last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
     resumes: int = Field(default=0, description="how often another process took the run up")
     interruption: Interruption | None = Field(default=None, description="what the agent is still to be told")

@@ -1,0 +1,66 @@
+"""Whose call a crash would cut: what it may have cost is estimated, and marked."""
+
+from __future__ import annotations
+
+import pytest
+
+from goalrunner import events
+from goalrunner.driver.resumption import cut_calls
+from goalrunner.model.observation import Observation, TranscriptRef
+from goalrunner.model.usage import Usage
+from goalrunner.state import RunState, apply
+from goalrunner.testing import MemoryLog
+
+TEXT = TranscriptRef(offset=0, length=1, sha256="0" * 64)
+PROMPT = events.MessageRecorded(role="user", text=TEXT)
+CALLED = events.ToolCalled(tool_call_id="c1", tool="shell", summary="pytest")
+REPORTED = events.ToolResultRecorded(
+    tool_call_id="c1",
+    evidence_ref="o1",
+    observation=Observation(id="o1", source="shell", round=1, reported_by="claude"),
+)
+USED = events.UsageRecorded(account="agent", usage=Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, calls=1))
+ASKED = events.ApprovalRequested(approval_id="a1", kind="shell", action="rm -r x", rule='require = ["shell"]')
+
+
+def fold(command: str, *happened: events.Event) -> RunState:
+    record = events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0")
+    log = MemoryLog()
+    log.append(events.GoalCreated(goal=record, plan=events.Plan(validators=("tests",))))
+    log.append(events.RunStarted(workspace="/w", version="1", agent_command=command))
+    log.append(events.RoundStarted(round=1, prompt="first"))
+    state: RunState | None = None
+    for event in happened:
+        log.append(event)
+    for written in log.records:
+        state = apply(state, written)
+    assert state is not None
+    return state
+
+
+@pytest.mark.parametrize("cut_after", [(PROMPT,), (PROMPT, CALLED), (PROMPT, CALLED, REPORTED), (PROMPT, ASKED)])
+def test_a_turn_of_an_external_agent_that_was_cut_is_never_taken_for_free(cut_after: tuple[events.Event, ...]) -> None:
+    state = fold("claude · claude -p", *cut_after)
+    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {
+        "agent": Usage(input_tokens=10, cost_usd=None, estimated_tokens=10)
+    }
+
+
+def test_once_it_has_said_what_it_used_nothing_is_estimated() -> None:
+    state = fold("claude · claude -p", PROMPT, CALLED, REPORTED, USED)
+    assert cut_calls(state, []) == {}
+
+
+def test_what_it_does_after_such_a_report_is_estimated_by_it() -> None:
+    state = fold("opencode · opencode run", PROMPT, CALLED, REPORTED, USED, CALLED, REPORTED)
+    assert cut_calls(state, []) == {"agent": Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36)}
+
+
+def test_a_round_that_is_over_has_no_call_in_flight() -> None:
+    state = fold("claude · claude -p", PROMPT, CALLED, REPORTED, events.RoundFinished(round=1))
+    assert cut_calls(state, []) == {}
+
+
+@pytest.mark.parametrize("last", [CALLED, ASKED])
+def test_while_a_tool_of_the_built_in_agent_runs_no_model_is_asked(last: events.Event) -> None:
+    assert cut_calls(fold("", PROMPT, last), []) == {}
