@@ -90,7 +90,7 @@ def prepare(root: Path, forks: Forks) -> Place:
         root / "models.jsonl",
         agent("", leave("one", "echo thinking > notes.txt")),
         agent("I thought about it."),
-        agent("", leave("two", greet), leave("three", f"test -e hello.txt || {greet}")),
+        agent("", leave("two", greet), leave("three", f"test -s hello.txt || {greet}")),
         agent("Now it is written."),
         judge((CRITERION, [quote("o6", "hello, dear friend")])),
     )
