@@ -109,7 +109,7 @@ def same_end(place: Place, ended: Ended, *, results: int = 3, kills: int = 1) ->
 
     `results`: of so many commands a result is recorded. `kills`: how often it was killed, each of which cuts one at most.
     """
-    assert ended.code == 0, ended
+    assert ended.code == 0, (ended, [str(record.event) for record in place.records()[-25:]])
     outcome = place.outcome()
     assert (outcome["status"], outcome["stop_reason"], outcome["iterations"]) == ("complete", "satisfied", 2)
     assert outcome["verdict"]["complete"]
