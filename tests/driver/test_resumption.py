@@ -13,6 +13,8 @@ from goalrunner.driver.watch import Watch
 from goalrunner.events import Event, Record
 from goalrunner.model.observation import Observation
 from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.usage import Usage
+from goalrunner.model.verdict import GoalVerdict
 from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
 from tests.support import told_run
 
@@ -106,3 +108,14 @@ async def test_a_report_of_a_round_that_ended_before_the_cut_still_counts() -> N
 async def test_a_report_of_a_round_without_an_end_never_counts() -> None:
     watch = watched(Folder(ONE), taken(ONE), events.RoundStarted(round=1, prompt="first"))
     assert await watch.stale([report(1, 1, ONE)], ONE) == {"o1": "it is not known on which files o1 was seen"}
+
+
+def test_the_answers_of_an_audit_that_was_cut_are_to_come_again() -> None:
+    asked = events.UsageRecorded(account="judge", usage=Usage(calls=1))
+    verdict = events.VerdictRecorded(round=1, verdict=GoalVerdict(score=1.0, complete=True, missing=""))
+    log, reader = MemoryLog(), ResumptionReader(fresh_rounds=False)
+    for event in (asked, events.RunResumed(plan=events.Plan(validators=()), version="1"), asked, verdict):
+        log.append(event)
+    for record in log.records:
+        reader.add(record)
+    assert reader._taken == {"judge": 1}

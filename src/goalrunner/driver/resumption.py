@@ -81,6 +81,8 @@ class ResumptionReader:
                 self._session = event.session if event.session.id else None
             case events.MessageRecorded() | events.ToolCalled() | events.ToolResultRecorded():
                 self._add_talk(event)
+            case events.RunResumed():  # what an audit that was cut had used is asked for again
+                self._judged = self._taken.get("judge", 0)
             case events.UsageRecorded(account="judge"):
                 self._judged += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() | events.ProofFinished() if event.content:
