@@ -117,6 +117,16 @@ def test_a_run_killed_while_a_conversation_is_copied_has_not_begun(talked: Goal)
     assert talked.command("verify").code == 0
 
 
+def test_a_run_that_has_a_folder_and_no_log_says_what_to_type(goal: Goal) -> None:
+    goal.write(PLAIN, agent("", shell("touch done")), agent("made it"))
+    goal.run()
+    (goal.folder / "events.jsonl").unlink()
+    refused = goal.resume()
+    assert refused.code == 4, refused
+    assert "events.jsonl is not there: the run never began, or its log was deleted" in refused.err
+    assert "start a new run: goal run GOAL_FILE" in refused.err
+
+
 def test_the_objective_of_a_resumed_run_is_its_own_and_not_that_of_the_conversation_it_continues(talked: Goal) -> None:
     """It is the message that no shortening touches."""
     talked.run("--continue-from", talked.folder.name)

@@ -20,6 +20,8 @@ from goalrunner.state import RunState, apply
 from goalrunner.state.evidence import EvidenceIndex
 from goalrunner.state.trail import TrailIndex
 
+_ANEW = "start a new run: goal run GOAL_FILE"
+
 
 @dataclass(frozen=True)
 class Past:
@@ -38,6 +40,8 @@ def past_of(folder: RunFolder) -> Past:
     state: RunState | None = None
     started: RunStarted | None = None
     trail, evidence, end = TrailIndex(), EvidenceIndex(), LogEnd()
+    if not folder.events.exists():  # killed between the folder and its log; or somebody has deleted it
+        raise RecordError(f"{folder.events} is not there: the run never began, or its log was deleted", _ANEW)
     for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
         trail.add(record)
@@ -45,7 +49,7 @@ def past_of(folder: RunFolder) -> Past:
         if isinstance(record.event, RunStarted):
             started = record.event
     if state is None or started is None:
-        raise RecordError(f"{folder.events} ends before the run began", "start a new run: goal run GOAL_FILE")
+        raise RecordError(f"{folder.events} ends before the run began", _ANEW)
     return Past(state, started, trail, evidence, end)
 
 
