@@ -11,8 +11,6 @@ from goalrunner.events import (
     AuditFailed,
     AuditStarted,
     Event,
-    GoalCreated,
-    GoalRecord,
     Plan,
     RoundFinished,
     RoundStarted,
@@ -26,23 +24,8 @@ from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
 from goalrunner.policy import Audit, Brief, Finish, RunRound, Validate, budget_spent, decide, failed, proven, timed_out
-from goalrunner.state import RunState, apply
-from goalrunner.testing import MemoryLog, satisfied, unsatisfied
-
-
-def fold(plan: Plan, *happened: Event, criteria: tuple[str, ...] = ()) -> RunState:
-    """The state after these events."""
-    log = MemoryLog()
-    goal = GoalRecord(
-        goal_id="g", run_id="r", description="d", success_criteria=criteria, created_at="t", updated_at="t"
-    )
-    for event in (GoalCreated(goal=goal, plan=plan), *happened):
-        log.append(event)
-    state: RunState | None = None
-    for record in log.records:
-        state = apply(state, record)
-    assert state is not None
-    return state
+from goalrunner.testing import satisfied, unsatisfied
+from tests.support.folding import state_after
 
 
 def worked(number: int = 1) -> tuple[Event, Event]:
@@ -63,19 +46,19 @@ ALONE = Plan(validators=("tests",), max_iterations=2)
 
 
 def test_a_new_run_begins_with_the_first_prompt() -> None:
-    assert decide(fold(BOTH)) == RunRound(Brief("first", 1))
+    assert decide(state_after(BOTH)) == RunRound(Brief("first", 1))
 
 
 def test_validators_come_before_the_judge() -> None:
-    assert decide(fold(BOTH, *worked())) == Validate(1)
+    assert decide(state_after(BOTH, *worked())) == Validate(1)
 
 
 def test_without_validators_the_judge_is_asked_at_once() -> None:
-    assert decide(fold(Plan(has_judge=True), *worked())) == Audit(1)
+    assert decide(state_after(Plan(has_judge=True), *worked())) == Audit(1)
 
 
 def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> None:
-    state = fold(BOTH, *worked(), checked(tests=False))
+    state = state_after(BOTH, *worked(), checked(tests=False))
     assert decide(state) == RunRound(Brief("retry", 2, "validator tests: exit 1\nboom"))
     assert state.iterations == 1
 
@@ -84,7 +67,7 @@ def test_the_agent_is_told_which_protected_paths_it_touched_and_of_no_others() -
     free = "tests/a.py was changed; it looks like a check, and nothing protects it"
     touched = ("conftest.py was planted; steers pytest (conftest.py)", free)
     ran = checked(tests=False).model_copy(update={"touched": touched})
-    assert decide(fold(BOTH, *worked(), ran)) == RunRound(
+    assert decide(state_after(BOTH, *worked(), ran)) == RunRound(
         Brief(
             "retry",
             2,
@@ -95,25 +78,25 @@ def test_the_agent_is_told_which_protected_paths_it_touched_and_of_no_others() -
 
 
 def test_green_validators_lead_to_the_judge() -> None:
-    state = fold(BOTH, *worked(), checked(tests=True))
+    state = state_after(BOTH, *worked(), checked(tests=True))
     assert decide(state) == Audit(1)
     assert state.iterations == 0
 
 
 def test_green_validators_without_a_judge_complete() -> None:
-    state = fold(ALONE, *worked(), checked(tests=True))
+    state = state_after(ALONE, *worked(), checked(tests=True))
     assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
 
 
 def test_the_judges_missing_goes_back() -> None:
     verdict = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
-    state = fold(BOTH, *worked(), checked(tests=True), AuditStarted(round=1), verdict)
+    state = state_after(BOTH, *worked(), checked(tests=True), AuditStarted(round=1), verdict)
     assert decide(state) == RunRound(Brief("retry", 2, "show parse('')"))
 
 
 def test_an_unreadable_judge_leads_to_a_neutral_prompt() -> None:
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
-    state = fold(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
+    state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
     assert decide(state) == RunRound(Brief("neutral", 2))
     assert state.iterations == 1
 
@@ -132,8 +115,8 @@ def unread(*numbers: int) -> list[Event]:
 def test_a_judge_that_nobody_can_read_ends_the_run_and_is_named() -> None:
     plan = Plan(validators=("tests",), has_judge=True)
     started = RunStarted(workspace="/w", version="1", models={"judge": "tiny/judge"})
-    assert decide(fold(plan, started, *unread(1, 2))) == RunRound(Brief("neutral", 3))
-    assert decide(fold(plan, started, *unread(1, 2, 3))) == Finish(
+    assert decide(state_after(plan, started, *unread(1, 2))) == RunRound(Brief("neutral", 3))
+    assert decide(state_after(plan, started, *unread(1, 2, 3))) == Finish(
         GoalStatus.FAILED,
         StopReason.JUDGE_FAILED,
         "the judge tiny/judge gave no answer that can be read in 3 audits in a row; the last answer: The answer is no JSON.\n"
@@ -144,37 +127,37 @@ def test_a_judge_that_nobody_can_read_ends_the_run_and_is_named() -> None:
 def test_one_answer_that_can_be_read_starts_the_count_of_unreadable_audits_anew() -> None:
     plan = Plan(validators=("tests",), has_judge=True)
     between = (*worked(3), checked(3, tests=True), VerdictRecorded(round=3, verdict=unsatisfied("more")))
-    assert isinstance(decide(fold(plan, *unread(1, 2), *between, *unread(4, 5))), RunRound)
+    assert isinstance(decide(state_after(plan, *unread(1, 2), *between, *unread(4, 5))), RunRound)
     red = (*worked(3), checked(3, tests=False))  # asks no judge, and says nothing of it
-    assert isinstance(decide(fold(plan, *unread(1, 2), *red, *unread(4))), Finish)
+    assert isinstance(decide(state_after(plan, *unread(1, 2), *red, *unread(4))), Finish)
 
 
 def test_a_proven_verdict_completes() -> None:
-    state = fold(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=satisfied()))
+    state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=satisfied()))
     assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "verdict of round 1")
 
 
 def test_the_cap_counts_decided_rounds() -> None:
-    state = fold(BOTH, *worked(), checked(tests=False), *worked(2), checked(2, tests=False))
+    state = state_after(BOTH, *worked(), checked(tests=False), *worked(2), checked(2, tests=False))
     assert decide(state) == Finish(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, "not complete after 2 rounds")
 
 
 def test_a_completion_in_the_last_round_counts() -> None:
-    state = fold(ALONE, *worked(), checked(tests=False), *worked(2), checked(2, tests=True))
+    state = state_after(ALONE, *worked(), checked(tests=False), *worked(2), checked(2, tests=True))
     assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 2")
 
 
 def test_without_a_cap_the_loop_goes_on() -> None:
-    state = fold(Plan(validators=("tests",)), *worked(), checked(tests=False))
+    state = state_after(Plan(validators=("tests",)), *worked(), checked(tests=False))
     assert isinstance(decide(state), RunRound)
 
 
 def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_validators() -> None:
     plan = Plan(validators=("tests",), has_judge=True, tokens=100)
     spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
-    state = fold(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1))
+    state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1))
     assert decide(state) == Validate(1)
-    green = fold(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
+    green = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
     ended = decide(green)
     assert ended == Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, "100 of 100 tokens are spent")
 
@@ -182,24 +165,24 @@ def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_valida
 def test_a_proof_held_completes_although_the_budget_is_spent() -> None:
     plan = Plan(validators=("tests",), tokens=10)
     spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
-    state = fold(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
+    state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
     assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
 
 
 @pytest.mark.parametrize(("tokens", "stops"), [(101, False), (100, True), (99, True)])
 def test_the_token_budget_is_exact_at_its_boundary(tokens: int, stops: bool) -> None:
     spent = UsageRecorded(account="judge", usage=Usage(input_tokens=60, output_tokens=40))
-    assert bool(budget_spent(fold(Plan(has_judge=True, tokens=tokens), spent))) is stops
+    assert bool(budget_spent(state_after(Plan(has_judge=True, tokens=tokens), spent))) is stops
 
 
 def test_an_unknown_price_never_counts_as_free() -> None:
     unknown = UsageRecorded(account="agent", usage=Usage(input_tokens=1, cost_usd=None))
-    assert "without a known price" in budget_spent(fold(Plan(has_judge=True, cost_usd=5.0), unknown))
-    assert budget_spent(fold(Plan(has_judge=True), unknown)) == ""
+    assert "without a known price" in budget_spent(state_after(Plan(has_judge=True, cost_usd=5.0), unknown))
+    assert budget_spent(state_after(Plan(has_judge=True), unknown)) == ""
 
 
 def test_an_ended_run_stays_ended() -> None:
-    ended = timed_out(fold(Plan(has_judge=True, timeout=5.0)))
+    ended = timed_out(state_after(Plan(has_judge=True, timeout=5.0)))
     assert ended == Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, "the time limit of 5 s was reached")
 
 
@@ -215,7 +198,7 @@ def test_an_ended_run_stays_ended() -> None:
 def test_a_failure_says_who_failed(error: Exception, judging: bool, reason: StopReason) -> None:
     happened: tuple[Event, ...] = (AuditStarted(round=1),) if judging else (RoundStarted(round=1, prompt="first"),)
     assert isinstance(error, AuthenticationFailed | ModelNotFound | ProviderUnavailable)
-    assert failed(fold(Plan(has_judge=True), *happened), error).reason is reason
+    assert failed(state_after(Plan(has_judge=True), *happened), error).reason is reason
 
 
 _CRITERIA = st.lists(
@@ -244,15 +227,15 @@ def test_no_verdict_completes_without_every_part_of_the_proof(
         {"score": score, "complete": whole, "criteria": criteria, "source": source}, strict=False
     )
     plan = Plan(validators=("tests",), has_judge=True, minimum_score=minimum)
-    state = fold(plan, *worked(), checked(tests=green), VerdictRecorded(round=1, verdict=verdict))
+    state = state_after(plan, *worked(), checked(tests=green), VerdictRecorded(round=1, verdict=verdict))
     evidenced = bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
     assert proven(state) is (green and source == "judge" and score >= minimum and evidenced)
 
 
 def test_a_validator_that_did_not_run_is_not_green() -> None:
     plan = Plan(validators=("tests", "lint"))
-    assert not proven(fold(plan, *worked(), checked(tests=True)))
+    assert not proven(state_after(plan, *worked(), checked(tests=True)))
 
 
 def test_nobody_to_check_is_never_complete() -> None:
-    assert not proven(fold(Plan(), *worked(), VerdictRecorded(round=1, verdict=satisfied())))
+    assert not proven(state_after(Plan(), *worked(), VerdictRecorded(round=1, verdict=satisfied())))

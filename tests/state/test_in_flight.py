@@ -8,9 +8,10 @@ from goalrunner import events
 from goalrunner.driver.resumption import cut_calls
 from goalrunner.model.observation import Observation, TranscriptRef
 from goalrunner.model.usage import Usage
-from goalrunner.state import RunState, apply
-from goalrunner.testing import MemoryLog
+from goalrunner.state import RunState
+from tests.support.folding import state_after
 
+PLAN = events.Plan(validators=("tests",))
 TEXT = TranscriptRef(offset=0, length=1, sha256="0" * 64)
 PROMPT = events.MessageRecorded(role="user", text=TEXT)
 CALLED = events.ToolCalled(tool_call_id="c1", tool="shell", summary="pytest")
@@ -24,18 +25,8 @@ ASKED = events.ApprovalRequested(approval_id="a1", kind="shell", action="rm -r x
 
 
 def fold(command: str, *happened: events.Event) -> RunState:
-    record = events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0")
-    log = MemoryLog()
-    log.append(events.GoalCreated(goal=record, plan=events.Plan(validators=("tests",))))
-    log.append(events.RunStarted(workspace="/w", version="1", agent_command=command))
-    log.append(events.RoundStarted(round=1, prompt="first"))
-    state: RunState | None = None
-    for event in happened:
-        log.append(event)
-    for written in log.records:
-        state = apply(state, written)
-    assert state is not None
-    return state
+    started = events.RunStarted(workspace="/w", version="1", agent_command=command)
+    return state_after(PLAN, started, events.RoundStarted(round=1, prompt="first"), *happened)
 
 
 @pytest.mark.parametrize("cut_after", [(PROMPT,), (PROMPT, CALLED), (PROMPT, CALLED, REPORTED), (PROMPT, ASKED)])

@@ -10,9 +10,9 @@ from goalrunner.model.outcome import StopReason
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.policy import AskApproval, Finish, RunRound, decide
-from goalrunner.state import RunState, apply
+from goalrunner.state import RunState
 from goalrunner.state.outcome import outcome_of
-from goalrunner.testing import MemoryLog
+from tests.support.folding import state_after
 
 GREEN = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
 
@@ -22,16 +22,7 @@ BOTH = Approvals(require=("complete", "shell"))
 
 def fold(*happened: Event, approvals: Approvals = BOTH) -> RunState:
     """The state of a run with one validator after these events."""
-    log = MemoryLog()
-    goal = events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t", updated_at="t")
-    log.append(events.GoalCreated(goal=goal, plan=events.Plan(validators=("tests",), approvals=approvals)))
-    state: RunState | None = None
-    for event in happened:
-        log.append(event)
-    for record in log.records:
-        state = apply(state, record)
-    assert state is not None
-    return state
+    return state_after(events.Plan(validators=("tests",), approvals=approvals), *happened)
 
 
 def requested(number: int, call: str = "", kind: ApprovalKind = "shell", about: str = "") -> events.ApprovalRequested:

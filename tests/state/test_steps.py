@@ -6,9 +6,8 @@ from goalrunner import events
 from goalrunner.model.observation import Observation
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.state import RunState, apply
 from goalrunner.state.run_state import KEPT, WorkingMemory
-from goalrunner.testing import MemoryLog
+from tests.support.folding import state_after
 
 PLAN = events.Plan(validators=("tests",), has_judge=True, takes_baseline=True, clean_proof=True)
 ROUND = events.RoundStarted(round=1, prompt="first")
@@ -16,16 +15,7 @@ VALIDATE = events.StepStarted(step_id="validate-1", description="run 1 validator
 
 
 def fold(*happened: events.Event) -> WorkingMemory:
-    record = events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0")
-    log = MemoryLog()
-    log.append(events.GoalCreated(goal=record, plan=PLAN))
-    for event in happened:
-        log.append(event)
-    state: RunState | None = None
-    for written in log.records:
-        state = apply(state, written)
-    assert state is not None
-    return state.memory
+    return state_after(PLAN, *happened).memory
 
 
 def seen(number: int, source: str = "shell") -> Observation:

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from goalrunner.rehearsal import Answer, call, calls, cut, fail, hang, say
 from goalrunner.rehearsal import Request as Seen
 from goalrunner.rehearsal.chat import LAST, failure, pieces, whole
-from goalrunner.rehearsal.listener import Handler, Listener
+from goalrunner.rehearsal.listener import Handler, Listener, Serving
 from tests.support.model_answer import read_answers
 
 __all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "read_answers", "say"]
@@ -38,7 +38,7 @@ Script = Iterable[Answer] | Mapping[str, Iterable[Answer]] | Callable[[Seen], An
 
 
 @dataclass
-class ModelServer:
+class ModelServer(Serving):
     """The server; a context manager. `base_url` is what goes into `api_base`.
 
     `refuses` maps what a request may hold to the status it is refused with: a response format's type ("json_schema",
@@ -82,22 +82,10 @@ class ModelServer:
         with self._lock:
             self._queues.setdefault(model, []).extend(answers)
 
-    def start(self) -> Self:
-        """Begin to serve in a thread."""
-        self._listener.start()
-        return self
-
-    def stop(self) -> None:
-        """End at once, hanging answers too."""
-        self._listener.stop()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        super().__exit__(kind, error, trace)
         if kind is None and self.exhausted:
             raise AssertionError(self.exhausted[0])
 

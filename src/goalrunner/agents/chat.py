@@ -15,8 +15,9 @@ from goalrunner.agents.pairing import answers_due, calls_due, never_empty, senda
 from goalrunner.agents.prompts import system_prompt as built_in_prompt
 from goalrunner.agents.shown import shown
 from goalrunner.agents.tools.toolbox import UNKNOWN_TOOL, Toolbox, refused
+from goalrunner.agents.turns import Turns
 from goalrunner.agents.window import shorten, total
-from goalrunner.errors import ApprovalDenied, ContextWindowExceeded, ConversationBusy, ModelError, RecordError
+from goalrunner.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
 from goalrunner.llm import Reply, ToolCall, ToolSpec
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.goal import DEFAULT_MAX_STEPS
@@ -69,7 +70,7 @@ class ChatConversation:
         self._told: str | None = None
         self._recorder: Recorder | None = None
         self._gauge = Gauge()
-        self._busy = False
+        self._turns = Turns()
         self._undecided = False
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
@@ -120,21 +121,20 @@ class ChatConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        if self._busy:
-            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
-        self._busy = True
-        try:
-            yield
-        except BaseException:
-            if not self._undecided:  # a call that waits for a person is to have its answer when somebody has decided
-                self._settle()
-            raise
-        finally:
-            self._undecided = False
-            # What a full disk kept from being written must not hide the error that is on its way.
-            with suppress(RecordError):
-                self._record(recorder)
-            self._busy = False
+        with self._turns.one():
+            try:
+                yield
+            except BaseException:
+                if (
+                    not self._undecided
+                ):  # a call that waits for a person is to have its answer when somebody has decided
+                    self._settle()
+                raise
+            finally:
+                self._undecided = False
+                # What a full disk kept from being written must not hide the error that is on its way.
+                with suppress(RecordError):
+                    self._record(recorder)
 
     async def _catch_up(self, call: dict[str, Any], left: Unfinished, recorder: Recorder) -> None:
         """Give a call of an earlier process its answer: its result where it has one, else the truth about it."""

@@ -6,7 +6,8 @@ import json
 import threading
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from types import TracebackType
+from typing import Any, ClassVar, Self
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -106,6 +107,29 @@ class Listener:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join(timeout=5)
+
+
+class Serving:
+    """What serves within a `with` block. A subclass makes `_listener`."""
+
+    _listener: Listener
+
+    def start(self) -> Self:
+        """Begin to serve in a thread."""
+        self._listener.start()
+        return self
+
+    def stop(self) -> None:
+        """End at once, hanging answers too."""
+        self._listener.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class _Server(ThreadingHTTPServer):

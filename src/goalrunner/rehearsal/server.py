@@ -6,12 +6,11 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from goalrunner.rehearsal.answer import Answer, fail, say
 from goalrunner.rehearsal.commands import as_call, command_tool
-from goalrunner.rehearsal.listener import Handler, Listener
+from goalrunner.rehearsal.listener import Handler, Listener, Serving
 from goalrunner.rehearsal.request import Request
 from goalrunner.rehearsal.sample import sample
 from goalrunner.rehearsal.script import ByConversation, InOrder
@@ -21,7 +20,7 @@ _OVER = "the rehearsal's script is at its end"
 
 
 @dataclass
-class Rehearsal:
+class Rehearsal(Serving):
     """The server; a context manager, or `start` and `stop`.
 
     Programs ask besides for titles, summaries and the like: a request without a tool that runs commands gets a harmless
@@ -51,23 +50,6 @@ class Rehearsal:
     def base_url(self, wire: WireName) -> str:
         """The address as programs of that wire format want it: with "/v1" for OpenAI's."""
         return self._listener.address + PREFIX[wire]
-
-    def start(self) -> Self:
-        """Begin to serve in a thread."""
-        self._listener.start()
-        return self
-
-    def stop(self) -> None:
-        """End at once, hanging answers too."""
-        self._listener.stop()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def answer(self, wire: Wire, request: Request) -> Answer:
         """What this request gets."""

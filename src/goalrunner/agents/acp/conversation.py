@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from goalrunner.agents.acp.link import Link
@@ -25,8 +24,9 @@ from goalrunner.agents.acp.usage import Meter
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import denied, not_signed_in
 from goalrunner.agents.external.history import with_history
-from goalrunner.agents.external.said import cut_call, said_in
-from goalrunner.errors import ConversationBusy, RecordError
+from goalrunner.agents.external.said import Checkpoint, cut_call, said_at, said_in
+from goalrunner.agents.turns import Turns
+from goalrunner.errors import RecordError
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Connector, Message, Recorder, RoundReply, Unfinished
 
@@ -41,13 +41,6 @@ SHORT = 2_000
 
 CANCELLING = 1.0
 """Seconds that an agent has to end a turn that is cancelled."""
-
-
-@dataclass(frozen=True)
-class AcpCheckpoint:
-    """What was said. An agent's own memory only grows, so no checkpoint holds it."""
-
-    messages: tuple[dict[str, Any], ...]
 
 
 class AcpConversation:
@@ -77,7 +70,7 @@ class AcpConversation:
         self._meter = Meter()
         self._told: float | None = None
         self._unsaid: list[str] = []
-        self._busy = False
+        self._turns = Turns()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """One round. Raises AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy within another turn."""
@@ -106,15 +99,13 @@ class AcpConversation:
         for message in said_in(messages):
             self._add(message, recorder)
 
-    def checkpoint(self) -> AcpCheckpoint:
+    def checkpoint(self) -> Checkpoint:
         """What was said so far."""
-        return AcpCheckpoint(tuple(dict(message) for message in self.messages))
+        return Checkpoint.of(self.messages)
 
     def restore(self, checkpoint: object) -> None:
         """Make it what it was: the agent gets a fresh session. Raises TypeError for what is no checkpoint of its own."""
-        if not isinstance(checkpoint, AcpCheckpoint):
-            raise TypeError(f"not a checkpoint of an ACP conversation: {type(checkpoint).__name__}")
-        self.messages[:] = [dict(message) for message in checkpoint.messages]
+        self.messages[:] = said_at(checkpoint)
         self._forget()
 
     async def close(self) -> None:
@@ -123,17 +114,13 @@ class AcpConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        if self._busy:
-            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
-        self._busy = True
-        try:
-            recorder.check_budget()
-            yield
-        except BaseException:  # whatever it was: nothing of this turn goes on behind the runner's back
-            await self.close()
-            raise
-        finally:
-            self._busy = False
+        with self._turns.one():
+            try:
+                recorder.check_budget()
+                yield
+            except BaseException:  # whatever it was: nothing of this turn goes on behind the runner's back
+                await self.close()
+                raise
 
     async def _round(self, prompt: str, recorder: Recorder) -> RoundReply:
         running = await self._opened(recorder)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from goalrunner.agents.external.failure import Ended, failure_of, lost_session, 
 from goalrunner.agents.external.growing import grown
 from goalrunner.agents.external.history import with_history
 from goalrunner.agents.external.invocation import Round, invocation
-from goalrunner.agents.external.said import cut_call, said_in
+from goalrunner.agents.external.said import Checkpoint, cut_call, said_at, said_in
 from goalrunner.agents.external.stream import stream_of
 from goalrunner.agents.external.turn import UNNAMED, Turn
-from goalrunner.errors import ConversationBusy, RecordError
+from goalrunner.agents.turns import Turns
+from goalrunner.errors import RecordError
 from goalrunner.model.usage import AgentSession
 from goalrunner.ports import AgentRun, Completion, Launcher, Message, Recorder, RoundReply, Unfinished
 
@@ -26,13 +26,6 @@ GO_ON = "The run was interrupted in the middle of your turn. Look at what is don
 """What an agent is told whose turn was cut, where there is nothing else to tell."""
 
 AFRESH = "it does not know its session any more; a new one began, with what was said before in its prompt"
-
-
-@dataclass(frozen=True)
-class CommandCheckpoint:
-    """What was said. An agent's own memory only grows, so no checkpoint holds it."""
-
-    messages: tuple[dict[str, Any], ...]
 
 
 class _SessionLost(Exception):
@@ -51,11 +44,11 @@ class CommandConversation:
         self.messages: list[dict[str, Any]] = []
         self._launcher = launcher
         self._session: AgentSession | None = None
-        self._busy = False
+        self._turns = Turns()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """One round. Raises AgentError, BudgetExhausted, and ConversationBusy when a turn is already under way."""
-        async with self._turn():
+        with self._turns.one():
             recorder.check_budget()
             before = tuple(self.messages)
             self._add({"role": "user", "content": prompt}, recorder)
@@ -76,7 +69,7 @@ class CommandConversation:
 
     async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Go on in the middle of a turn: the agent is told, in its own session where it has one."""
-        async with self._turn():
+        with self._turns.one():
             for name in left.cut:
                 await recorder.tool_result(cut_call(name, UNNAMED, self.agent.name))
             recorder.check_budget()
@@ -84,26 +77,14 @@ class CommandConversation:
             self._add({"role": "user", "content": prompt}, recorder)
             return await self._round(before, prompt, recorder)
 
-    def checkpoint(self) -> CommandCheckpoint:
+    def checkpoint(self) -> Checkpoint:
         """What was said so far."""
-        return CommandCheckpoint(tuple(dict(message) for message in self.messages))
+        return Checkpoint.of(self.messages)
 
     def restore(self, checkpoint: object) -> None:
         """Make it what it was: the agent gets a fresh session. Raises TypeError for what is no checkpoint of its own."""
-        if not isinstance(checkpoint, CommandCheckpoint):
-            raise TypeError(f"not a checkpoint of a command's conversation: {type(checkpoint).__name__}")
-        self.messages[:] = [dict(message) for message in checkpoint.messages]
+        self.messages[:] = said_at(checkpoint)
         self._session = None
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        if self._busy:
-            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
 
     async def _round(self, before: Sequence[Message], prompt: str, recorder: Recorder) -> RoundReply:
         preset, session = self.agent.preset, self._session

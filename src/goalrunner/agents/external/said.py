@@ -1,12 +1,32 @@
-"""What a conversation with an external agent is made of, however it is driven. Owns what is taken over and what was cut."""
+"""What a conversation with an external agent is made of, however it is driven. Owns what is taken over, kept and cut."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from goalrunner.model.dialogue import text_of
 from goalrunner.ports import Message, ToolResult
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was said. An agent's own memory only grows, so no checkpoint holds it."""
+
+    messages: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Self:
+        """The conversation as it is now."""
+        return cls(tuple(dict(message) for message in messages))
+
+
+def said_at(checkpoint: object) -> list[dict[str, Any]]:
+    """The conversation as it was then. Raises TypeError for what is no checkpoint of an external agent's."""
+    if not isinstance(checkpoint, Checkpoint):
+        raise TypeError(f"not a checkpoint of an external agent: {type(checkpoint).__name__}")
+    return [dict(message) for message in checkpoint.messages]
 
 
 def said_in(messages: Sequence[Message]) -> list[dict[str, Any]]:
