@@ -85,7 +85,7 @@ def assemble(
         foresee_models=models.foresee,
     )
     try:
-        _begin(run, goal, equipment, models, folder, setting, earlier, continues.run_id if continues else "")
+        _begin(run, goal, equipment, models, folder, setting, named, earlier, continues.run_id if continues else "")
     except BaseException:
         equipment.close()
         raise
@@ -99,6 +99,7 @@ def _begin(
     models: Models,
     folder: RunFolder,
     setting: Setting,
+    external: Named | None,
     earlier: tuple[Message, ...],
     continues: str,
 ) -> None:
@@ -107,7 +108,6 @@ def _begin(
     now = parts.clock.now()
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
     judged = parts.judge is not None
-    external = external_named(goal, setting.environ) if setting.extras.conversation is None else None
     created = goal_created(
         goal,
         folder.run_id,
