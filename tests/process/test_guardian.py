@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def guardians_of(pid: int) -> list[int]:
     ]
 
 
+def new_guardian(pid: int, before: Collection[int] = ()) -> int:
+    """The only one of a process that was not there before. While a program takes another's place its command line is
+    empty for a moment, on a busy machine for a long one."""
+    until(lambda: set(guardians_of(pid)) - set(before))
+    (one,) = set(guardians_of(pid)) - set(before)
+    return one
+
+
 def runner(folder: Path, command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", RUNNER, command], cwd=folder, stdout=subprocess.PIPE, start_new_session=True
@@ -72,7 +81,7 @@ def test_children_die_with_a_runner_that_is_killed(tmp_path: Path, command: str)
         pid = tmp_path / "pid"
         until(lambda: pid.exists() and pid.read_text().endswith("\n"), 20)
         child = int(pid.read_text())
-        (guardian,) = guardians_of(process.pid)
+        guardian = new_guardian(process.pid)
         assert living(child)
         process.kill()
         process.wait()
@@ -90,7 +99,7 @@ def test_another_runner_and_its_children_are_left_alone(tmp_path: Path) -> None:
     with runner(tmp_path / "one", command) as first, runner(tmp_path / "two", command) as second:
         pids = [tmp_path / name / "pid" for name in ("one", "two")]
         until(lambda: all(pid.exists() and pid.read_text().endswith("\n") for pid in pids), 20)
-        (guardian,) = guardians_of(first.pid)
+        guardian = new_guardian(first.pid)
         first.kill()
         first.wait()
         until(lambda: not living(guardian))
@@ -111,9 +120,9 @@ async def launched(launcher: ProcessLauncher, folder: Path, command: str) -> tup
 async def test_one_guardian_for_all_launches_which_no_sweep_ends_and_close_does(tmp_path: Path) -> None:
     before = guardians_of(os.getpid())
     launcher = ProcessLauncher()
-    assert guardians_of(os.getpid()) == before
+    assert set(guardians_of(os.getpid())) <= set(before)
     survivors = await launched(launcher, tmp_path, "setsid sleep 1000 & sleep 0.05")
-    (guardian,) = set(guardians_of(os.getpid())) - set(before)
+    guardian = new_guardian(os.getpid(), before)
     await launched(launcher, tmp_path, "true")
     assert survivors == ("sleep",)
     assert set(guardians_of(os.getpid())) - set(before) == {guardian}
@@ -126,7 +135,7 @@ async def test_a_guardian_that_is_killed_is_replaced(tmp_path: Path) -> None:
     launcher = ProcessLauncher()
     before = guardians_of(os.getpid())
     await launched(launcher, tmp_path, "true")
-    (guardian,) = set(guardians_of(os.getpid())) - set(before)
+    guardian = new_guardian(os.getpid(), before)
     os.kill(guardian, signal.SIGTERM)
     await asyncio.sleep(0.05)
     assert living(guardian)
@@ -135,7 +144,7 @@ async def test_a_guardian_that_is_killed_is_replaced(tmp_path: Path) -> None:
     task = asyncio.create_task(launched(launcher, tmp_path, "echo $$ > pid; sleep 1000"))
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.01)
-    (other,) = set(guardians_of(os.getpid())) - set(before)
+    other = new_guardian(os.getpid(), before)
     assert other != guardian
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -147,4 +156,4 @@ async def test_a_guardian_that_is_killed_is_replaced(tmp_path: Path) -> None:
 async def test_a_launcher_that_is_dropped_leaves_no_guardian(tmp_path: Path) -> None:
     before = guardians_of(os.getpid())
     await launched(ProcessLauncher(), tmp_path, "true")
-    until(lambda: guardians_of(os.getpid()) == before)
+    until(lambda: set(guardians_of(os.getpid())) <= set(before))
