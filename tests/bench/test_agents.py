@@ -13,7 +13,7 @@ import pytest
 
 from tests.bench.measuring import GOAL, Pairs, hold, remark, run_process
 from tests.bench.test_memory import PEAK
-from tests.conformance.doubles import ACP, COMMAND, DOUBLE, Double
+from tests.conformance.doubles import ACP, COMMAND, DOUBLE, OWN, Double
 from tests.conformance.moves import Floods, Runs, Says
 from tests.conformance.place import Place
 
@@ -40,7 +40,7 @@ def test_a_round_costs_little_beyond_the_agent_itself(agent: Double, tmp_path: P
     rounds: list[float] = []
     by_hand: list[float] = []
     for _ in range(1 + REPETITIONS):
-        (place.own / "rounds").unlink(missing_ok=True)
+        (place.root / "user" / OWN / "rounds").unlink(missing_ok=True)
         run_process([GOAL, "run", str(goal)], codes=CAPPED, env=place.environ, cwd=place.workspace)
         rounds.append(1000 * _seconds_a_round(place.home))
         by_hand.append(1000 * _by_hand(place, agent))

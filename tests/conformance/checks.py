@@ -17,6 +17,8 @@ from goalrunner import events
 from goalrunner.errors import GoalError, UsageError
 from goalrunner.model.usage import Usage
 from tests.conformance.moves import (
+    BROKEN,
+    KEYLESS,
     Ability,
     Claims,
     Dies,
@@ -142,7 +144,7 @@ async def a_goal_that_is_killed_leaves_nobody_and_goes_on(place: Place) -> None:
     place.prepare((Runs("touch begun"), *every_way(place), Hangs()), (DONE, Says("Two.")))
     process = place.start("run", place.goal_file())
     try:
-        await until(lambda: (place.workspace / "begun").exists() and len(living(place.called(""))) >= len(WAYS))
+        await place.until(lambda: (place.workspace / "begun").exists() and len(living(place.called(""))) >= len(WAYS))
         process.send_signal(signal.SIGKILL)
         process.wait()
         await until(lambda: not living(place.user) and not living(place.called("")), SECONDS)
@@ -160,7 +162,7 @@ async def a_goal_that_is_killed_leaves_nobody_and_goes_on(place: Place) -> None:
 async def a_cancelled_run_leaves_nobody(place: Place) -> None:
     place.prepare((Runs("touch begun"), *every_way(place), Hangs()))
     running = asyncio.ensure_future(place.run())
-    await until(lambda: (place.workspace / "begun").exists() and len(living(place.called(""))) >= len(WAYS))
+    await place.until(lambda: (place.workspace / "begun").exists() and len(living(place.called(""))) >= len(WAYS))
     assert place.assembly is not None
     place.assembly.run.cancel("somebody said so")
     for task in asyncio.all_tasks():
@@ -175,8 +177,10 @@ async def a_cancelled_run_leaves_nobody(place: Place) -> None:
 @check("hang")
 async def a_timeout_ends_a_round_that_hangs(place: Place) -> None:
     place.prepare((Runs("touch begun"), *every_way(place), Hangs()))
-    async with asyncio.timeout(4 * SECONDS):
-        ran = await place.run(timeout=4.0)
+    seconds = 4.0 * place.agent.patience
+    async with asyncio.timeout(seconds + 3 * SECONDS):
+        ran = await place.run(timeout=seconds)
+    assert (place.workspace / "begun").exists()
     assert ran.how[:2] == ("capped", "timeout"), ran.outcome.message
     await until(lambda: not living(place.user) and not living(place.called("")), SECONDS)
 
@@ -192,12 +196,22 @@ async def an_error_is_a_failure_whatever_the_exit_code(place: Place) -> None:
 
 @check()
 async def a_wrong_key_is_named_with_what_mends_it(place: Place) -> None:
-    place.prepare((Fails("401 no valid key: invalid x-api-key"),))
+    place.prepare((Fails(f"{KEYLESS}: invalid x-api-key"),))
     ran = await place.run()
     assert ran.how[0] == "failed", ran.how
     assert "key or login" in ran.outcome.message
-    assert "login" in ran.outcome.message.splitlines()[-1]
+    assert place.agent.signing_in in ran.outcome.message.splitlines()[-1]
     assert len(place.told) == 1
+
+
+@check("tries")
+async def a_model_that_is_out_of_order_ends_the_run_at_its_deadline(place: Place) -> None:
+    place.prepare((Fails(BROKEN),))
+    seconds = 2.0 * place.agent.patience
+    async with asyncio.timeout(seconds + 3 * SECONDS):
+        ran = await place.run(timeout=seconds)
+    assert ran.how[0] in ("failed", "capped"), ran.outcome.message
+    await until(lambda: not living(place.user), SECONDS)
 
 
 @check("die")
@@ -209,15 +223,16 @@ async def an_agent_that_is_killed_has_failed(place: Place) -> None:
     assert (place.workspace / "begun").exists()
 
 
-@check("usage", "cost")
+@check("usage")
 async def usage_of_each_round_is_added_up(place: Place) -> None:
     place.prepare((Uses(100, 10, 0.02), Says("One.")), (Uses(50, 5, 0.01), DONE, Says("Two.")))
     ran = await place.run()
     assert ran.how == ("complete", "satisfied", 2), ran.outcome.message
     used = spent(place)
-    assert (used.input_tokens, used.output_tokens, used.calls) == (150, 15, 2)
-    assert used.cost_usd is not None
-    assert round(used.cost_usd, 6) == 0.03
+    assert (used.input_tokens, used.output_tokens) == (150, 15)
+    if "cost" in place.agent.can:
+        assert used.cost_usd is not None
+        assert round(used.cost_usd, 6) == 0.03
 
 
 @check("cumulative")
@@ -235,7 +250,7 @@ async def totals_of_a_session_are_counted_once(place: Place) -> None:
     assert round(used.cost_usd, 6) == 0.03
 
 
-@check("usage")
+@check("silent")
 async def what_is_not_told_is_unknown_and_not_nothing(place: Place) -> None:
     place.prepare((DONE, Says()), silent=True)
     ran = await place.run()
@@ -244,7 +259,7 @@ async def what_is_not_told_is_unknown_and_not_nothing(place: Place) -> None:
     assert spent(place).tokens == 0
 
 
-@check("usage")
+@check("silent")
 async def a_budget_that_cannot_be_kept_is_refused(place: Place) -> None:
     place.prepare((DONE, Says()), silent=True)
     with pytest.raises(UsageError) as refused:
@@ -262,7 +277,7 @@ async def a_budget_ends_the_run_before_the_next_round(place: Place) -> None:
     assert len(place.told) == 2
 
 
-@check("large")
+@check()
 async def a_large_prompt_arrives_whole(place: Place) -> None:
     place.prepare((DONE, Says()))
     objective = "Make the file done. " + "щ" * (LARGE // 2) + " The last word is halibut."
@@ -276,7 +291,7 @@ async def everybody_is_gone_at_the_end_of_a_round(place: Place) -> None:
     ways = [way for way in every_way(place) if way.how != "child"]
     seen: list[list[int]] = []
     place.prepare(
-        (*ways, Says("One.")), (Runs(f"test -z \"$(pgrep -f '^{place.called('')}')\" && touch done"), Says("Two."))
+        (*ways, Says("One.")), (Runs(f"pgrep -f '^{place.called('')}'; test $? -eq 1 && touch done"), Says("Two."))
     )
 
     def look(record: object) -> None:
@@ -302,10 +317,12 @@ async def a_child_in_its_own_group_is_gone_with_the_run(place: Place) -> None:
 
 @check("leave")
 async def what_it_leaves_changes_nothing_after_its_round(place: Place) -> None:
-    late = "(setsid sh -c 'sleep 0.6; touch done' >/dev/null 2>&1 &)"
+    over = place.root / "over"
+    late = f"(setsid sh -c 'until test -e {over}; do sleep 0.05; done; touch done' >/dev/null 2>&1 &)"
     place.prepare((Runs(late), Says("It will be done.")))
     ran = await place.run(max_iterations=1)
-    await asyncio.sleep(0.8)  # nothing to wait for: what must not come never does
+    over.touch()
+    await asyncio.sleep(0.3)  # nothing to wait for: what must not come never does
     assert ran.how[:2] == ("capped", "max_iterations")
     assert not (place.workspace / "done").exists()
     assert not living(place.user)
@@ -320,7 +337,7 @@ async def floods_are_survived(place: Place) -> None:
     assert [item.command.split(";")[0] for item in ran.observations] == ["echo before", "echo after"]
 
 
-@check("claim")
+@check("absent")
 async def a_program_that_is_not_there_is_named_with_what_mends_it(place: Place) -> None:
     place.prepare((DONE, Says()), program="no-such-program-anywhere")
     message = ""
@@ -333,3 +350,12 @@ async def a_program_that_is_not_there_is_named_with_what_mends_it(place: Place) 
     assert "no-such-program-anywhere" in message
     assert "pip install double" in message
     assert place.told == []
+
+
+@check("jailed")
+async def a_write_outside_of_its_room_is_refused(place: Place) -> None:
+    outside = place.root / "outside"
+    place.prepare((Runs(f"touch {outside}; touch done"), Says("It is done.")))
+    ran = await place.run()
+    assert ran.how == ("complete", "satisfied", 1), ran.outcome.message
+    assert not outside.exists()

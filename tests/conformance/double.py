@@ -2,6 +2,7 @@
 
     double.py stream [SESSION]    a JSON object a line; the prompt on stdin; one process a round
     double.py acp                 the Agent Client Protocol on stdin and stdout; one process a run
+    double.py leave HOW NAME      leaves a process behind, as the doubles do, for agents that run commands
 
 `DOUBLE` names the folder with its script: `script.json` is a list of rounds, each a list of moves. The folder keeps how
 many rounds were begun (`rounds`), and of each what it was told (`told.jsonl`), whoever the process was.
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-HOME = Path(os.environ["DOUBLE"])
+HOME = Path(os.environ.get("DOUBLE", os.devnull))
 PIECE = 64 * 1024
 
 
@@ -267,7 +268,9 @@ class Server:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "acp":
+    if sys.argv[1] == "leave":
+        leave(*sys.argv[2:])
+    elif sys.argv[1] == "acp":
         Server().serve()
     else:
         stream(sys.argv[2] if len(sys.argv) > 2 else "")

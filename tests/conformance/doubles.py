@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from tests.conformance.moves import (
     Ability,
@@ -63,14 +63,22 @@ when = { type = "usage" }
 fields = { input = ["input"], output = ["output"], cost = ["cost"] }
 """
 
-_ALL: frozenset[Ability] = frozenset({"resume", "usage", "cost", "hang", "die", "leave", "flood", "claim", "large"})
+_ALL: frozenset[Ability] = frozenset(
+    {"resume", "usage", "cost", "silent", "hang", "die", "leave", "flood", "claim", "absent"}
+)
+
+OWN = "double"
+"""Its folder, below HOME."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Double:
-    """A double, spoken to by `protocol`."""
+    """A double, spoken to by `protocol`; `jailed`: in a sandbox."""
 
     protocol: Literal["command", "acp"]
+    jailed: bool = False
+    patience: ClassVar[float] = 1.0
+    signing_in: ClassVar[str] = "double login"
 
     @property
     def name(self) -> str:
@@ -81,28 +89,31 @@ class Double:
     def can(self) -> frozenset[Ability]:
         """Budgets of tokens cannot be kept with what ACP promises, and totals are of one stream alone."""
         own: frozenset[Ability] = frozenset({"cumulative", "budget"}) if self.protocol == "command" else frozenset()
-        return _ALL | own
+        return _ALL | own | (frozenset({"jailed"}) if self.jailed else frozenset())
 
-    def prepare(self, folder: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
+    def prepare(self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
         """Its script, and a preset in a folder of presets."""
-        presets = folder / "config" / "goal" / "agents"
-        presets.mkdir(parents=True, exist_ok=True)
+        self._folder = folder = user / OWN
+        presets = user / ".config" / "goal" / "agents"
+        for made in (folder, presets):
+            made.mkdir(parents=True, exist_ok=True)
         (presets / f"{self.name}.toml").write_text(self._preset(**settings))
         script = [[{"do": _NAMES[type(move)], **asdict(move)} for move in moves] for moves in rounds]
         (folder / "script.json").write_text(json.dumps(script))
         cumulative = {"CUMULATIVE": "1"} if settings.get("cumulative") else {}
-        environ = {"XDG_CONFIG_HOME": str(folder / "config"), "DOUBLE": str(folder), **cumulative}
-        return Prepared({"use": self.name}, environ)
+        environ = {"XDG_CONFIG_HOME": str(user / ".config"), "DOUBLE": str(folder), **cumulative}
+        return Prepared({"use": self.name}, environ, {"sandbox": "bwrap"} if self.jailed else {})
 
-    def told(self, folder: Path) -> list[Told]:
+    def told(self) -> list[Told]:
         """As it wrote it down."""
-        path = folder / "told.jsonl"
+        path = self._folder / "told.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         return [Told(said["prompt"], said["session"], said["resumed"]) for said in map(json.loads, lines)]
 
     def _preset(self, *, cumulative: bool = False, silent: bool = False, program: str = sys.executable) -> str:
         own = [program, str(DOUBLE), "stream" if self.protocol == "command" else "acp"]
         help_ = 'install = "pip install double"\nsign_in = "double login"\ndenied = ["no valid key"]\nstream = "json"\n'
+        help_ += f'home = ["{OWN}"]\n'
         if self.protocol == "acp":
             return f"acp = {json.dumps(own)}\n{help_}"
         usage = "" if silent else _USAGE + ("cumulative = true\n" if cumulative else "")

@@ -7,8 +7,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-Ability = Literal["resume", "usage", "cumulative", "cost", "budget", "hang", "die", "leave", "flood", "claim", "large"]
-"""What a check needs an agent to be able to do, or to be made to do."""
+Ability = Literal[
+    "resume",
+    "usage",
+    "cumulative",
+    "cost",
+    "budget",
+    "silent",
+    "hang",
+    "die",
+    "leave",
+    "flood",
+    "claim",
+    "absent",
+    "jailed",
+    "tries",
+]
+"""What a check needs an agent to be able to do, or to be made to do. "silent": it can be made to report no usage; "absent":
+a program can be named that is not there; "tries": it goes on trying where its model is out of order."""
+
+
+KEYLESS = "401 no valid key"
+"""Words of a failure for want of a key."""
+
+BROKEN = "500 the machine is broken"
+"""Words of one that a program may try to get over."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +123,12 @@ class Told:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An agent that is ready to play. `agent` are keys of the goal's table [agent]."""
+    """An agent that is ready to play. `agent` and `workspace` are keys of those tables of the goal."""
 
     agent: Mapping[str, Any]
     environ: Mapping[str, str] = field(default_factory=dict)
     """Added to the environment of `goal`."""
+    workspace: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AgentUnderTest(Protocol):
@@ -120,13 +144,23 @@ class AgentUnderTest(Protocol):
         """Checks that need anything else are left out."""
         ...
 
-    def prepare(self, folder: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
-        """Make it ready to play `rounds`, the last one again and again. `folder` is empty and its own.
+    @property
+    def patience(self) -> float:
+        """How many times as long as a double it may take for the same."""
+        ...
+
+    @property
+    def signing_in(self) -> str:
+        """What a failure for want of a key ends with."""
+        ...
+
+    def prepare(self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
+        """Make it ready to play `rounds`, the last one again and again. `user` is the HOME it will have, still empty.
 
         `settings` are those of doubles: `cumulative`, `silent` (it reports no usage), `program` (what is started).
         """
         ...
 
-    def told(self, folder: Path) -> list[Told]:
+    def told(self) -> list[Told]:
         """What it was told so far, oldest first."""
         ...

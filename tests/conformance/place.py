@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import sys
@@ -67,26 +68,26 @@ class Place:
     assembly: Assembly | None = None
 
     def __post_init__(self) -> None:
-        self.workspace, self.home, self.own = self.root / "work", self.root / "home", self.root / "agent"
+        self.workspace, self.home, self._user = self.root / "work", self.root / "home", self.root / "user"
         self._mark = f"g{secrets.token_hex(4)}"
-        for folder in (self.workspace, self.own, self.root / "user"):
+        for folder in (self.workspace, self._user):
             folder.mkdir(parents=True)
 
     @property
     def environ(self) -> dict[str, str]:
         """A machine without anybody's keys or logins."""
         path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
-        home = {"HOME": str(self.root / "user"), "GOAL_HOME": str(self.home)}
+        home = {"HOME": str(self._user), "GOAL_HOME": str(self.home)}
         return {"PATH": path, "LANG": "C.UTF-8", **home, **self._prepared.environ}
 
     def prepare(self, *rounds: Sequence[Move], **settings: Any) -> None:
         """Tell the agent what to do."""
-        self._prepared: Prepared = self.agent.prepare(self.own, rounds, **settings)
+        self._prepared: Prepared = self.agent.prepare(self._user, rounds, **settings)
 
     @property
     def told(self) -> list[Told]:
         """What the agent was told so far."""
-        return self.agent.told(self.own)
+        return self.agent.told()
 
     def on_record(self, record: Record) -> None:
         """The port `Observer`."""
@@ -97,42 +98,40 @@ class Place:
     def on_text(self, delta: str) -> None:
         """Nothing."""
 
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for something that this agent does. Raises AssertionError when it never comes."""
+        await until(condition, 20 * self.agent.patience)
+
     async def run(self, **goal: Any) -> Ran:
         """Run the goal in this process to its end; GREEN unless it says otherwise."""
         keys: dict[str, Any] = {"objective": "Make the file done.", "max_iterations": 3, "validators": GREEN, **goal}
         keys["agent"] = {**self._prepared.agent, **keys.get("agent", {})}
-        keys["workspace"] = {"path": str(self.workspace), **keys.get("workspace", {})}
+        keys["workspace"] = {"path": str(self.workspace), **self._prepared.workspace}
         self.assembly = assemble(Goal.model_validate(keys), home=self.home, environ=self.environ, observers=[self])
         outcome = await finish(self.assembly)
         return Ran(outcome, tuple(self.records))
 
     def goal_file(self, **changes: Any) -> Path:
         """The same goal as a file."""
-        lines = [f"{key} = {value!r}".replace("'", '"') for key, value in {"max_iterations": 3, **changes}.items()]
-        table = "\n".join(f'{key} = "{value}"' for key, value in self._prepared.agent.items())
+        workspace = {"path": str(self.workspace), **self._prepared.workspace}
+        keys = {"objective": "Make the file done.", "validator": "test -e done", "max_iterations": 3, **changes}
         path = self.root / "goal.toml"
-        path.write_text(
-            'objective = "Make the file done."\nvalidator = "test -e done"\n'
-            + "\n".join(lines)
-            + f'\n[agent]\n{table}\n[workspace]\npath = "{self.workspace}"\n'
-        )
+        path.write_text(f"{toml(keys)}\n[agent]\n{toml(self._prepared.agent)}\n[workspace]\n{toml(workspace)}\n")
         return path
 
     def goal(self, *arguments: str | Path) -> Ended:
         """`goal` in a process of its own, to its end."""
-        return command_line.goal(*arguments, cwd=self.workspace, env=self._own_environ())
+        seconds = 60 * self.agent.patience
+        return command_line.goal(*arguments, cwd=self.workspace, env=self.environ, timeout=seconds)
 
     def start(self, *arguments: str | Path) -> Any:
         """The same, and go on."""
-        return command_line.start(*arguments, cwd=self.workspace, env=self._own_environ())
-
-    def _own_environ(self) -> Mapping[str, str]:
-        return {key: value for key, value in self.environ.items() if key != "PATH"}
+        return command_line.start(*arguments, cwd=self.workspace, env=self.environ)
 
     @property
     def user(self) -> str:
         """A word in the environment of everybody who was started here, unless he threw it away."""
-        return f"HOME={self.root / 'user'}"
+        return f"HOME={self._user}"
 
     def called(self, name: str) -> str:
         """A name for a process that nobody else on this machine has."""
@@ -142,6 +141,11 @@ class Place:
         """Of the only run in the home."""
         (folder,) = (self.home / "runs").iterdir()
         return list(read_records(folder / "events.jsonl"))
+
+
+def toml(keys: Mapping[str, Any]) -> str:
+    """Strings, numbers, truths and lists of them, a line each."""
+    return "\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())
 
 
 def living(word: str) -> list[int]:

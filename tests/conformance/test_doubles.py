@@ -1,25 +1,35 @@
-"""The suite over the doubles, which misbehave on demand."""
+"""The suite over the doubles, which misbehave on demand; each in a jail as well."""
 
 from __future__ import annotations
 
-import importlib.util
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from goalrunner.model.preset import Protocol
 from tests.conformance.checks import Check, chosen
-from tests.conformance.doubles import ACP, COMMAND, Double
+from tests.conformance.doubles import Double
 from tests.conformance.place import Place
+from tests.support.jails import needs_jail
 
 pytestmark = pytest.mark.timeout(90)
 
-DOUBLES = [COMMAND, *([ACP] if importlib.util.find_spec("goalrunner.agents.acp") else [])]
+DOUBLES = [Double(protocol, jailed) for protocol in get_args(Protocol) for jailed in (False, True)]
 
 CASES = [
-    pytest.param(double, one, id=f"{double.protocol}-{one.name}") for double in DOUBLES for one in chosen(double.can)
+    pytest.param(
+        double,
+        one,
+        id=f"{double.protocol}-{'jailed-' if double.jailed else ''}{one.name}",
+        marks=[needs_jail, pytest.mark.kill] if double.jailed else [],
+    )
+    for double in DOUBLES
+    for one in chosen(double.can)
 ]
 
 
 @pytest.mark.parametrize(("double", "one"), CASES)
 async def test_it_conforms(double: Double, one: Check, tmp_path: Path) -> None:
-    await one.play(Place(tmp_path, double))
+    await one.play(Place(tmp_path, replace(double)))

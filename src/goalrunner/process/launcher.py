@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from goalrunner.process.guardian import Guardian
 from goalrunner.process.leader import Leader, NotStarted, start
 from goalrunner.process.mark import Mark
 from goalrunner.process.sink import opened_sink
+from goalrunner.process.status import killer
 
 OUTPUT_LIMIT = 256_000_000
 """Bytes of output after which a command is taken for a runaway."""
@@ -120,12 +120,7 @@ class ProcessLauncher:
 def _error_of(status: int | None) -> str:
     if status is None:
         return "its exit status was lost"
-    if status >= 0:
-        return ""
-    try:
-        return f"killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"killed by signal {-status}"
+    return killer(status)
 
 
 @contextmanager

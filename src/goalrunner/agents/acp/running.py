@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from signal import Signals
 
 from goalrunner.agents.acp.peer import Peer, Refusal
 from goalrunner.agents.acp.session import AUTH_REQUIRED, Greeting
@@ -17,6 +16,7 @@ from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import failed, not_signed_in, tail_of
 from goalrunner.errors import AgentError, RecordError
 from goalrunner.ports import AgentRun, Connection, Connector, Recorder
+from goalrunner.process.status import words_of
 
 KEPT = 256_000_000
 """Bytes of what it wrote that are kept as they came."""
@@ -40,13 +40,7 @@ class Running:
     def ending(self) -> str:
         """How it ended, in words."""
         code = self.connection.exit_code
-        if code is None:
-            return "still running"
-        if code >= 0:
-            return f"exit {code}"
-        with contextlib.suppress(ValueError):
-            return f"killed by {Signals(-code).name}"
-        return f"killed by signal {-code}"
+        return "still running" if code is None else words_of(code)
 
     def add_note(self, note: str) -> None:
         """Something that people must be told; nothing for an empty one."""

@@ -22,6 +22,7 @@ from goalrunner.agents.external.turn import Turn
 from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.ports import Completion
 from goalrunner.ports.launcher import HIDDEN
+from goalrunner.process.status import words_of
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _TAIL = 4_000
@@ -66,7 +67,7 @@ class Ended:
         """ "exit 0", or why it was cut."""
         if self.completion.exit_code is None:
             return self.completion.error or "ended by a signal"
-        return f"exit {self.completion.exit_code}"
+        return words_of(self.completion.exit_code)
 
 
 def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | None:

@@ -6,7 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
-NAMES = ("claude", "codex", "gemini", "opencode", "qwen")
+import pytest
+
+from goalrunner.model.preset import Preset, Protocol
+from goalrunner.process.environment import is_provider_key
+
+NAMES = ("claude", "codex", "gemini", "opencode", "qwen", "openhands")
 
 FOLDER = "GOAL_AGENTS_DIR"
 """Variable that names a folder in which some are installed, each in a folder of its own or all in one."""
@@ -26,6 +31,15 @@ def search_path() -> str:
     return os.pathsep.join([*map(str, places()), os.environ.get("PATH", os.defpath)])
 
 
-def installed(name: str) -> bool:
-    """Whether the program can be started."""
-    return shutil.which(name, path=search_path()) is not None
+def missing(preset: Preset, protocol: Protocol) -> str:
+    """Why this agent cannot be driven so; empty where it can."""
+    argv = preset.acp if protocol == "acp" else preset.argv
+    if shutil.which(argv[0], path=search_path()):
+        return ""
+    return f"{argv[0]} is not installed: {preset.installing(protocol)}, or name its folder in {FOLDER}"
+
+
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's keys and settings reach a program."""
+    for name in [one for one in os.environ if is_provider_key(one) or one.startswith("XDG_")]:
+        monkeypatch.delenv(name)

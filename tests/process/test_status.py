@@ -1,0 +1,23 @@
+"""What an exit status says."""
+
+from __future__ import annotations
+
+import pytest
+
+from goalrunner.process.status import killer, words_of
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "exit 0"), (1, "exit 1"), (128, "exit 128"), (137, "exit 137: SIGKILL"), (143, "exit 143: SIGTERM"),
+        (255, "exit 255"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40"),
+    ],
+)  # fmt: skip
+def test_a_signal_is_named_also_where_a_shell_or_a_jail_gives_it_on(status: int, words: str) -> None:
+    assert words_of(status) == words
+
+
+def test_nothing_killed_a_process_that_ended_by_itself() -> None:
+    assert [killer(0), killer(137)] == ["", ""]
+    assert killer(-15) == "killed by SIGTERM"
