@@ -108,10 +108,11 @@ class Stage(Rehearsal):
 
 @dataclass
 class Program:
-    """The agent `name`, driven by `protocol`. A context manager: its server ends with it."""
+    """The agent `name`, driven by `protocol`; `jailed`: in a sandbox. A context manager: its server ends with it."""
 
     name: str
     protocol: Protocol = "command"
+    jailed: bool = False
     patience: float = 6.0
     stage: Stage | None = field(default=None, init=False)
 
@@ -125,6 +126,11 @@ class Program:
             self.stage.stop()
 
     @property
+    def told_as(self) -> str:
+        """How a test of it is named."""
+        return "-".join([self.name, self.protocol, *(["jailed"] if self.jailed else [])])
+
+    @property
     def preset(self) -> Preset:
         """As it comes along."""
         return find(self.name, {}, {})
@@ -132,7 +138,9 @@ class Program:
     @property
     def can(self) -> frozenset[Ability]:
         """What its model cannot make it do is left to the doubles."""
-        able: set[Ability] = {"hang", "die", "leave", "tries"}
+        able: set[Ability] = {"hang", "leave", "tries"}
+        # Within a sandbox nothing can reach it.
+        able.add("jailed" if self.jailed else "die")
         if self.protocol == "acp" or self.preset.resume:
             able.add("resume")
         if self.protocol == "command" and "tokens" in self.preset.reports:
@@ -157,7 +165,8 @@ class Program:
         assert point is not None
         # The tests run in a place that is theirs alone; as root claude wants to be told so.
         environ = {**point.env, "IS_SANDBOX": "1", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{search_path()}"}
-        return Prepared({"use": self.name, "protocol": self.protocol, "args": list(point.args)}, environ)
+        room = {"sandbox": "bwrap"} if self.jailed else {}
+        return Prepared({"use": self.name, "protocol": self.protocol, "args": list(point.args)}, environ, room)
 
     def told(self) -> list[Told]:
         """What came to its model."""

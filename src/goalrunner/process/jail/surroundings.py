@@ -81,5 +81,6 @@ def _of(path: Path, places: list[Path], home: Path | None) -> Iterator[Path]:
             # Programs there are mostly links to somewhere near: ~/.local/bin/x leads to ~/.local/share/x.
             yield Path(os.path.realpath(place / spelled.relative_to(place).parts[0]))
         else:
-            prefix = spelled.parent if spelled.name == "bin" and spelled.parent != place else spelled
+            # node_modules/.bin holds links to what lies beside it.
+            prefix = spelled.parent if spelled.name in ("bin", ".bin") and spelled.parent != place else spelled
             yield Path(os.path.realpath(prefix))
