@@ -246,6 +246,44 @@ async def test_a_budget_is_refused_unless_it_is_allowed_by_name(tmp_path: Path) 
     assert allowed.status == "complete"
 
 
+def told(given: int, dollars: float) -> list[list[Any]]:
+    """What ends a turn: totals of dollars, and tokens of this turn alone."""
+    cost = {"cost": {"amount": dollars, "currency": "USD"}}
+    return [["report", "usage_update", cost], ["end", "end_turn", {"usage": {"inputTokens": given, "outputTokens": 1}}]]
+
+
+def reporter(course: Course) -> dict[str, Any]:
+    """An agent whose preset promises tokens and dollars."""
+    preset = Preset(acp=course.command, acp_reports={"tokens": "turn", "cost_usd": "session"})
+    return {"agent": AgentConfig(use="reporter"), "agents": {"reporter": preset}}
+
+
+async def test_a_budget_is_kept_to_by_what_the_preset_says_that_it_reports(tmp_path: Path) -> None:
+    resume: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
+    prompts = [[["say", "not yet"], *told(100, total)] for total in (0.25, 0.5, 0.75)]
+    course = Course(tmp_path, *prompts, [["shell", APPEND], *told(100, 1.0)], capabilities=resume)
+
+    capped = await course.run(budget=Budget(tokens=150, cost_usd=10), **reporter(course))
+    assert (capped.stop_reason, capped.message) == ("budget_exhausted", "202 of 150 tokens are spent")
+    again = await course.resume(tokens=10_000, cost_usd=0.7)
+    assert (again.stop_reason, again.message) == ("budget_exhausted", "$0.7500 of $0.7000 are spent")
+    done = await course.resume(cost_usd=10)
+
+    assert done.status == "complete"
+    spent = done.usage["agent"]
+    assert (spent.tokens, spent.cost_usd) == (404, 1.0)
+    assert len({message["params"]["sessionId"] for message in course.seen("session/prompt")}) == 1
+
+
+async def test_dollars_that_were_promised_and_are_not_told_end_a_run_with_a_budget_of_them(tmp_path: Path) -> None:
+    course = Course(tmp_path, [["say", "not yet"]])
+
+    outcome = await course.run(budget=Budget(cost_usd=10), **reporter(course))
+
+    assert (outcome.stop_reason, outcome.iterations) == ("budget_exhausted", 1)
+    assert "without a known price" in outcome.message
+
+
 async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:
     course = Course(tmp_path, [["spawn", "exec sleep 600"], ["hang"]], [["shell", APPEND]])
     file = tmp_path / "goal.toml"

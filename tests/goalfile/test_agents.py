@@ -223,6 +223,30 @@ KINDS = '"session", "text", "delta", "call", "result", "usage", "error"'
             '5:10  agents.x.login "/root/.x" must be a path below HOME, such as ".my-agent/login.json"',
         ),
         (
+            "[agents.x]\nargv = ['x']\nacp_reports = { tokens = 'turn' }",
+            "5:1  acp_reports is of an agent that speaks ACP; write acp = [...], its command",
+        ),
+        (
+            "[agents.x]\nacp = ['x']\nacp_reports = { token = 'turn' }",
+            '5:17  unknown key "token" in [agents.x.acp_reports]; did you mean "tokens"?',
+        ),
+        (
+            "[agents.x]\nacp = ['x']\nacp_reports = { tokens = 'sesion' }",
+            '5:26  agents.x.acp_reports.tokens "sesion" is unknown; did you mean "session"? valid: "turn", "session"',
+        ),
+        (
+            "[agents.x]\nacp = ['x']\nacp_reports = ['tokens']",
+            "5:15  agents.x.acp_reports must be a table, such as { tokens = \"turn\", cost_usd = \"session\" }, not a list",
+        ),
+        (
+            "[agents.x]\nargv = ['x']\nwire = 'openai'\nserver_files = { '../x' = 'a' }",
+            '6:18  "../x" must be the path of a file below HOME, such as ".my-agent/settings.json"',
+        ),
+        (
+            "[agents.x]\nargv = ['x']\nwire = 'openai'\nserver_files = '.x'",
+            '6:16  agents.x.server_files must be a table of files, such as { ".my-agent/settings.json" = "{}" }, not the string ".x"',
+        ),
+        (
             "[agents.x]\nargv = ['x']\nserver = { A = 'B' }",
             '5:1  server needs wire, which says what is spoken there: "openai", "responses", "anthropic", "gemini"',
         ),

@@ -11,7 +11,8 @@ from goalrunner.errors import GoalFileError
 from goalrunner.goalfile import load_goal_text
 from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS
 from goalrunner.goalfile.options import OPTIONS
-from goalrunner.goalfile.presets import PRESET_KEYS, RULE_KEYS
+from goalrunner.goalfile.presets import PRESET_KEYS
+from goalrunner.goalfile.stream_rules import RULE_KEYS
 from goalrunner.goalfile.validators import EXPECT_KEYS, VALIDATOR_KEYS
 from goalrunner.model.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.model.preset import Preset, StreamRule

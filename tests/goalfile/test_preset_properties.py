@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from goalrunner.errors import GoalFileError
 from goalrunner.goalfile import dump_goal, load_goal_text, resolve_goal
-from goalrunner.goalfile.presets import FIELDS, PRESET_KEYS, RULE_KEYS, WIRES
+from goalrunner.goalfile.presets import PRESET_KEYS, WIRES
+from goalrunner.goalfile.stream_rules import FIELDS, RULE_KEYS
 from goalrunner.model.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
 from goalrunner.model.preset import Preset, StreamRule
 
@@ -72,10 +73,13 @@ def presets(draw: st.DrawFn) -> Preset:
     wire: Any = draw(st.sampled_from(["", *WIRES]))
     stream: Any = draw(st.sampled_from(["json", "text"]))
     chooses = draw(st.booleans())
+    speaks = draw(st.booleans())
+    scope = st.sampled_from(["turn", "session"])
     return Preset(
         argv=(*draw(COMMAND), "{prompt}", *(["{model}"] if chooses else [])),
         resume=draw(st.one_of(st.just(()), COMMAND)),
-        acp=draw(st.one_of(st.just(()), COMMAND)),
+        acp=draw(COMMAND) if speaks else (),
+        acp_reports=draw(st.dictionaries(st.sampled_from(["tokens", "cost_usd"]), scope)) if speaks else {},
         model=("--model", "{name}") if chooses else (),
         env=draw(ENV),
         keys=tuple(draw(st.lists(NAME, max_size=2))),
@@ -86,6 +90,7 @@ def presets(draw: st.DrawFn) -> Preset:
         denied=tuple(draw(st.lists(WORD, max_size=2))),
         hints=draw(st.dictionaries(WORD, LINE, max_size=2)),
         server={"BASE": "{base_url}"} if wire else {},
+        server_files=draw(st.dictionaries(LINE.map(".x/{}".format), WORD, max_size=2)) if wire else {},
         wire=wire,
         stream=stream,
         rules=tuple(draw(st.lists(rules(), max_size=3))) if stream == "json" else (),

@@ -30,6 +30,7 @@ class AcpBench:
         self.script = folder / "script.json"
         self.script.write_text(json.dumps({"prompts": prompts, **script}))
         self.connector = ProcessConnector()
+        self.preset = Preset(sign_in="run double login", install="pip install double")
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ class AcpBench:
     def conversation(self, command: tuple[str, ...] = (), **settings: Any) -> AcpConversation:
         agent = ExternalAgent(
             name=NAME,
-            preset=Preset(sign_in="run double login", install="pip install double"),
+            preset=self.preset,
             workspace=self.workspace,
             env={"PATH": os.environ["PATH"], **settings.pop("env", {})},
         )

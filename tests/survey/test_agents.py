@@ -73,6 +73,11 @@ def test_what_an_agent_can_depends_on_how_it_is_driven(programs: Programs) -> No
     assert (command.by, command.path, acp.by, acp.path) == ("command", str(programs.bin / "both"), "acp", "")
     assert command.can == Can(resume=True, usage=True, cost=False, cancel=True, permission=False, sandbox=False)
     assert acp.can == Can(resume=True, usage=False, cost=False, cancel=True, permission=True, sandbox=False)
+    reporting = preset.model_copy(update={"acp_reports": {"cost_usd": "session"}})
+    assert [(way.can.usage, way.can.cost) for way in ways_of(reporting, programs.environ)] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class Named:
         """The goal's budgets of which it does not report what is used."""
         budget = self.goal.budget
         wanted: dict[BudgetName, float | None] = {"tokens": budget.tokens, "cost_usd": budget.cost_usd}
-        reported = acp.REPORTS if self.protocol == "acp" else self.preset.reports
+        reported = self.preset.reports_by(self.protocol)
         return tuple(name for name, limit in wanted.items() if limit is not None and name not in reported)
 
     @property
@@ -163,14 +163,15 @@ def external_notes(named: Named, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def refuse_unfit_agent(named: Named) -> None:
     """A budget or an approval that cannot be kept with this agent. Raises UsageError naming what lifts it."""
+    other: Protocol = "command" if named.protocol == "acp" else "acp"
     for budget in named.unenforced:
         if budget not in named.goal.budget.allow_unenforced:
             what = "tokens" if budget == "tokens" else "dollars"
             how = ", driven by ACP," if named.protocol == "acp" else ""
-            other = ', take protocol = "command"' if how and budget in named.preset.reports else ""
+            way = f', take protocol = "{other}"' if budget in named.preset.reports_by(other) else ""
             raise UsageError(
                 f"{named.name}{how} does not report its {what}, so a budget of {budget} cannot be kept",
-                f'remove it{other}, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
+                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
             )
     if named.protocol == "command" and named.guarded:
         approvals = named.goal.approvals

@@ -1,4 +1,4 @@
-"""An agent of the user's own, `[agents.NAME]`, as it is written: its keys, its rules, what may stand in braces. Starts none."""
+"""An agent of the user's own, `[agents.NAME]`, as it is written: its keys, what may stand in braces. Starts none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from goalrunner.goalfile.problems import Spot
-from goalrunner.goalfile.readers import WRONG, Reader, each, line, one_of, string, text, truth
+from goalrunner.goalfile.readers import WRONG, Reader, each, line, one_of, string, text
+from goalrunner.goalfile.stream_rules import RULE_KEYS, rules
 from goalrunner.goalfile.strings import VARIABLE
 from goalrunner.goalfile.tables import hints, read_keys, variables
 from goalrunner.goalfile.wording import SURE, kind, listed, nearest, quoted
@@ -20,20 +21,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 IN_COMMANDS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
 _WHOLE = ("model", "args")
 """Of these: what stands for any number of words, and so is a word of its own."""
-
-FIELDS: dict[str, tuple[str, ...]] = {
-    "session": ("id",),
-    "text": ("text",),
-    "delta": ("text",),
-    "call": ("id", "tool", "command"),
-    "result": ("id", "output", "exit_code", "failed", "tool", "command"),
-    "usage": ("input", "output", "cached", "cost"),
-    "error": ("message",),
-}
-"""By kind of a rule: what it can find."""
-
-_NEEDED = {"session": "id", "text": "text", "delta": "text", "error": "message"}
-"""By kind of a rule: the one thing without which it finds nothing."""
 
 _BRACED = re.compile(r"\{([A-Za-z_]+)\}")
 
@@ -133,78 +120,34 @@ def _home_paths(value: object, spot: Spot) -> object:
     """Paths below HOME."""
     read = each(line)(value, spot)
     for index, path in enumerate(read if isinstance(read, list) else ()):
-        if isinstance(path, str) and (path[0] in "/~" or ".." in PurePosixPath(path).parts):
+        if isinstance(path, str) and not _is_below_home(path):
             spot.item(index).wrong(f'{quoted(path)} must be a path below HOME, such as ".my-agent/login.json"')
     return read
 
 
-def _conditions(value: object, spot: Spot) -> object:
-    """Paths in a line of output, and the value that each must have."""
+def _home_files(value: object, spot: Spot) -> object:
+    """Files below HOME, and what each holds."""
     if not isinstance(value, Mapping):
-        spot.wrong(f'must be a table of paths and values, such as {{ type = "text" }}, not {kind(value)}')
+        spot.wrong(f'must be a table of files, such as {{ ".my-agent/settings.json" = "{{}}" }}, not {kind(value)}')
         return WRONG
-    for path, wanted in value.items():
-        if isinstance(wanted, list) and wanted and all(isinstance(item, str) for item in wanted):
-            continue
-        if not isinstance(wanted, str | bool | int):
-            spot.item(path).wrong(
-                f"must be a string, a whole number, true, false, or a list of strings, not {kind(wanted)}"
-            )
-    return dict(value)
+    for path in value:
+        if not (str(path).isprintable() and _is_below_home(str(path))):
+            told = f'{quoted(str(path))} must be the path of a file below HOME, such as ".my-agent/settings.json"'
+            spot.item(path).wrong_key(told)
+    return {path: string(content, spot.item(path)) for path, content in value.items()}
 
 
-def _fields(value: object, spot: Spot) -> object:
-    """What is found, and the paths that are looked at for it, the first one first."""
+def _is_below_home(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and path[0] not in "/~" and ".." not in parts
+
+
+def _reports(value: object, spot: Spot) -> object:
+    """What an agent reports of each turn over ACP, and what each number is of."""
     if not isinstance(value, Mapping):
-        spot.wrong(f'must be a table of names and paths, such as {{ text = ["message.text"] }}, not {kind(value)}')
+        spot.wrong(f'must be a table, such as {{ tokens = "turn", cost_usd = "session" }}, not {kind(value)}')
         return WRONG
-    return {
-        name: [text(paths, spot.item(name))] if isinstance(paths, str) else each(text)(paths, spot.item(name))
-        for name, paths in value.items()
-    }
-
-
-def _rules(value: object, spot: Spot) -> object:
-    if not isinstance(value, list | tuple):
-        spot.wrong_key(f"rules must be a list of tables, not {kind(value)}; write [[{spot.label}]]")
-        return WRONG
-    return [_rule(item, spot.item(index)) for index, item in enumerate(value)]
-
-
-def _rule(value: object, spot: Spot) -> object:
-    if not isinstance(value, Mapping):
-        spot.wrong(f"must be a table, not {kind(value)}")
-        return WRONG
-    read = read_keys(value, spot, RULE_KEYS, {}, frozenset())
-    known = read.get("kind")
-    if "kind" not in value and not spot.problems.excuses((*spot.path, "kind")):
-        spot.wrong_key(f"a rule needs a kind: {listed(FIELDS)}")
-    if isinstance(known, str):
-        _check_fields(known, value, spot)
-        if value.get("cumulative") and known != "usage":
-            spot.item("cumulative").wrong_key('cumulative is for rules of kind "usage" alone; remove it')
-    if "where" in value and "each" not in value:
-        spot.item("where").wrong_key('where looks at the items of a list; name the list: each = "path.of.it"')
-    return read
-
-
-def _check_fields(known: str, rule: Mapping[str, object], spot: Spot) -> None:
-    fields, valid = rule.get("fields", {}), FIELDS[known]
-    here = spot.item("fields")
-    if not isinstance(fields, Mapping) or spot.problems.excuses((*spot.path, "fields")):
-        return
-    for name in fields:
-        if name not in valid:
-            near = nearest(str(name), valid)
-            guess = f"; did you mean {quoted(near)}?" if near else ";"
-            here.item(name).wrong_key(
-                f'a rule of kind "{known}" finds no {quoted(str(name))}{guess} valid: {listed(valid)}'
-            )
-    needed = _NEEDED.get(known)
-    if (needed and needed not in fields) or not fields:
-        example = needed or valid[0]
-        if not any(name not in valid for name in fields):
-            spot.wrong_key(f'a rule of kind "{known}" needs fields = {{ {example} = ["path.of.it"] }}')
+    return read_keys(value, spot, dict.fromkeys(("tokens", "cost_usd"), one_of("turn", "session")), {}, frozenset())
 
 
 def _check_commands(table: Mapping[str, object], spot: Spot) -> None:
@@ -220,24 +163,26 @@ def _check_commands(table: Mapping[str, object], spot: Spot) -> None:
     for key in ("argv", "acp"):
         if "{session}" in _texts(table.get(key)):
             spot.item(key).wrong_key(f"{key} begins a session and can name none; {{session}} is for resume")
+    if "acp_reports" in table and "acp" not in table:
+        spot.item("acp_reports").wrong_key("acp_reports is of an agent that speaks ACP; write acp = [...], its command")
     commands = {key for key in ("argv", "resume", "acp") if key in table}
     if "model" in table and not any("{model}" in _texts(table[key]) for key in commands):
         spot.item("model").wrong_key("model is never used; write {model} where its words go, in argv, resume or acp")
 
 
 def _check_rules(table: Mapping[str, object], spot: Spot) -> None:
-    rules = table.get("rules")
-    if not isinstance(rules, list | tuple):
-        rules = ()
-    if rules and table.get("stream", "text") == "text":
+    found = table.get("rules")
+    if not isinstance(found, list | tuple):
+        found = ()
+    if found and table.get("stream", "text") == "text":
         spot.item("rules").wrong_key('rules are for lines of JSON; write stream = "json", or remove them')
-    kinds = {rule.get("kind") for rule in rules if isinstance(rule, Mapping)}
+    kinds = {rule.get("kind") for rule in found if isinstance(rule, Mapping)}
     if "{session}" in _texts(table.get("resume")) and "session" not in kinds:
         spot.item("resume").wrong_key('resume names {session}, which no rule finds; add one of kind "session"')
 
 
 def _check_server(table: Mapping[str, object], spot: Spot) -> None:
-    pointing = [key for key in ("server", "server_args") if key in table]
+    pointing = [key for key in ("server", "server_args", "server_files") if key in table]
     if pointing and "wire" not in table:
         spot.item(pointing[0]).wrong_key(f"{pointing[0]} needs wire, which says what is spoken there: {listed(WIRES)}")
     elif table.get("wire") and not pointing:
@@ -255,19 +200,11 @@ def _texts(value: object) -> str:
 
 WIRES = ("openai", "responses", "anthropic", "gemini")
 
-RULE_KEYS: dict[str, Reader] = {
-    "kind": one_of(*FIELDS),
-    "when": _conditions,
-    "each": text,
-    "where": _conditions,
-    "fields": _fields,
-    "cumulative": truth,
-}
-
 PRESET_KEYS: dict[str, Reader] = {
     "argv": words,
     "resume": words,
     "acp": words,
+    "acp_reports": _reports,
     "model": _holding("name"),
     "env": variables,
     "asking": variables,
@@ -282,9 +219,10 @@ PRESET_KEYS: dict[str, Reader] = {
     "hints": hints,
     "server": variables,
     "server_args": _listed,
+    "server_files": _home_files,
     "wire": one_of(*WIRES),
     "stream": one_of("json", "text"),
-    "rules": _rules,
+    "rules": rules,
 }
 """The keys of a preset."""
 

@@ -17,6 +17,9 @@ Protocol = Literal["command", "acp"]
 BudgetName = Literal["tokens", "cost_usd"]
 """A budget by its key in the goal file."""
 
+Scope = Literal["turn", "session"]
+"""What a number is of that an agent reports: one turn of it, or all of the session so far."""
+
 
 class StreamRule(Frozen):
     """Where in one line of an agent's output something stands. Paths are keys joined by dots: "message.content".
@@ -52,6 +55,10 @@ class Preset(Frozen):
     argv: tuple[str, ...] = Field(default=(), description="command of a first round")
     resume: tuple[str, ...] = Field(default=(), description="command of a later one; empty: it cannot resume")
     acp: tuple[str, ...] = Field(default=(), description="command that speaks ACP on stdin and stdout; empty: none")
+    acp_reports: dict[BudgetName, Scope] = Field(
+        default_factory=dict,
+        description="what it reports of each turn where it speaks ACP, and of what: budgets of these can be kept to then",
+    )
     model: tuple[str, ...] = Field(default=(), description='words that choose a model: ["--model", "{name}"]')
     env: dict[str, str] = Field(default_factory=dict, description="added to its environment")
     asking: dict[str, str] = Field(
@@ -83,6 +90,10 @@ class Preset(Frozen):
         default_factory=dict, description="environment that points it at another server, whose address is {base_url}"
     )
     server_args: tuple[str, ...] = Field(default=(), description="the same as words of its command")
+    server_files: dict[str, str] = Field(
+        default_factory=dict,
+        description="the same as files below a HOME that is its own for a trial: path -> what the file holds",
+    )
     wire: Literal["", "openai", "responses", "anthropic", "gemini"] = Field(
         default="", description="what it speaks with that server; empty: it cannot be pointed at one"
     )
@@ -92,6 +103,10 @@ class Preset(Frozen):
     def installing(self, protocol: Protocol) -> str:
         """What to type where the program of this protocol is not there; may be empty."""
         return (self.acp_install if protocol == "acp" else "") or self.install
+
+    def reports_by(self, protocol: Protocol) -> frozenset[BudgetName]:
+        """The budgets that can be kept to when it is driven so."""
+        return frozenset(self.acp_reports) if protocol == "acp" else self.reports
 
     @property
     def reports(self) -> frozenset[BudgetName]:

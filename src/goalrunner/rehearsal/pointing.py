@@ -1,8 +1,8 @@
-"""How an agent is pointed at a rehearsal: by what its preset says. Starts nothing."""
+"""How an agent is pointed at a rehearsal: by what its preset says. Starts nothing, writes nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from goalrunner.model.preset import Preset
 from goalrunner.rehearsal.server import Rehearsal
@@ -10,10 +10,11 @@ from goalrunner.rehearsal.server import Rehearsal
 
 @dataclass(frozen=True)
 class Pointed:
-    """What is added to its environment, and to the words of its command."""
+    """What is added to its environment, and to the words of its command; and files below a HOME that is its own."""
 
     env: dict[str, str]
     args: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def pointed(preset: Preset, server: Rehearsal) -> Pointed | None:
@@ -21,5 +22,8 @@ def pointed(preset: Preset, server: Rehearsal) -> Pointed | None:
     if not preset.wire:
         return None
     url = server.base_url(preset.wire)
-    env = {name: value.replace("{base_url}", url) for name, value in preset.server.items()}
-    return Pointed(env, tuple(word.replace("{base_url}", url) for word in preset.server_args))
+    env, files = (
+        {name: value.replace("{base_url}", url) for name, value in table.items()}
+        for table in (preset.server, preset.server_files)
+    )
+    return Pointed(env, tuple(word.replace("{base_url}", url) for word in preset.server_args), files)

@@ -109,7 +109,14 @@ def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None =
         sandbox=jailed,
     )
     # What the protocol leaves to the agent counts as not there.
-    by_protocol = Can(resume=True, usage=False, cost=False, cancel=True, permission=True, sandbox=jailed)
+    by_protocol = Can(
+        resume=True,
+        usage="tokens" in preset.acp_reports,
+        cost="cost_usd" in preset.acp_reports,
+        cancel=True,
+        permission=True,
+        sandbox=jailed,
+    )
     ways = []
     if preset.argv:
         ways.append(Way("command", *find_program(preset.argv, environ, workspace), by_command))

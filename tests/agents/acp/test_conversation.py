@@ -467,7 +467,40 @@ async def test_usage_is_taken_as_it_is_reported_and_unknown_stays_unknown(tmp_pa
         Usage(input_tokens=120, output_tokens=30, cost_usd=0.25, calls=1),
         Usage(input_tokens=7, output_tokens=2, cost_usd=0.125, calls=1),
     ]
-    assert [session.total.cost_usd for session in recorder.sessions] == [None, 0.25, 0.375]
+    assert [session.total.cost_usd for session in recorder.sessions] == [0.0, 0.25, 0.375]
+
+
+async def test_tokens_of_the_session_are_counted_once_in_this_process_and_in_another(tmp_path: Path) -> None:
+    totals = [["end", "end_turn", {"usage": {"inputTokens": 100 * n, "outputTokens": n}}] for n in (1, 3, 7)]
+    resume: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
+    bench = AcpBench(tmp_path, *([["say", "a"], total] for total in totals), capabilities=resume)
+    bench.preset = bench.preset.model_copy(update={"acp_reports": {"tokens": "session"}})
+    first, recorder = bench.conversation(), bench.recorder()
+    await first.send("one", recorder)
+    await first.send("two", recorder)
+    await first.close()
+    later, afterwards = bench.conversation(), bench.recorder()
+    later.load(recorder.messages, Unfinished(session=recorder.sessions[-1]), afterwards)
+
+    await later.send("three", afterwards)
+    await later.close()
+
+    assert [usage.tokens for _, usage in [*recorder.usages, *afterwards.usages]] == [101, 202, 404]
+    assert afterwards.sessions[-1].total.tokens == 707
+
+
+async def test_tokens_that_are_told_call_by_call_are_added_up(tmp_path: Path) -> None:
+    told = [
+        ["report", "agent_message_chunk", {"_meta": {"usage": {"inputTokens": n, "outputTokens": 1}}}] for n in (5, 7)
+    ]
+    bench = AcpBench(tmp_path, [["say", "a"], *told], [["say", "b"], told[0]])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("one", recorder)
+    await talk.send("two", recorder)
+    await talk.close()
+
+    assert [(usage.input_tokens, usage.output_tokens) for _, usage in recorder.usages] == [(12, 2), (5, 1)]
 
 
 async def test_a_cost_that_another_process_knew_of_is_not_counted_again(tmp_path: Path) -> None:

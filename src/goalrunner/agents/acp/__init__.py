@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from goalrunner.agents.acp.conversation import AcpConversation
-from goalrunner.agents.acp.usage import REPORTS
 
-__all__ = ["REPORTS", "AcpConversation"]
+__all__ = ["AcpConversation"]

@@ -67,8 +67,8 @@ class AcpConversation:
         self._link = Link(agent, command, connector, patience)
         self._remembers = True
         """Whether the agent itself knows what was said."""
-        self._meter = Meter()
-        self._told: float | None = None
+        self._meter = Meter(agent.preset.acp_reports)
+        self._told: Usage | None = None
         self._unsaid: list[str] = []
         self._turns = Turns()
 
@@ -90,7 +90,7 @@ class AcpConversation:
         session = left.session
         if session is not None and session.agent == self.agent.name:
             self._link.earlier = session.id
-            self._meter = Meter(session.total.cost_usd)
+            self._meter = Meter(self.agent.preset.acp_reports, session.total)
 
     def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Begin with the chat of another run, which the agent is told in its prompt."""
@@ -203,14 +203,13 @@ class AcpConversation:
         if opened is not None:
             self._remembers = opened.known or not self.messages
             if not opened.known:
-                self._meter = Meter()
+                self._meter = Meter(self.agent.preset.acp_reports)
             self._tell_session(recorder)
         return running
 
     def _tell_session(self, recorder: Recorder) -> None:
         self._told = self._meter.total
-        total = Usage(cost_usd=self._told)
-        recorder.session(AgentSession(agent=self.agent.name, id=text(self._link.session), total=total))
+        recorder.session(AgentSession(agent=self.agent.name, id=text(self._link.session), total=self._told))
 
     def _forget(self) -> None:
         """The next round begins in a session of its own."""

@@ -106,6 +106,7 @@ class Turn:
                 await self._record(call, ("interrupted",))
 
     async def _update(self, update: Any) -> None:
+        self._meter.hear(update)
         match at(update, "sessionUpdate"):
             case "agent_message_chunk":
                 piece = text(at(update, "content", "text"))
@@ -113,8 +114,6 @@ class Turn:
                 self._recorder.text(piece)
             case "tool_call" | "tool_call_update":
                 await self._tool(update)
-            case "usage_update":
-                self._meter.hear(update)
             case _:  # thoughts, plans, modes, and what later versions may say
                 pass
 

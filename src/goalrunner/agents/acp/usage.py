@@ -1,58 +1,111 @@
-"""What a turn cost, as far as the agent says. Owns reading it; unknown stays unknown.
+"""What a turn cost, as far as the agent says. Owns where that stands; what is new in a total is `external.metering`'s.
 
-The protocol is stable on one number alone: the cost of the whole session so far, in `usage_update`. The tokens that a
-prompt's answer may carry are a draft that does not say whether they are the turn's or the session's. They are taken for
-the turn's: where that is wrong, too much is counted, and a budget ends a run too early rather than too late.
+The protocol is stable on one number alone: the dollars of the whole session so far, in `usage_update`. Tokens are a draft
+that does not say whether they are the turn's or the session's, and agents put them where they like. The places that are
+known are looked at, and a preset's `acp_reports` says what is found there. Where it says nothing, tokens are taken for the
+turn's: where that is wrong, too much is counted, and a budget ends a run too early rather than too late.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
-from goalrunner.agents.acp.reading import at, count
-from goalrunner.model.preset import BudgetName
+from goalrunner.agents.acp.reading import at, count, items
+from goalrunner.agents.external.happenings import Reported
+from goalrunner.agents.external.metering import spent
+from goalrunner.model.preset import BudgetName, Scope
 from goalrunner.model.usage import Usage
 
-REPORTS: frozenset[BudgetName] = frozenset()
-"""Budgets that can be kept to with any agent that speaks the protocol: none, for nothing of this must be reported."""
+Tokens = tuple[int, int]
+"""Input, with whatever was cached or thought, and output."""
+
+_METRICS = "openhands.dev/metrics"
+_MOST = 10**15
+"""Dollars; no honest amount is larger."""
 
 
 class Meter:
-    """The costs of one session. `total` are the dollars that an earlier process knew of, None for none."""
+    """The costs of one session. `scopes` is what the agent reports; `total` what an earlier process knew of totals."""
 
-    def __init__(self, total: float | None = None) -> None:
-        self._before = total or 0.0
-        self._now: float | None = None
-
-    @property
-    def total(self) -> float | None:
-        """Dollars of the session in all; None: it has not said."""
-        return self._now
+    def __init__(self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None) -> None:
+        known = total or Usage()
+        self.total = known if known.cost_usd is not None else known.model_copy(update={"cost_usd": 0.0})
+        """What it reported of the session in all, where it reports totals."""
+        self._totals = {"tokens": scopes.get("tokens") == "session", "cost_usd": scopes.get("cost_usd") != "turn"}
+        self._tokens: Tokens | None = None
+        self._dollars: float | None = None
 
     def hear(self, update: Any) -> None:
-        """Take in a `usage_update`."""
-        amount = at(update, "cost", "amount")
-        known = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if known and at(update, "cost", "currency") == "USD" and math.isfinite(amount) and amount >= 0:
-            self._now = float(amount)
+        """Take in an update of the session. What is said of a turn piece by piece is added up; of totals, the last counts."""
+        self._hear_dollars(_dollars(update))
+        tokens = _of_update(update)
+        if tokens is not None:
+            before = (0, 0) if self._tokens is None or self._totals["tokens"] else self._tokens
+            self._tokens = (before[0] + tokens[0], before[1] + tokens[1])
 
     def turn(self, response: Any) -> Usage:
-        """What the turn cost that ended with this response."""
-        cost = None
-        if self._now is not None:
-            # Less than before: its session counts anew.
-            cost = self._now - self._before if self._now >= self._before else self._now
-            self._before = self._now
-        tokens_in, tokens_out = _tokens(response)
-        return Usage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost, calls=1)
+        """What the turn cost that ended with this response. What it did not say is unknown."""
+        tokens, self._tokens = _of_answer(response) or self._tokens, None
+        dollars, self._dollars = self._dollars, None
+        used = self._new_tokens(tokens) if tokens is not None else Usage()
+        cost = self._new_dollars(dollars) if dollars is not None else None
+        # Tokens for no dollars at all are of a model whose price the agent does not know.
+        return used.model_copy(update={"calls": 1, "cost_usd": None if used.tokens and not cost else cost})
+
+    def _hear_dollars(self, amount: float | None) -> None:
+        if amount is not None:
+            before = 0.0 if self._dollars is None or self._totals["cost_usd"] else self._dollars
+            self._dollars = before + amount
+
+    def _new_tokens(self, tokens: Tokens) -> Usage:
+        report = Reported(*tokens, cost=0.0, cumulative=self._totals["tokens"], dollars=False)
+        new, after = spent(report, self.total)
+        self.total = after.model_copy(update={"cost_usd": self.total.cost_usd})
+        return new
+
+    def _new_dollars(self, amount: float) -> float | None:
+        new, self.total = spent(Reported(cost=amount, cumulative=self._totals["cost_usd"], tokens=False), self.total)
+        return new.cost_usd
 
 
-def _tokens(response: Any) -> tuple[int, int]:
-    """Input, with whatever was cached or thought, and output."""
-    said = at(response, "usage")
-    given, made = count(at(said, "inputTokens")) or 0, count(at(said, "outputTokens")) or 0
-    if not (given or made):
-        quota = at(response, "_meta", "quota", "token_count")  # Gemini CLI
-        return count(at(quota, "input_tokens")) or 0, count(at(quota, "output_tokens")) or 0
-    return max((count(at(said, "totalTokens")) or 0) - made, given), made
+def _dollars(update: Any) -> float | None:
+    if at(update, "sessionUpdate") == "usage_update":
+        amount = at(update, "cost", "amount")
+        return _amount(amount) if at(update, "cost", "currency") == "USD" else None
+    return _amount(at(update, "_meta", _METRICS, "cost"))
+
+
+def _amount(value: Any) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
+    return float(value) if known else None  # which NaN is not, nor infinity
+
+
+def _of_update(update: Any) -> Tokens | None:
+    """The tokens that an update of the session tells: Qwen Code of one call, OpenHands of all."""
+    return _counted(at(update, "_meta", "usage")) or _counted(at(update, "_meta", _METRICS))
+
+
+def _of_answer(response: Any) -> Tokens | None:
+    """The tokens that the answer to a prompt tells. By model, some tell more than in one number: their helpers' as well."""
+    quota = at(response, "_meta", "quota")
+    told = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
+    rows = [_counted(at(row, "token_count")) or (0, 0) for row in items(at(quota, "model_usage"))]
+    whole = (sum(row[0] for row in rows), sum(row[1] for row in rows))
+    return whole if sum(whole) > sum(told or (0, 0)) else told
+
+
+def _counted(said: Any) -> Tokens | None:
+    """Input and output where any is told; whatever else a total holds counts as input."""
+    given, made, total = (_first(said, *names) for names in _NAMES)
+    if given is None and made is None:
+        return None
+    made = made or 0
+    return max((total or 0) - made, given or 0), made
+
+
+_NAMES = (("inputTokens", "input_tokens"), ("outputTokens", "output_tokens"), ("totalTokens", "total_tokens"))
+
+
+def _first(said: Any, *names: str) -> int | None:
+    return next((number for name in names if (number := count(at(said, name))) is not None), None)

@@ -1,0 +1,148 @@
+"""What an agent says over ACP that it used: real shapes of real agents, and whatever else may come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.agents.acp.usage import Meter
+from goalrunner.model.preset import BudgetName, Scope
+from goalrunner.model.usage import Usage
+
+CLAUDE: dict[BudgetName, Scope] = {"tokens": "turn", "cost_usd": "session"}
+TOTALS: dict[BudgetName, Scope] = {"tokens": "session", "cost_usd": "session"}
+
+KEYS = st.sampled_from(
+    [
+        "usage",
+        "_meta",
+        "quota",
+        "token_count",
+        "model_usage",
+        "inputTokens",
+        "output_tokens",
+        "totalTokens",
+        "cost",
+        "amount",
+        "currency",
+        "sessionUpdate",
+        "openhands.dev/metrics",
+        "x",
+    ]
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["USD", "usage_update", 10**400])
+JSON = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+)
+SCOPES = st.dictionaries(st.sampled_from(["tokens", "cost_usd"]), st.sampled_from(["turn", "session"]))
+
+
+@given(SCOPES, st.lists(JSON, max_size=4), JSON)
+def test_nothing_that_is_said_of_costs_does_harm(scopes: Any, updates: list[Any], response: Any) -> None:
+    meter = Meter(scopes)
+    for update in updates:
+        meter.hear(update)
+        meter.hear({"sessionUpdate": "usage_update", "cost": {"amount": update, "currency": "USD"}})
+    usage = meter.turn({"usage": response, "_meta": {"quota": {"model_usage": response}}})
+    assert usage.cost_usd is None or 0 <= usage.cost_usd < float("inf")
+    assert usage.tokens >= 0
+
+
+def dollars(amount: object, currency: str = "USD") -> dict[str, Any]:
+    return {"sessionUpdate": "usage_update", "used": 7, "cost": {"amount": amount, "currency": currency}}
+
+
+def tokens(given: int, made: int) -> dict[str, Any]:
+    return {"stopReason": "end_turn", "usage": {"inputTokens": given, "outputTokens": made}}
+
+
+def test_dollars_are_totals_of_the_session_unless_the_preset_says_otherwise() -> None:
+    used = []
+    for scopes in ({}, CLAUDE, {"cost_usd": "turn"}):
+        meter = Meter(scopes)  # type: ignore[arg-type]
+        for amount in (0.25, 1.0):
+            meter.hear(dollars(amount))
+            used.append(meter.turn({}).cost_usd)
+    assert used == [0.25, 0.75, 0.25, 0.75, 0.25, 1.0]
+
+
+def test_totals_of_an_earlier_process_are_not_counted_again() -> None:
+    meter = Meter(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5, calls=2))
+    meter.hear(dollars(0.75))
+    assert meter.turn(tokens(150, 15)) == Usage(input_tokens=50, output_tokens=5, cost_usd=0.25, calls=1)
+    assert (meter.total.tokens, meter.total.cost_usd) == (165, 0.75)
+
+
+def test_a_total_of_tokens_that_begins_anew_takes_no_dollars_with_it() -> None:
+    meter = Meter(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5))
+    meter.hear(dollars(0.75))
+    assert meter.turn(tokens(30, 3)) == Usage(input_tokens=30, output_tokens=3, cost_usd=0.25, calls=1)
+
+
+def test_tokens_of_the_turn_leave_no_total_behind() -> None:
+    meter = Meter(CLAUDE)
+    meter.hear(dollars(0.25))
+    assert meter.turn(tokens(30, 3)).tokens == 33
+    assert (meter.total.tokens, meter.total.cost_usd) == (0, 0.25)
+
+
+@pytest.mark.parametrize("amount", ["much", None, True, -1, float("nan"), float("inf"), 10**400])
+def test_what_is_no_amount_is_unknown(amount: object) -> None:
+    meter = Meter(CLAUDE)
+    meter.hear(dollars(amount))
+    assert meter.turn(tokens(1, 1)).cost_usd is None
+
+
+def test_other_currencies_are_unknown_and_so_is_a_turn_that_tells_nothing() -> None:
+    meter = Meter(CLAUDE)
+    meter.hear(dollars(0.25, "EUR"))
+    assert meter.turn(tokens(1, 1)).cost_usd is None
+    meter.hear(dollars(0.25))
+    assert meter.turn({}).cost_usd == 0.25
+    assert meter.turn({}) == Usage(cost_usd=None, calls=1)
+
+
+def test_tokens_for_no_dollars_have_no_known_price() -> None:
+    meter = Meter(CLAUDE)
+    meter.hear(dollars(0))
+    assert meter.turn(tokens(10, 1)).cost_usd is None
+
+
+def test_what_helpers_used_is_told_by_model_alone() -> None:
+    # Claude's own loop is in `usage`; its helpers, and what it asks besides, are in the rows.
+    rows = [
+        {"token_count": {"inputTokens": 60, "outputTokens": 5, "totalTokens": 85}},
+        {"token_count": {"inputTokens": 9}},
+    ]
+    told = {**tokens(50, 5), "_meta": {"quota": {"token_count": {"inputTokens": 50}, "model_usage": rows}}}
+    assert Meter(CLAUDE).turn(told) == Usage(input_tokens=89, output_tokens=5, cost_usd=None, calls=1)
+
+
+def test_gemini_tells_the_tokens_of_a_turn_in_its_quota() -> None:
+    row = {"model": "m", "token_count": {"input_tokens": 3000, "output_tokens": 14}}
+    told = {"stopReason": "end_turn", "_meta": {"quota": {"token_count": row["token_count"], "model_usage": [row]}}}
+    assert Meter({"tokens": "turn"}).turn(told) == Usage(input_tokens=3000, output_tokens=14, cost_usd=None, calls=1)
+
+
+def test_openhands_tells_totals_beside_what_it_says() -> None:
+    meter = Meter(TOTALS)
+    used = []
+    for taken, cost in ((1000, 0.25), (3000, 0.75)):
+        told = {"input_tokens": taken, "output_tokens": 7, "cost": cost, "status_line": "1K"}
+        for _ in range(2):
+            meter.hear({"sessionUpdate": "agent_message_chunk", "_meta": {"openhands.dev/metrics": told}})
+        used.append(meter.turn({"stopReason": "end_turn"}))
+    assert used[0] == Usage(input_tokens=1000, output_tokens=7, cost_usd=0.25, calls=1)
+    assert used[1] == Usage(input_tokens=2000, output_tokens=0, cost_usd=0.5, calls=1)
+
+
+def test_what_was_heard_of_a_turn_that_was_cut_counts_with_the_next() -> None:
+    meter = Meter({"tokens": "turn"})
+    piece = {"sessionUpdate": "agent_message_chunk", "_meta": {"usage": {"inputTokens": 100, "outputTokens": 1}}}
+    meter.hear(piece)
+    meter.hear(piece)
+    assert meter.turn({}).tokens == 202
+    assert meter.turn({}).tokens == 0
