@@ -43,7 +43,10 @@ def test_the_table_of_agents_is_what_the_presets_say() -> None:
 
 
 def abilities(ways: tuple[Way, ...]) -> list[str]:
-    """Of an agent as it is usually driven."""
-    can = ways[0].can
-    asks = "yes" if can.permission else 'with `protocol = "acp"`' if any(way.can.permission for way in ways) else "no"
-    return [*("yes" if one else "no" for one in (can.resume, can.usage, can.cost)), asks]
+    """Of an agent as it is usually driven, else as it can be driven as well."""
+    return [ability(ways, name) for name in ("resume", "usage", "cost", "permission")]
+
+
+def ability(ways: tuple[Way, ...], name: str) -> str:
+    usual, *others = (getattr(way.can, name) for way in ways)
+    return "yes" if usual else 'with `protocol = "acp"`' if any(others) else "no"

@@ -244,7 +244,10 @@ KINDS = '"session", "text", "delta", "call", "result", "usage", "error"'
         ),
         (
             "[agents.x]\nargv = ['x']\nwire = 'openai'\nserver_files = '.x'",
-            '6:16  agents.x.server_files must be a table of files, such as { ".my-agent/settings.json" = "{}" }, not the string ".x"',
+            (
+                '6:16  agents.x.server_files must be a table of files, such as { ".my-agent/settings.json" = "{}" }, '
+                'not the string ".x"'
+            ),
         ),
         (
             "[agents.x]\nargv = ['x']\nserver = { A = 'B' }",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,24 +16,10 @@ from goalrunner.model.usage import Usage
 CLAUDE: dict[BudgetName, Scope] = {"tokens": "turn", "cost_usd": "session"}
 TOTALS: dict[BudgetName, Scope] = {"tokens": "session", "cost_usd": "session"}
 
+METRICS = "openhands.dev/metrics"
 KEYS = st.sampled_from(
-    [
-        "usage",
-        "_meta",
-        "quota",
-        "token_count",
-        "model_usage",
-        "inputTokens",
-        "output_tokens",
-        "totalTokens",
-        "cost",
-        "amount",
-        "currency",
-        "sessionUpdate",
-        "openhands.dev/metrics",
-        "x",
-    ]
-)
+    ["update", "_meta", "field_meta", METRICS, "usage", "quota", "token_count", "model_usage", "sessionUpdate"]
+) | st.sampled_from(["inputTokens", "input_tokens", "output_tokens", "totalTokens", "cost", "amount", "currency"])
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["USD", "usage_update", 10**400])
 JSON = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
@@ -45,14 +32,15 @@ def test_nothing_that_is_said_of_costs_does_harm(scopes: Any, updates: list[Any]
     meter = Meter(scopes)
     for update in updates:
         meter.hear(update)
-        meter.hear({"sessionUpdate": "usage_update", "cost": {"amount": update, "currency": "USD"}})
+        meter.hear(dollars(update))
     usage = meter.turn({"usage": response, "_meta": {"quota": {"model_usage": response}}})
     assert usage.cost_usd is None or 0 <= usage.cost_usd < float("inf")
     assert usage.tokens >= 0
 
 
 def dollars(amount: object, currency: str = "USD") -> dict[str, Any]:
-    return {"sessionUpdate": "usage_update", "used": 7, "cost": {"amount": amount, "currency": currency}}
+    cost = {"amount": amount, "currency": currency}
+    return {"sessionId": "s", "update": {"sessionUpdate": "usage_update", "used": 7, "cost": cost}}
 
 
 def tokens(given: int, made: int) -> dict[str, Any]:
@@ -127,13 +115,14 @@ def test_gemini_tells_the_tokens_of_a_turn_in_its_quota() -> None:
     assert Meter({"tokens": "turn"}).turn(told) == Usage(input_tokens=3000, output_tokens=14, cost_usd=None, calls=1)
 
 
-def test_openhands_tells_totals_beside_what_it_says() -> None:
+@pytest.mark.parametrize("where", [lambda told: {"field_meta": {METRICS: told}}, lambda told: {METRICS: told}])
+def test_openhands_tells_totals_beside_what_it_says(where: Callable[[Any], Any]) -> None:
     meter = Meter(TOTALS)
     used = []
     for taken, cost in ((1000, 0.25), (3000, 0.75)):
         told = {"input_tokens": taken, "output_tokens": 7, "cost": cost, "status_line": "1K"}
         for _ in range(2):
-            meter.hear({"sessionUpdate": "agent_message_chunk", "_meta": {"openhands.dev/metrics": told}})
+            meter.hear({"update": {"sessionUpdate": "agent_message_chunk"}, "_meta": where(told)})
         used.append(meter.turn({"stopReason": "end_turn"}))
     assert used[0] == Usage(input_tokens=1000, output_tokens=7, cost_usd=0.25, calls=1)
     assert used[1] == Usage(input_tokens=2000, output_tokens=0, cost_usd=0.5, calls=1)
@@ -141,7 +130,8 @@ def test_openhands_tells_totals_beside_what_it_says() -> None:
 
 def test_what_was_heard_of_a_turn_that_was_cut_counts_with_the_next() -> None:
     meter = Meter({"tokens": "turn"})
-    piece = {"sessionUpdate": "agent_message_chunk", "_meta": {"usage": {"inputTokens": 100, "outputTokens": 1}}}
+    used = {"usage": {"inputTokens": 100, "outputTokens": 1}}
+    piece = {"update": {"sessionUpdate": "agent_message_chunk", "_meta": used}}
     meter.hear(piece)
     meter.hear(piece)
     assert meter.turn({}).tokens == 202

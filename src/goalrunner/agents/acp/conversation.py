@@ -160,9 +160,8 @@ class AcpConversation:
         not_heard = deaf(running.peer)
 
         async def hear(message: dict[str, Any]) -> None:
-            update = at(message, "params", "update")
-            if at(update, "sessionUpdate") == "usage_update":
-                self._meter.hear(update)
+            if at(message, "params", "update", "sessionUpdate") == "usage_update":
+                self._meter.hear(at(message, "params"))
             await not_heard(message)
 
         with suppress(ConnectionError):  # the prompt will tell

@@ -89,6 +89,7 @@ class Turn:
         method = message.get("method")
         ours = at(message, "params", "sessionId") == self._session
         if method == "session/update" and ours:
+            self._meter.hear(at(message, "params"))
             await self._update(at(message, "params", "update"))
         elif method == "session/request_permission":
             if ours and isinstance(at(message, "params", "toolCall", "toolCallId"), str):
@@ -106,7 +107,6 @@ class Turn:
                 await self._record(call, ("interrupted",))
 
     async def _update(self, update: Any) -> None:
-        self._meter.hear(update)
         match at(update, "sessionUpdate"):
             case "agent_message_chunk":
                 piece = text(at(update, "content", "text"))

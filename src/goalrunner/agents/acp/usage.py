@@ -36,10 +36,10 @@ class Meter:
         self._tokens: Tokens | None = None
         self._dollars: float | None = None
 
-    def hear(self, update: Any) -> None:
-        """Take in an update of the session. What is said of a turn piece by piece is added up; of totals, the last counts."""
-        self._hear_dollars(_dollars(update))
-        tokens = _of_update(update)
+    def hear(self, said: Any) -> None:
+        """Take in the parameters of a `session/update`. Pieces of a turn are added up; of totals, the last one counts."""
+        self._hear_dollars(_dollars(said))
+        tokens = _of_update(said)
         if tokens is not None:
             before = (0, 0) if self._tokens is None or self._totals["tokens"] else self._tokens
             self._tokens = (before[0] + tokens[0], before[1] + tokens[1])
@@ -69,11 +69,11 @@ class Meter:
         return new.cost_usd
 
 
-def _dollars(update: Any) -> float | None:
-    if at(update, "sessionUpdate") == "usage_update":
-        amount = at(update, "cost", "amount")
-        return _amount(amount) if at(update, "cost", "currency") == "USD" else None
-    return _amount(at(update, "_meta", _METRICS, "cost"))
+def _dollars(said: Any) -> float | None:
+    if at(said, "update", "sessionUpdate") == "usage_update":
+        cost = at(said, "update", "cost")
+        return _amount(at(cost, "amount")) if at(cost, "currency") == "USD" else None
+    return _amount(at(_metrics(said), "cost"))
 
 
 def _amount(value: Any) -> float | None:
@@ -81,9 +81,14 @@ def _amount(value: Any) -> float | None:
     return float(value) if known else None  # which NaN is not, nor infinity
 
 
-def _of_update(update: Any) -> Tokens | None:
-    """The tokens that an update of the session tells: Qwen Code of one call, OpenHands of all."""
-    return _counted(at(update, "_meta", "usage")) or _counted(at(update, "_meta", _METRICS))
+def _of_update(said: Any) -> Tokens | None:
+    """The tokens that are told while a turn goes on: by Qwen Code those of one call, by OpenHands all of the session."""
+    return _counted(at(said, "update", "_meta", "usage")) or _counted(_metrics(said))
+
+
+def _metrics(said: Any) -> Any:
+    beside = at(said, "_meta")
+    return at(beside, "field_meta", _METRICS) or at(beside, _METRICS) or at(said, "update", "_meta", _METRICS)
 
 
 def _of_answer(response: Any) -> Tokens | None:
