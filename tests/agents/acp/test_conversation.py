@@ -260,17 +260,6 @@ async def test_a_missing_login_is_not_signed_in(tmp_path: Path, method: str) -> 
     assert failure.value.hint == "run double login"
 
 
-async def test_a_program_that_is_no_agent_is_told_from_one(tmp_path: Path) -> None:
-    bench = AcpBench(tmp_path, [])
-
-    with pytest.raises(AgentError, match="failed \\(exit 0\\)"):
-        await bench.conversation(("true",)).send("do it", bench.recorder())
-    with pytest.raises(AgentError, match=r"did not answer within 0\.2 s"):
-        await bench.conversation(("sleep", "60"), patience=0.2).send("do it", bench.recorder())
-    with pytest.raises(AgentError, match="not offered by this client"):
-        await bench.conversation(("cat",)).send("do it", bench.recorder())
-
-
 async def test_another_version_of_the_protocol_is_refused(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [], answers={"initialize": {"protocolVersion": 2}})
 

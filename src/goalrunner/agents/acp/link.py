@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 
 from goalrunner.agents.acp.peer import Refusal
 from goalrunner.agents.acp.running import Running, running
-from goalrunner.agents.acp.session import NotAnAgent, Opened, greet
+from goalrunner.agents.acp.session import NotAnAgent, Opened, Speechless, greet
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import not_installed
 from goalrunner.agents.external.invocation import Round, invocation
@@ -49,6 +49,8 @@ class Link:
                 await self.close()
                 running = await self._start(recorder)
                 opened = await self._open(running, "")
+        except Speechless as error:
+            raise running.speechless(str(error)) from error
         except (NotAnAgent, TimeoutError) as error:
             raise running.failure(str(error) or "it did not answer in time") from error
         except ConnectionError as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from goalrunner.agents.acp.peer import Peer, Refusal
 from goalrunner.agents.acp.session import AUTH_REQUIRED, Greeting
+from goalrunner.agents.acp.speechless import speechless
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import failed, not_signed_in, tail_of
 from goalrunner.errors import AgentError, RecordError
@@ -53,7 +54,14 @@ class Running:
             if self.connection.exit_code is not None:
                 break
             await asyncio.sleep(0.01)
+        if self.greeting is None and (self.connection.exit_code or 0) >= 0:
+            is_over = self.connection.exit_code is not None
+            return self.speechless(f"it ended ({self.ending}) without an answer" if is_over else str(error))
         return self.failure(str(error) if self.connection.exit_code is None else "")
+
+    def speechless(self, why: str) -> AgentError:
+        """It does not speak the protocol; `why` is how that shows."""
+        return speechless(self._agent, why, self.connection.exit_code, self._output, tail_of(self._errors))
 
     def failure(self, said: str) -> AgentError:
         """Its failure, with what stderr tells of it."""

@@ -19,13 +19,19 @@ from goalrunner.agents.acp.reading import at, items, text
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
+_NOT_UNDERSTOOD = (-32700, -32601, -32602)
+"""No JSON, no such method, other parameters: what servers of other protocols say."""
 LONGEST_ID = 1_000
 PATIENCE = 120.0
 """Seconds that an agent has to answer before it works: it may have to be fetched, or to start servers of its own."""
 
 
 class NotAnAgent(Exception):
-    """What was started does not speak the protocol, or another version of it; the text says how that shows."""
+    """What was started does not keep to the protocol, or speaks another version of it; the text says how that shows."""
+
+
+class Speechless(NotAnAgent):
+    """It does not speak the protocol at all."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,13 @@ class Greeting:
 
 async def greet(peer: Peer, env: Mapping[str, str], patience: float = PATIENCE) -> Greeting:
     """Say hello. Raises NotAnAgent, Refusal, ConnectionError."""
+    not_heard = deaf(peer)
+
+    async def hear(message: dict[str, Any]) -> None:
+        if message.get("method") == "initialize":
+            raise Speechless("it repeats what it is told, as cat does")
+        await not_heard(message)
+
     offered = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
     hello = {
         "protocolVersion": PROTOCOL_VERSION,
@@ -102,12 +115,18 @@ async def greet(peer: Peer, env: Mapping[str, str], patience: float = PATIENCE) 
     }
     try:
         async with asyncio.timeout(patience):
-            answer = await peer.ask("initialize", hello, deaf(peer))
+            answer = await peer.ask("initialize", hello, hear)
     except TimeoutError:
-        raise NotAnAgent(f"it did not answer within {patience:g} s") from None
+        raise Speechless(f"it did not answer within {patience:g} s") from None
+    except Refusal as refusal:
+        if refusal.code in _NOT_UNDERSTOOD:
+            raise Speechless(f"it does not understand the first request of the protocol ({refusal})") from None
+        raise
     version = at(answer, "protocolVersion")
+    if not isinstance(version, int):
+        raise Speechless("its first answer is one of another protocol, if of any")
     if version != PROTOCOL_VERSION:
-        raise NotAnAgent(f"it speaks version {text(version) or version} of the protocol, not {PROTOCOL_VERSION}")
+        raise NotAnAgent(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
     return Greeting(peer, answer, env, patience)
 
 

@@ -24,7 +24,8 @@ from goalrunner.ports import Completion
 from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process.status import words_of
 
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+NOT_STARTED = (127, 126)
+"""Exit codes of a shell that found no such program, or could not start it."""
 _TAIL = 4_000
 """Bytes at the end of stderr that are looked at."""
 _SHORT = 2_000
@@ -73,13 +74,13 @@ class Ended:
 def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | None:
     """Why the turn is no answer; None where it is one. The turn is over."""
     completion, preset = ended.completion, agent.preset
-    if completion.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE) and not (turn.spoke or turn.calls):
-        return not_installed(agent, completion.error or _first_lines(ended.errors))
+    if completion.exit_code in NOT_STARTED and not (turn.spoke or turn.calls):
+        return not_installed(agent, completion.error or first_lines(ended.errors))
     if turn.broke is not None:
         return _error(agent, turn.broke, ended)
     if completion.exit_code is None and completion.error.startswith("output limit"):
         return _error(agent, f"it was cut: {completion.error}", ended)
-    nothing = _last_lines(ended.errors) or _last_lines(turn.noise())
+    nothing = last_lines(ended.errors) or last_lines(turn.noise())
     silent = not turn.spoke and not turn.calls
     if completion.exit_code != 0 and not turn.spoke:
         return _error(agent, nothing, ended)
@@ -116,25 +117,37 @@ def tail_of(path: Path, size: int = _TAIL) -> str:
 
 def failed(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError:
     """Its failure in its own words, or in the last of its stderr (`errors`); `how` is how its process ended."""
-    said = shortened(said, _LONGEST)
-    words = _first_lines(said) or _last_lines(errors) or "it said nothing at all"
-    whole = f"{said}\n{errors}"
+    known = recognised(agent, said, how, errors)
+    return known or _failure(agent, said, how, errors, "goal resume goes on from here")
+
+
+def recognised(agent: ExternalAgent, said: str, how: str, errors: str) -> AgentError | None:
+    """The same where it is known what helps: a key, or a hint of its preset; else None."""
+    whole = f"{shortened(said, _LONGEST)}\n{errors}"
     if denied(agent, whole) or _KEY.search(whole):
-        return not_signed_in(agent, words, how)
+        return not_signed_in(agent, _words(said, errors), how)
     known = (hint for text, hint in agent.preset.hints.items() if text.lower() in whole.lower())
-    hint = next(known, "goal resume goes on from here")
-    return AgentError(f"the agent {agent.name} failed{_in(how)}: {words}", hint)
+    hint = next(known, None)
+    return None if hint is None else _failure(agent, said, how, errors, hint)
 
 
 def not_signed_in(agent: ExternalAgent, words: str, how: str = "") -> AgentNotSignedIn:
     """It has no key or login, or a wrong one; `words` are its own."""
     hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
-    said = _first_lines(shortened(words, _LONGEST))
+    said = first_lines(shortened(words, _LONGEST))
     return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{_in(how)}: {said}", hint)
 
 
 def _error(agent: ExternalAgent, said: str, ended: Ended) -> AgentError:
     return failed(agent, said, ended.words, ended.errors)
+
+
+def _failure(agent: ExternalAgent, said: str, how: str, errors: str, hint: str) -> AgentError:
+    return AgentError(f"the agent {agent.name} failed{_in(how)}: {_words(said, errors)}", hint)
+
+
+def _words(said: str, errors: str) -> str:
+    return first_lines(shortened(said, _LONGEST)) or last_lines(errors) or "it said nothing at all"
 
 
 def _in(how: str) -> str:
@@ -147,11 +160,13 @@ def denied(agent: ExternalAgent, text: str) -> bool:
     return any(word.lower() in lower for word in agent.preset.denied)
 
 
-def _first_lines(text: str) -> str:
+def first_lines(text: str) -> str:
+    """The first few that say something."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return "\n".join(lines[:_LINES])[:_COLUMNS]
 
 
-def _last_lines(text: str) -> str:
+def last_lines(text: str) -> str:
+    """The last few that say something."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return "\n".join(lines[-_LINES:])[-_COLUMNS:]
