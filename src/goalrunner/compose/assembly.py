@@ -18,6 +18,7 @@ from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import Extras, goal_redactor
 from goalrunner.compose.records import goal_created
 from goalrunner.compose.refusals import refuse_unfit, workspace_of
+from goalrunner.compose.retaken import Left, left_out
 from goalrunner.compose.sandbox import NONE, chosen_jail, sandbox_name, sandbox_notes
 from goalrunner.driver import Run
 from goalrunner.driver.validation import is_hidden
@@ -73,6 +74,7 @@ def assemble(
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)
         earlier = chat_of(continues)
     frozen = dump_goal(goal, redactor.text)
+    left = left_out(frozen, goal, home, goal_file, environ)
     folder = RunFolder.create(home, RunIds(home).run_id(redactor.text(goal.objective)))
     folder.write_text(folder.goal_file, frozen)
     equipment = equip(goal, models, folder, setting, redactor)
@@ -85,7 +87,9 @@ def assemble(
         foresee_models=models.foresee,
     )
     try:
-        _begin(run, goal, equipment, models, folder, setting, named, earlier, continues.run_id if continues else "")
+        _begin(
+            run, goal, equipment, models, folder, setting, named, earlier, continues.run_id if continues else "", left
+        )
     except BaseException:
         equipment.close()
         raise
@@ -102,6 +106,7 @@ def _begin(
     external: Named | None,
     earlier: tuple[Message, ...],
     continues: str,
+    left: Left,
 ) -> None:
     """Write the first two events, and between them the chat that goes on."""
     parts = equipment.parts
@@ -126,12 +131,18 @@ def _begin(
         agent_command=external.words if external else "",
         version=__version__,
         labels=labels,
-        notes=(*notes, *sandbox_notes(goal, setting.place(goal)), *equipment.notes),
+        notes=(
+            *notes,
+            *sandbox_notes(goal, setting.place(goal)),
+            *equipment.notes,
+            *([left.note] if left.note else []),
+        ),
         sandbox=sandbox_of(goal, setting),
         deadline_at=deadline_at(now, goal.timeout),
         handed=handed(setting.extras),
         goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
         goal_sha256=goal_hash(folder),
+        goal_seals=dict(left.seals),
         continues=continues,
     )
 

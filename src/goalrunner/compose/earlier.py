@@ -6,12 +6,14 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from goalrunner.compose.retaken import retaken
 from goalrunner.driver.resumption import ResumptionReader
 from goalrunner.errors import RecordError, UsageError
 from goalrunner.eventlog import LogEnd, is_written, read_lines, read_message, read_records
 from goalrunner.events import RunStarted
-from goalrunner.goalfile import load_goal
+from goalrunner.goalfile import load_goal, resolve_goal
 from goalrunner.model.goal import Goal
 from goalrunner.ports import Message
 from goalrunner.redaction import is_redacted
@@ -59,16 +61,19 @@ def glance(folder: RunFolder) -> tuple[RunState, RunStarted]:
     return past.state, past.started
 
 
-def frozen_goal(folder: RunFolder, environ: Mapping[str, str]) -> Goal:
-    """The goal as it was when the run began. Raises UsageError where a secret in it was not kept."""
+def frozen_goal(folder: RunFolder, environ: Mapping[str, str], started: RunStarted | None = None) -> Goal:
+    """The goal as it was when the run began. Raises UsageError where a secret in it was not kept.
+
+    With what the log says of its start, secrets are taken again from the goal file.
+    """
     text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
-    if is_redacted(text):
-        raise UsageError(
-            f"{folder.goal_file} holds a secret that was not kept, so the run cannot be resumed",
-            "put the secret into an environment variable (api_key_env, or env of your shell), and start a new run",
-        )
     without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
-    return load_goal(folder.goal_file, {}, without_defaults)
+    if not is_redacted(text):
+        return load_goal(folder.goal_file, {}, without_defaults)
+    goal_file = Path(started.goal_file) if started is not None and started.goal_file else None
+    seals = started.goal_seals if started is not None else {}
+    table = retaken(text, folder.goal_file, folder.path.parents[1], goal_file, seals, environ)
+    return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file))
 
 
 def goal_hash(folder: RunFolder) -> str:

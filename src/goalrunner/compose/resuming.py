@@ -80,7 +80,7 @@ def reassemble(
     _refuse_handed(started)
     _refuse_other_goal(folder, started)
     refuse_other_start(folder, state)
-    goal = frozen_goal(folder, environ)
+    goal = frozen_goal(folder, environ, started)
     goal_file = Path(started.goal_file) if started.goal_file else None
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
     redactor = goal_redactor(goal, environ)

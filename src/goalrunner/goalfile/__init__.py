@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.durations import parse_duration
-from goalrunner.goalfile.loading import load_goal, load_goal_text
+from goalrunner.goalfile.loading import load_goal, load_goal_text, place_in
 from goalrunner.goalfile.options import OPTIONS, option_of
 from goalrunner.goalfile.resolving import resolve_goal, resolve_limits
 
@@ -18,6 +18,7 @@ __all__ = [
     "load_goal_text",
     "option_of",
     "parse_duration",
+    "place_in",
     "resolve_goal",
     "resolve_limits",
 ]

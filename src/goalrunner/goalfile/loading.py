@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from goalrunner.errors import GoalFileError
 from goalrunner.goalfile.parsing import parse, read_text
+from goalrunner.goalfile.positions import Key
 from goalrunner.goalfile.resolving import NOTHING, resolve_goal
 from goalrunner.goalfile.wording import LONGEST_PATH, listed, nearest, quoted
 from goalrunner.model.goal import Goal
@@ -41,6 +44,15 @@ def load_goal_text(
     """The same for a text; `name` stands for the file in messages, relative paths start from `base`."""
     table, positions = parse(text, name)
     return resolve_goal(table, overrides, environ, base, positions=positions, name=name, runnable=runnable)
+
+
+def place_in(path: Path, key: Key) -> str:
+    """Where a value stands in a goal file, for messages: `goal.toml:4:1`. The file's name alone where nobody knows."""
+    with suppress(GoalFileError):
+        line, column = parse(read_text(path), str(path))[1].value(key)
+        if line:
+            return f"{path}:{line}:{column}"
+    return str(path)
 
 
 def _near_files(path: Path) -> str:

@@ -1,0 +1,109 @@
+"""Secrets that stand in a goal file: never kept, and taken from there again where the run goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goalrunner.compose.retaken import SEAL
+from tests.support.durable_goal import Goal
+from tests.support.recordings import agent, shell
+from tests.support.tokens import some
+
+SECRET = "hunter2-hunter2"
+TOKEN = "ghp_" + some(36)
+TEXT = f"""\
+objective = "make done with {TOKEN}"
+model = "MODEL"
+validator = 'test "$(cat done)" = {SECRET}'
+max_iterations = 1
+[agent]
+env = {{ DEPLOY_PASSWORD = "{SECRET}" }}
+"""
+REPLIES = [agent("", shell("echo")), agent("no"), agent("", shell('echo "$DEPLOY_PASSWORD" > done')), agent("yes")]
+MORE = ("--max-iterations", "3")
+
+
+def written(goal: Goal) -> Path:
+    """The goal file, of a run that was capped."""
+    goal.write(TEXT, *REPLIES)
+    assert goal.run().code == 1
+    return goal.root / "goal.toml"
+
+
+def test_a_resumed_run_has_the_secrets_of_its_goal_file_again_and_keeps_none(goal: Goal) -> None:
+    written(goal)
+    done = goal.resume(*MORE)
+    assert (done.code, (goal.work / "done").read_text().strip()) == (0, SECRET), done
+    for path in (path for path in goal.folder.rglob("*") if path.is_file()):
+        assert not [word for word in (SECRET, TOKEN) if word.encode() in path.read_bytes()], path
+    assert (goal.home / SEAL).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_agent_of_the_goals_own_has_its_secret_again(goal: Goal) -> None:
+    text = f"""\
+objective = "make done"
+agent = "mine"
+validator = "test -e done"
+max_iterations = 1
+[agents.mine]
+argv = ["sh", "-c", 'test "$MINE_TOKEN" = {SECRET} && test -e again && touch done; touch again; echo said']
+env = {{ MINE_TOKEN = "{SECRET}" }}
+"""
+    goal.write(text)
+    assert goal.run().code == 1
+    done = goal.resume(*MORE)
+    assert done.code == 0, done
+
+
+def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> None:
+    goal.write(TEXT.replace('model = "MODEL"', ""), *REPLIES)
+    assert goal.run("--model", f"scripted/{goal.root / 'models.jsonl'}").code == 1
+    done = goal.resume(*MORE)
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (SECRET, SECRET.replace("2", "3"), "goal.toml:6:27 agent.env.DEPLOY_PASSWORD is not the secret that"),
+        (TOKEN, TOKEN[:-1] + "x", "goal.toml:1:13 objective is not the secret that"),
+        ("make done with", "do nothing with", "goal.toml:1:13 objective is not the secret that"),
+        ("objective", "objectives", "does not give it again"),
+    ],
+)
+def test_another_secret_is_refused_with_its_place(goal: Goal, old: str, new: str, said: str) -> None:
+    path = written(goal)
+    text = path.read_text()
+    path.write_text(text.replace(old, new))
+    before = len(goal.records())
+    refused = goal.resume(*MORE)
+    assert (refused.code, said in " ".join(refused.err.split())) == (2, True), refused
+    assert len(goal.records()) == before
+    path.write_text(text)
+    assert goal.resume(*MORE).code == 0
+
+
+@pytest.mark.parametrize("gone", ["file", "seal"])
+def test_what_a_secret_is_known_by_is_gone(goal: Goal, gone: str) -> None:
+    path = written(goal)
+    (path if gone == "file" else goal.home / SEAL).unlink()
+    refused = goal.resume(*MORE)
+    assert refused.code == 2, refused
+    assert "objective" in refused.err
+    assert ("no such file" if gone == "file" else "was not kept") in refused.err
+
+
+def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Goal) -> None:
+    goal.write(TEXT.replace(TOKEN, "nothing"), *REPLIES)
+    told = goal.run("--objective", f"deploy with {TOKEN}")
+    assert "this run cannot be resumed" in " ".join(told.out.split()), told
+    refused = goal.resume(*MORE)
+    assert (refused.code, "was not kept" in refused.err) == (2, True), refused
+
+
+def test_a_goal_without_a_secret_has_no_seal(goal: Goal) -> None:
+    goal.write('objective = "make done"\nmodel = "MODEL"\nvalidator = "true"\nbaseline = "any"\n', *REPLIES)
+    assert goal.run().code == 0
+    assert not (goal.home / SEAL).exists()
