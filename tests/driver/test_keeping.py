@@ -1,8 +1,9 @@
-"""What an agent's process wrote is kept, and nobody whose time is over waits for all of it."""
+"""What processes wrote is kept, and nobody whose time is over waits for all of it."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,19 @@ from pathlib import Path
 import pytest
 
 from goalrunner.driver.keeping import Keeping
+from goalrunner.model.goal import Goal
 from goalrunner.model.observation import ArtifactRef
-from goalrunner.testing import MemoryArtifacts
+from goalrunner.model.outcome import StopReason
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports import ValidationContext
+from goalrunner.testing import (
+    MemoryArtifacts,
+    ScriptedConversation,
+    ScriptedRound,
+    ScriptedValidator,
+    shell_result,
+)
+from tests.driver.test_run import Bench
 
 pytestmark = pytest.mark.timeout(60)
 LARGE = b"x" * 5_000_000
@@ -78,3 +90,60 @@ async def test_who_is_cancelled_already_hurries_from_the_beginning(tmp_path: Pat
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(work(), 0.01)
     assert [ref and ref.size for ref in refs] == [5_000_000]
+
+
+class LargeValidator(ScriptedValidator):
+    """Writes a large output."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(True)
+        self.output = folder / "large"
+
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        result, _ = await super().validate(context)
+        self.output.write_bytes(LARGE)
+        return result, self.output
+
+
+async def test_a_deadline_is_seen_while_the_output_of_a_check_is_kept_and_the_check_is_not_recorded(
+    tmp_path: Path,
+) -> None:
+    """Nothing but the deadline ends the keeping here: where it were not seen, the run would never end."""
+    artifacts = PatientArtifacts()
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation("done"),
+        validators=[LargeValidator(tmp_path)],
+        goal=Goal(objective="x", timeout=0.2),
+        artifacts=artifacts,
+    )
+    outcome = await bench.drive()
+    assert artifacts.begun.is_set()
+    assert outcome.stop_reason is StopReason.TIMEOUT
+    assert "validators_finished" not in bench.log.types()
+    assert not (tmp_path / "large").exists()
+
+
+async def test_a_deadline_is_seen_while_the_output_of_a_command_is_kept_and_the_command_is_recorded(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "large").write_bytes(LARGE)
+    shell = dataclasses.replace(shell_result("c1", "cat large", ""), output=tmp_path / "large")
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation(ScriptedRound(text="done", tools=(shell,))),
+        validators=[ScriptedValidator(True)],
+        goal=Goal(objective="x", timeout=0.2),
+        artifacts=PatientArtifacts(),
+    )
+    outcome = await bench.drive()
+    assert outcome.stop_reason is StopReason.TIMEOUT
+    assert "tool_result_recorded" in bench.log.types()
+
+
+async def test_a_check_whose_output_is_empty_has_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "none").touch()
+    ref = await Keeping(MemoryArtifacts()).take(tmp_path / "none")
+    assert ref.size == 0
+    with pytest.raises(OSError, match="none"):  # the double's; the real store says it as a RecordError
+        await Keeping(MemoryArtifacts()).take(tmp_path / "none")

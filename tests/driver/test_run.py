@@ -48,6 +48,7 @@ class Bench:
         goal: Goal | None = None,
         log: MemoryLog | None = None,
         plan: events.Plan | None = None,
+        artifacts: MemoryArtifacts | None = None,
     ) -> None:
         self.goal = goal or Goal(objective="make it work")
         self.log = log or MemoryLog()
@@ -59,7 +60,7 @@ class Bench:
             judge=judge,
             log=self.log,
             transcript=MemoryTranscript(),
-            artifacts=MemoryArtifacts(),
+            artifacts=artifacts or MemoryArtifacts(),
             clock=ManualClock(),
             workspace=tmp_path,
             scratch=lambda suffix: tmp_path / f"scratch-{next(numbers)}{suffix}",

@@ -66,7 +66,7 @@ class Checks:
         before = self._watch.last
         async with self._preparing(before):
             answers, drift = await self._run(0, "", "the baseline")
-            results, observations = self._observe(answers, before)
+            results, observations = await self._observe(answers, before)
             clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
         self.keep_start()
         standing, reason = compare_baseline(results, clean, drift)
@@ -86,7 +86,7 @@ class Checks:
         before = self._watch.last
         self._begin(f"validate-{number}", f"run {_count(len(self._parts.validators), 'validator')}")
         answers, drift = await self._run(self._state.iterations + 1, response, f"round {number}")
-        results, observations = self._observe(answers, before)
+        results, observations = await self._observe(answers, before)
         self._journal.append(
             events.ValidatorsFinished(
                 round=number,
@@ -132,7 +132,7 @@ class Checks:
         """Every validator, hidden ones included, in a clean checkout of what the round left."""
         self._begin(f"prove-{number}", "run the validators in a clean checkout")
         clean = await self._clean(self._state.snapshot, response, f"round {number}")
-        results, observations = self._observe(clean.results, self._state.snapshot)
+        results, observations = await self._observe(clean.results, self._state.snapshot)
         red = [result for result in results if not result.passed]
         undone = why_only_here(red, clean)
         self._journal.append(
@@ -193,10 +193,10 @@ class Checks:
             scratch=parts.scratch,
         )
 
-    def _observe(
+    async def _observe(
         self, answers: Sequence[Answer], seen: Snapshot | None
     ) -> tuple[list[ValidatorResult], list[Observation]]:
-        return observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
+        return await observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
 
     async def _request(self, number: int) -> AuditRequest:
         state = self._state

@@ -1,4 +1,4 @@
-"""What an agent's process wrote, taken into the artifacts. Owns the patience: nobody whose time is over waits for all of it."""
+"""What processes wrote, taken into the artifacts. Owns the patience: nobody whose time is over waits for all of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ class Keeping:
         if not size:
             path.unlink(missing_ok=True)
             return None
-        if size < _SMALL:
+        return await self.take(path)
+
+    async def take(self, path: Path) -> ArtifactRef:
+        """The same for an output that has to be there, if only empty. Raises RecordError, also for one that is not."""
+        if not path.exists() or path.stat().st_size < _SMALL:
             return self._artifacts.adopt(path)
         keeping = asyncio.ensure_future(asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set))
         while not keeping.done():

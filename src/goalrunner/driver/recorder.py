@@ -90,9 +90,9 @@ class RunRecorder:
             before = self._watch.last
             after = await self._watch.take("tool") if result.writes else before
         artifacts = self._journal.artifacts
-        output = result.output
+        keeping, output = Keeping(artifacts), result.output
         if isinstance(output, Path):
-            ref = artifacts.adopt(output)
+            ref = await keeping.take(output)
         else:  # an agent may report anything: a deadline must still be seen
             ref = artifacts.put(output) if len(output) < _SMALL else await asyncio.to_thread(artifacts.put, output)
         observation = Observation(
@@ -121,6 +121,7 @@ class RunRecorder:
         if reply is not None:
             answered = QuestionAnswered(question=question, answer=reply.text, evidence_ref=observation.id, by=reply.by)
             self._journal.append(answered)
+        keeping.settle()
         return recorded(observation, artifacts)
 
     def _planned(self, result: ToolResult, plan: ProposedPlan) -> ToolResult:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from goalrunner.driver.journal import Journal
+from goalrunner.driver.keeping import Keeping
 from goalrunner.errors import RecordError
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import ArtifactRef, Observation
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import ValidationContext, Validator
 
@@ -60,22 +61,19 @@ async def _answer(validator: Validator, context: ValidationContext) -> Answer:
     return result.model_copy(update={"name": validator.name}), output
 
 
-def observe(
+async def observe(
     answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: str | None = None
 ) -> tuple[list[ValidatorResult], list[Observation]]:
     """Keep the outputs and number the results, so that the judge can cite them like any other observation.
 
-    `seen` is the id of the snapshot that they ran on.
+    `seen` is the id of the snapshot that they ran on. Whoever is cut meanwhile is cut before anything is numbered.
     """
+    refs = await _kept(answers, journal)
     results, observations = [], []
-    for ahead, (raw, output) in enumerate(answers):
+    for ahead, ((raw, _), kept) in enumerate(zip(answers, refs, strict=True)):
         shown = {name: redact(getattr(raw, name)) for name in ("feedback", "command", "summary")}
         result = raw.model_copy(update=shown)
-        ref = (
-            journal.artifacts.adopt(output)
-            if output
-            else journal.artifacts.put(result.feedback.encode(errors="replace"))
-        )
+        ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead)
         results.append(result.model_copy(update={"output": ref, "observation": identifier, "test_ids": ()}))
         observations.append(
@@ -91,6 +89,14 @@ def observe(
             )
         )
     return results, observations
+
+
+async def _kept(answers: Sequence[Answer], journal: Journal) -> list[ArtifactRef | None]:
+    """Their outputs, None for one that has none. A check may have written hundreds of megabytes: a deadline is seen."""
+    keeping = Keeping(journal.artifacts)
+    refs = [None if output is None else await keeping.take(output) for _, output in answers]
+    keeping.settle()
+    return refs
 
 
 def _facts(result: ValidatorResult) -> tuple[str, ...]:
