@@ -22,7 +22,7 @@ def prune_runs(older_than: str, *, yes: bool = False, dry_run: bool = False, jso
     from datetime import UTC, datetime
 
     from goalrunner import runs
-    from goalrunner.compose.pruning import old_runs, remove_run
+    from goalrunner.compose.pruning import finish_removals, half_removed, old_runs, remove_run
     from goalrunner.compose.stores import StoresPruned, orphans, prune_stores
     from goalrunner.goalfile import parse_duration
     from goalrunner.reports.outcome import json_text
@@ -37,19 +37,27 @@ def prune_runs(older_than: str, *, yes: bool = False, dry_run: bool = False, jso
         output.complain("nothing was removed")
         return 0
     if dry_run:
-        stores, alone = StoresPruned(), orphans(home, names)
+        stores, alone, half = StoresPruned(), orphans(home, names), len(half_removed(home))
     else:
+        half = finish_removals(home)
         for run in found:
             remove_run(home, run.folder)
         stores, alone = prune_stores(home, os.environ, now.timestamp() - seconds), ()
     if json:
         why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in found}
-        kept = {"stores": list(stores.removed), "snapshots": stores.dropped, "left": list(stores.left)}
+        kept = {
+            "stores": list(stores.removed),
+            "snapshots": stores.dropped,
+            "left": list(stores.left),
+            "half_removed": half,
+        }
         output.say(json_text({"removed": [] if dry_run else names, "found": names, "why": why, **kept}))
         return 0
     verb = "would remove" if dry_run else "removed"
     output.say("".join(f"{verb}  {line}\n" for line in _lines(found)) or "no run is that old\n")
     output.say("".join(f"{verb}  the snapshots of {place}: no run is left there\n" for place in alone))
+    if half:
+        output.say(f"{verb}  what an earlier goal prune was killed over: {half} folder{'s' if half > 1 else ''}\n")
     if stores.removed or stores.dropped:
         others = f"{len(stores.removed)} stores of snapshots, and {stores.dropped} snapshots of others"
         output.say(f"removed  {others}, which no run names\n")

@@ -7,8 +7,6 @@ one: nobody has taken it up in all that time.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,9 +17,14 @@ from goalrunner.errors import UsageError
 from goalrunner.eventlog import is_written
 from goalrunner.runs import RunFolder, list_runs
 from goalrunner.state.resumption import FINAL
+from goalrunner.workspace.removal import finish, remove_whole, unfinished
 
 WAITING = frozenset({"approval_required", "question_open"})
 """Stop reasons of a run that a person is still to answer."""
+
+
+_HOMES = ("runs", "stores")
+"""Folders of the home in which `goal prune` removes folders."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,21 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
 
 def remove_run(home: Path, folder: RunFolder) -> None:
     """Remove a run's folder and its checkouts. Half a run is never seen. Raises UsageError where it cannot be."""
-    gone = folder.path.with_name(f".{folder.run_id}-{os.urandom(4).hex()}")
     try:
-        folder.path.rename(gone)
-        shutil.rmtree(gone)
+        remove_whole(folder.path)
     except OSError as error:
         raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "see who owns it") from error
     clear_own(home, folder.run_id)
+
+
+def half_removed(home: Path) -> list[Path]:
+    """Folders of runs and stores whose removal was killed; nobody removes them now."""
+    return [path for folder in _HOMES for path in unfinished(home / folder)]
+
+
+def finish_removals(home: Path) -> int:
+    """Remove those; gives how many. Never raises."""
+    return sum(finish(home / folder) for folder in _HOMES)
 
 
 def _how(summary: dict[str, Any]) -> tuple[str, bool]:

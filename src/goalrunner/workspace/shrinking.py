@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from goalrunner.errors import WorkspaceError
 from goalrunner.workspace.claim import Claim
 from goalrunner.workspace.command import Git
+from goalrunner.workspace.removal import remove_whole
 
 _REFS = "refs/snapshots/"
 _PUT_ASIDE = "restored"
@@ -64,10 +64,8 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
     with _claimed(store, workspace):
         if is_needed():
             return False
-        gone = store.with_name(f".{store.name}-{os.urandom(4).hex()}")
         try:
-            store.rename(gone)
-            shutil.rmtree(gone)
+            remove_whole(store)
         except OSError as error:
             raise WorkspaceError(f"{store} cannot be removed: {error.strerror}", "see who owns it") from error
     return True
