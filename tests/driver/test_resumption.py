@@ -119,3 +119,12 @@ def test_the_answers_of_an_audit_that_was_cut_are_to_come_again() -> None:
     for record in log.records:
         reader.add(record)
     assert reader._taken == {"judge": 1}
+
+
+def test_a_call_that_was_cut_is_known_with_its_tool_and_its_command() -> None:
+    reader = ResumptionReader(fresh_rounds=False)
+    for number, name in enumerate(("c1", "c2"), start=1):
+        called = events.ToolCalled(tool_call_id=name, tool="shell", summary=f"make {name}")
+        reader.add(Record(seq=number, at="", elapsed=0, event=called))
+    left = reader.read(lambda _: {}, MemoryArtifacts()).unfinished
+    assert (left.cut, left.told) == (("c2",), {"c2": ("shell", "make c2")})

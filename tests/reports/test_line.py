@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from goalrunner import events
 from goalrunner.reports.line import Fact, Layout, Line, Quoted, Step, plain
 from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.people import people_lines
 from goalrunner.reports.terminal_text import width
 from tests.support import told_run
 
@@ -92,3 +95,37 @@ def test_a_quoted_line_keeps_its_blanks_and_is_cut_to_the_terminal() -> None:
     line = Quoted("\tif  x:\x1b]0;owned\x07" + "y" * 100)
     (row,) = Layout(40).rows(line)
     assert plain([row]) == " " * 11 + "    if  x:" + "y" * 18 + "…\n"
+
+
+PUSH = "git push origin main --force-with-lease --tags and more"
+
+
+def asked(columns: int | None) -> str:
+    event = events.ApprovalRequested(
+        approval_id="a1", kind="shell", action=PUSH, rule='[approvals] commands = "git push*"'
+    )
+    return "".join(plain(Layout(columns).rows(line)) for line in people_lines(event))
+
+
+def test_what_a_person_is_asked_is_wrapped_on_a_narrow_terminal() -> None:
+    assert asked(40) == (
+        "           ? approval\n"
+        "  git push origin main\n"
+        "  --force-with-lease --tags and more\n"
+        "  a1 waits for a person: [approvals]\n"
+        '  commands = "git push*"\n'
+    )
+
+
+@pytest.mark.parametrize("columns", [16, 20, 40, 53, 60, 80, 120, 200, None])
+def test_what_a_person_is_asked_is_whole_at_any_width(columns: int | None) -> None:
+    text = asked(columns)
+    assert "…" not in text
+    assert "".join(text.split()).removeprefix("?approval").startswith("".join(PUSH.split()))
+    assert columns is None or all(width(row) <= columns for row in text.splitlines())
+
+
+def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() -> None:
+    layout = Layout(80)
+    short, long = (plain(layout.rows(Step(name, "✓", "a1", remark="by ann"))) for name in ("shell", "approval"))
+    assert short.index("by ann") == long.index("by ann")

@@ -53,7 +53,7 @@ class ResumptionReader:
         self._chat: list[TranscriptRef] = []
         self._snapshots: list[Snapshot] = []
         self._results: dict[str, Observation] = {}
-        self._called: str | None = None
+        self._called: events.ToolCalled | None = None
         self._taken: dict[Account, int] = {}
         self._judged = 0
         self._ends: dict[int, str] = {}
@@ -106,7 +106,7 @@ class ResumptionReader:
                     # An answer that was taken over with another run's chat is none of this run's model.
                     self._taken["agent"] = self._taken.get("agent", 0) + int(self._begun)
             case events.ToolCalled():
-                self._called = event.tool_call_id
+                self._called = event
             case events.ToolResultRecorded():
                 self._results[event.tool_call_id] = event.observation
                 self._called = None
@@ -120,14 +120,20 @@ class ResumptionReader:
         """Everything together, texts included. Raises RecordError for what is damaged."""
         chat = self.chat(message)
         results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
-        cut = (self._called,) if self._called is not None else ()
+        cut = [self._called] if self._called is not None else []
         return Resumption(
             chat,
             _response(chat),
             tuple(self._snapshots),
             self._ends,
             self._round_start,
-            Unfinished(results, cut, self._session, self._objective),
+            Unfinished(
+                results,
+                tuple(call.tool_call_id for call in cut),
+                self._session,
+                self._objective,
+                {call.tool_call_id: (call.tool, call.summary) for call in cut},
+            ),
             dict(self._taken),
             tuple(self._contents),
         )

@@ -156,6 +156,8 @@ class Unfinished:
     """The memory that an external agent keeps of it."""
     objective: int | None = None
     """The place in the chat, its system prompt not counted, of the run's own first prompt; None: it was not given yet."""
+    told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Of the calls that were cut: the tool, and the command as it was told when the call began."""
 
 
 class Conversation(Protocol):

@@ -24,6 +24,11 @@ _PAIR_COLUMNS = (48, 38)
 """Columns of the left half of a header line; the first that fits."""
 _LEAST_REMARK = 24
 _REMARK_ROWS = 4
+_ASKED_ROWS = 12
+_NAME_COLUMNS = 8
+"""Columns that a name may take at least: those of "approval"."""
+ASKED = "?"
+"""The mark of what a person is to decide on."""
 _LONGEST = 2_000
 """Characters of one text in a pipe, where no width cuts it."""
 _DESIGN_WIDTH = 80
@@ -103,12 +108,15 @@ class Layout:
         return min(max(_SUBJECT_COLUMNS, _SUBJECT_COLUMNS + more), _WIDE_SUBJECT_COLUMNS)
 
     def _step(self, step: Step) -> list[Row]:
-        name = pad(cut(one_line(step.name), self.name_columns), self.name_columns)
+        name = pad(cut(one_line(step.name), max(self.name_columns, _NAME_COLUMNS)), self.name_columns)
         head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
         least = LABEL_COLUMNS + self.name_columns + 3 + _SUBJECT_COLUMNS + _TIME_END
-        if self.columns is not None and self.columns < least:
+        is_narrow = self.columns is not None and self.columns < least
+        subject_columns = self._subject_columns() - (width(name) - self.name_columns)
+        if step.mark == ASKED and (is_narrow or width(one_line(step.subject)) > subject_columns):
+            return self._asked(step, head, 2 if is_narrow else LABEL_COLUMNS + 2)
+        if is_narrow:
             return self._narrow(step, head)
-        subject_columns = self._subject_columns()
         room = min(subject_columns, subject_columns + _TIME_END - 1 - width(step.time))
         subject = cut(one_line(step.subject), room)
         fill = max(subject_columns + _TIME_END - width(subject) - width(step.time), 1) if step.time else 0
@@ -117,7 +125,7 @@ class Layout:
         if not remark:
             return [[*head, Span(body, "dim")]]
         gap = 3 if step.time else max(subject_columns + 4 - width(body), 1)
-        indent = LABEL_COLUMNS + 3 + self.name_columns + width(body) + gap
+        indent = LABEL_COLUMNS + 3 + width(name) + width(body) + gap
         return self._with_remark([*head, Span(body + " " * gap, "dim")], indent, remark, step.tone)
 
     def _with_remark(self, row: Row, indent: int, remark: str, tone: Tone) -> list[Row]:
@@ -129,6 +137,21 @@ class Layout:
             return [[*row, Span(first, spoken)], *([Span(" " * indent + part, spoken)] for part in more)]
         return [row, *self._indented(remark, LABEL_COLUMNS + 2, spoken)]
 
+    def _asked(self, step: Step, head: Row, indent: int) -> list[Row]:
+        """What a person is to decide on is never cut where that can be helped."""
+        subject, remark = one_line(step.subject), one_line(step.remark)
+        if self.columns is None:
+            return [[*head, Span("   ".join(cut(text, _LONGEST) for text in (subject, remark) if text))]]
+        taken = width("".join(span.text for span in head))
+        beside = subject if width(subject) <= self._width - taken else ""
+        row = (
+            [*head, Span(beside)]
+            if taken <= self._width
+            else [Span(cut(f"{ASKED} {one_line(step.name)}", self._width))]
+        )
+        more = [text for text in ("" if beside else subject, remark) if text]
+        return [row, *(part for text in more for part in self._indented(text, indent, "plain", _ASKED_ROWS))]
+
     def _narrow(self, step: Step, head: Row) -> list[Row]:
         room = self._width - LABEL_COLUMNS - 3 - self.name_columns
         rows = [[*head, Span(cut(one_line(step.subject), room), "dim")]]
@@ -137,8 +160,8 @@ class Layout:
         rest = "  ".join(part for part in (step.time, one_line(step.remark)) if part)
         return [*rows, *(self._indented(rest, 2, "plain") if rest else [])]
 
-    def _indented(self, text: str, indent: int, tone: Tone) -> list[Row]:
-        parts = wrap(text, self._width - indent, _REMARK_ROWS)
+    def _indented(self, text: str, indent: int, tone: Tone, most: int = _REMARK_ROWS) -> list[Row]:
+        parts = wrap(text, self._width - indent, most)
         return [[Span(" " * indent + part, tone)] for part in parts]
 
     def _quoted(self, line: Quoted) -> list[Row]:

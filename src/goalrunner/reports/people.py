@@ -7,7 +7,7 @@ from typing import assert_never
 
 from goalrunner import events
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Line, Step
+from goalrunner.reports.line import ASKED, Fact, Line, Step
 
 _MARKS = {"approved": ("✓", "good"), "denied": ("✗", "bad"), "expired": ("✗", "bad")}
 
@@ -29,7 +29,7 @@ def people_lines(event: People) -> Iterator[Line]:
         case events.ApprovalRequested():
             yield Step(
                 "approval",
-                "?",
+                ASKED,
                 event.action,
                 remark=f"{event.approval_id} waits for a person: {event.rule}",
                 tone="warn",
@@ -42,7 +42,7 @@ def people_lines(event: People) -> Iterator[Line]:
             remark = f"{event.decision}{by}{unguarded}{said}"
             yield Step("approval", mark, event.approval_id, remark=remark, tone="good" if tone == "good" else "bad")
         case events.QuestionOpened():
-            yield Step("open", "?", remark=event.question, tone="warn")
+            yield Step("open", ASKED, remark=event.question, tone="warn")
         case events.QuestionAnswered():
             yield Step("answer", "·", event.question, remark=event.answer)
         case events.MemoryPromoted():

@@ -80,13 +80,17 @@ async def test_a_later_round_goes_on_in_the_session_of_the_agent(tmp_path: Path,
 async def test_another_process_goes_on_in_the_session(tmp_path: Path, recorder: MemoryRecorder) -> None:
     chosen = preset(tmp_path, 'say("text", text=json.dumps([asked, prompt]))', resumes=True)
     talk = conversation(tmp_path, chosen)
-    left = Unfinished(cut=("c7",), session=AgentSession(agent="double", id="s-9"))
+    told = {"c7": ("Bash", "make all")}
+    left = Unfinished(cut=("c7", "c8"), session=AgentSession(agent="double", id="s-9"), told=told)
     talk.load([{"role": "user", "content": "one"}], left, recorder)
     reply = await talk.proceed("", left, recorder)
     words, prompt = json.loads(reply.text)
     assert words == ["--resume", "s-9"]
     assert prompt.startswith("The run was interrupted")
-    assert [(one.tool_call_id, one.facts) for one in recorder.results] == [("c7", ("interrupted",))]
+    assert [(one.tool_call_id, one.tool, one.command, one.facts) for one in recorder.results] == [
+        ("c7", "Bash", "make all", ("interrupted",)),
+        ("c8", "tool", "", ("interrupted",)),
+    ]
 
 
 async def test_without_a_session_what_was_said_stands_in_the_prompt(tmp_path: Path, recorder: MemoryRecorder) -> None:

@@ -81,7 +81,7 @@ class AcpConversation:
         """Go on in the middle of a turn: the agent is told, in its own session where it still knows it."""
         async with self._turn(recorder):
             for name in left.cut:
-                await recorder.tool_result(cut_call(name, "other", self.agent.name))
+                await recorder.tool_result(cut_call(name, left, self.agent.name, "other"))
             return await self._round(notice or GO_ON, recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:

@@ -71,7 +71,7 @@ class CommandConversation:
         """Go on in the middle of a turn: the agent is told, in its own session where it has one."""
         with self._turns.one():
             for name in left.cut:
-                await recorder.tool_result(cut_call(name, UNNAMED, self.agent.name))
+                await recorder.tool_result(cut_call(name, left, self.agent.name, UNNAMED))
             recorder.check_budget()
             before, prompt = tuple(self.messages), notice or GO_ON
             self._add({"role": "user", "content": prompt}, recorder)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from goalrunner.model.dialogue import text_of
-from goalrunner.ports import Message, ToolResult
+from goalrunner.ports import Message, ToolResult, Unfinished
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,16 @@ def said_in(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
 
 
-def cut_call(name: str, tool: str, agent: str) -> ToolResult:
-    """The end of a call that an earlier process saw begin: the agent's word at best, and nobody knows what it did."""
+def cut_call(name: str, left: Unfinished, agent: str, unnamed: str) -> ToolResult:
+    """The end of a call that an earlier process saw begin: the agent's word at best, and nobody knows what it did.
+
+    `unnamed` is the tool where it was not told.
+    """
+    tool, command = left.told.get(name, (unnamed, ""))
     return ToolResult(
         tool_call_id=name,
         tool=tool,
-        command="",
+        command=command,
         facts=("interrupted",),
         output=b"",
         summary="interrupted",
