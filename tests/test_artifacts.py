@@ -159,3 +159,15 @@ def test_a_short_file_is_kept_whole_whatever_the_hurry(store: ArtifactStore, tmp
     source.write_bytes(b"x" * 999_999 + b"\n")
 
     assert store.adopt(source, lambda: True).size == 1_000_000
+
+
+def test_large_bytes_are_kept_in_little_memory(store: ArtifactStore) -> None:
+    data = b"a line of text\n" * 1_000_000
+    tracemalloc.start()
+    try:
+        ref = store.put(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ref.size == len(data)
+    assert peak < len(data)

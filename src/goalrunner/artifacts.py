@@ -39,7 +39,7 @@ class ArtifactStore:
 
     def put(self, data: bytes) -> ArtifactRef:
         """Keep bytes durably, secrets replaced; the same bytes twice are one file. Raises RecordError."""
-        return self._keep((data,))
+        return self._keep(data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
         """Keep a file's content, secrets replaced, and remove the file. Memory is bounded. Raises RecordError.

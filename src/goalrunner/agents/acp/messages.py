@@ -19,14 +19,14 @@ class Messages:
 
     def feed(self, piece: bytes) -> list[dict[str, Any]]:
         """The messages that end within the piece."""
-        lines = (line for line in self._lines.feed(piece) if line is not None)
-        return [message for message in map(message_in, lines) if message is not None]
+        # No name is given to a line: a long one is let go as soon as it is read.
+        return [message for message in map(message_in, self._lines.feed(piece)) if message is not None]
 
 
-def message_in(line: bytes) -> dict[str, Any] | None:
-    """The JSON object that a line holds; None for anything else. Bytes that are no UTF-8 become U+FFFD."""
+def message_in(line: str | None) -> dict[str, Any] | None:
+    """The JSON object that a line holds; None for anything else, and for no line."""
     try:
-        value = json.loads(line.decode("utf-8", "replace"))
+        value = json.loads(line or "")
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

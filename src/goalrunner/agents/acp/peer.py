@@ -83,6 +83,7 @@ class Peer:
             message = await self._receive()
             if "method" in message:
                 await hear(message)
+                del message  # it may hold 64 MB, and the next one as much
             elif message.get("id") == number and not isinstance(message.get("id"), bool):
                 return _result_of(message)
 

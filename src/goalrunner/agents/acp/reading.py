@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from goalrunner.agents.external.lookup import clean
+
 
 def at(value: Any, *path: str) -> Any:
     """What stands at a path of keys; None where there is nothing."""
@@ -17,7 +19,7 @@ def at(value: Any, *path: str) -> Any:
 
 def text(value: Any) -> str:
     """A string that can be written anywhere; empty for what is none."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    return clean(value) if isinstance(value, str) else ""
 
 
 def items(value: Any) -> list[Any]:

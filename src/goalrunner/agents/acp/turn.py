@@ -13,6 +13,7 @@ from goalrunner.agents.acp.permission import CANCELLED, allowed, identity, rejec
 from goalrunner.agents.acp.reading import at, text
 from goalrunner.agents.acp.usage import Meter
 from goalrunner.agents.external.bounded import MESSAGE, Growing, shortened
+from goalrunner.agents.external.outputs import handed_on
 from goalrunner.errors import ApprovalDenied
 from goalrunner.model.observation import UNASKED
 from goalrunner.ports import Recorder, ToolResult
@@ -202,7 +203,7 @@ class Turn:
             tool=call.kind,
             command=shortened(call.command, LONGEST_COMMAND),
             facts=facts,
-            output=output.encode(errors="replace"),
+            output=handed_on(output, self._recorder),
             duration=duration,
             summary=", ".join(facts),
             writes=False,

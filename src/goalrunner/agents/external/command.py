@@ -143,6 +143,7 @@ class CommandConversation:
             async for piece in pieces:
                 for happening in stream.feed(piece):
                     await turn.add(happening)
+                    del happening  # it may hold 64 MB, and the next one as much
         for happening in stream.end():
             await turn.add(happening)
         return await launched

@@ -1,4 +1,4 @@
-"""Bytes cut into lines, at newlines alone. Owns the bound: a line that is longer is dropped, whatever its length."""
+"""Bytes cut into lines of text, at newlines alone. Owns the bound: a line that is longer is dropped, whatever its length."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ LONGEST_LINE = 1 << 26
 
 
 class Lines:
-    """Holds the beginning of the line that is not over yet, and no more than `longest` bytes of it."""
+    """Holds the beginning of the line that is not over yet, and no more than `longest` bytes of it.
+
+    A line is given as text, of which bytes that are no UTF-8 are U+FFFD: nothing else of it is held then.
+    """
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self.longest = longest
-        self._held: list[bytes] = []
-        self._length = 0
+        self._held = bytearray()
         self._dropped = False
 
-    def feed(self, piece: bytes) -> Iterator[bytes | None]:
+    def feed(self, piece: bytes) -> Iterator[str | None]:
         """The lines that are whole now, without their newlines; None for one that was too long."""
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
@@ -26,22 +28,21 @@ class Lines:
             yield self._take()
         self._hold(piece[start:])
 
-    def end(self) -> Iterator[bytes | None]:
+    def end(self) -> Iterator[str | None]:
         """The rest, where there is one."""
-        if self._length or self._dropped:
+        if self._held or self._dropped:
             yield self._take()
 
     def _hold(self, part: bytes) -> None:
         if self._dropped or not part:
             return
-        self._length += len(part)
-        if self._length > self.longest:
-            self._held.clear()
+        if len(self._held) + len(part) > self.longest:
+            self._held = bytearray()
             self._dropped = True
         else:
-            self._held.append(part)
+            self._held += part
 
-    def _take(self) -> bytes | None:
-        line = None if self._dropped else b"".join(self._held)
-        self._held, self._length, self._dropped = [], 0, False
+    def _take(self) -> str | None:
+        line = None if self._dropped else self._held.decode("utf-8", "replace")
+        self._held, self._dropped = bytearray(), False
         return line

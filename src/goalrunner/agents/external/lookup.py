@@ -6,9 +6,11 @@ Nothing here raises for what an agent wrote: what is not there, or is something 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _LARGEST: Final = 10**15
 """No honest count of tokens is larger."""
 
@@ -71,7 +73,8 @@ def as_json(value: Any) -> str:
 
 def clean(text: str) -> str:
     """The text without halves of characters, which nothing could write."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    # Searched, and not encoded and decoded: a text may be of 64 MB.
+    return text if text.isascii() or _HALF.search(text) is None else _HALF.sub("?", text)
 
 
 def count_at(value: Any, paths: Iterable[str]) -> int:

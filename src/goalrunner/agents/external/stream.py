@@ -84,28 +84,33 @@ class JsonStream:
 
     def feed(self, piece: bytes) -> Iterator[Happening]:
         """The happenings of each whole line."""
-        for line in self._lines.feed(piece):
-            yield from self.line(line)
+        # A line has no name here, and what it held has none when the next one is read: either may be of 64 MB.
+        for value in map(self._value, self._lines.feed(piece)):
+            yield from self._happenings(value)
+            del value
 
     def end(self) -> Iterator[Happening]:
         """A last line without its newline."""
-        for line in self._lines.end():
-            yield from self.line(line)
+        for value in map(self._value, self._lines.end()):
+            yield from self._happenings(value)
 
-    def line(self, line: bytes | None) -> Iterator[Happening]:
-        """The happenings of one line; None is one that was too long."""
+    def _value(self, line: str | None) -> dict[str, Any] | Noise | None:
+        """What one line holds, nothing of an empty one; None is one that was too long."""
         if line is None:
-            yield Noise(f"[a line of more than {self._lines.longest // 1_000_000} MB was passed over]")
-            return
-        said = line.decode("utf-8", "replace").strip("\ufeff\0 \t\r\n")
+            return Noise(f"[a line of more than {self._lines.longest // 1_000_000} MB was passed over]")
+        said = line.strip("\ufeff\0 \t\r\n")
         if not said:
-            return
+            return None
         value = _object(said)
-        if value is None:
-            yield Noise(clean(said[:_NOISE]))
-            return
-        for rule in self._rules:
-            yield from self._apply(rule, value)
+        return Noise(clean(said[:_NOISE])) if value is None else value
+
+    def _happenings(self, value: dict[str, Any] | Noise | None) -> Iterator[Happening]:
+        match value:
+            case Noise():
+                yield value
+            case dict():
+                for rule in self._rules:
+                    yield from self._apply(rule, value)
 
     def _apply(self, rule: StreamRule, line: dict[str, Any]) -> Iterator[Happening]:
         if not holds(line, rule.when):

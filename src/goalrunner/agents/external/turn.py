@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.external.bounded import MESSAGE, Growing, shortened
@@ -25,6 +26,7 @@ from goalrunner.agents.external.happenings import (
     SessionNamed,
 )
 from goalrunner.agents.external.metering import UNKNOWN, spent
+from goalrunner.agents.external.outputs import handed_on
 from goalrunner.model.observation import source_of
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Recorder, ToolResult
@@ -180,10 +182,10 @@ class Turn:
             facts = (f"exit {result.exit_code}",)
         if result.failed and not result.exit_code:
             facts = ("error",)
-        await self._close(name, facts, result.output.encode(), facts[0] if facts else "")
+        await self._close(name, facts, handed_on(result.output, self._recorder), facts[0] if facts else "")
         self.broke = None
 
-    async def _close(self, name: str, facts: tuple[str, ...], output: bytes, summary: str) -> None:
+    async def _close(self, name: str, facts: tuple[str, ...], output: bytes | Path, summary: str) -> None:
         one = self._open.pop(name)
         await self._recorder.tool_result(
             ToolResult(

@@ -1,0 +1,83 @@
+"""How often a long line of an agent's is held in memory at once, and how a large output is handed on."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from goalrunner.agents.acp.messages import Messages
+from goalrunner.agents.external.outputs import handed_on
+from goalrunner.agents.external.stream import JsonStream
+from goalrunner.errors import RecordError
+from goalrunner.model.preset import Preset
+from tests.support.agents import MemoryRecorder
+from tests.support.external import rules
+
+SIZE = 8_000_000
+PIECE = 1 << 16
+
+
+def lines(number: int) -> Iterator[bytes]:
+    """Long lines, in the pieces in which a program's output is read."""
+    for _ in range(number):
+        yield b'{"type": "result", "id": "c", "tool": "sh", "output": "'
+        yield from (b"x" * PIECE for _ in range(SIZE // PIECE))
+        yield b'"}\n'
+
+
+def command() -> Callable[[bytes], object]:
+    stream = JsonStream(Preset(argv=("x",), stream="json", rules=rules()))
+
+    def take(piece: bytes) -> None:
+        for happening in stream.feed(piece):
+            assert happening
+            del happening
+
+    return take
+
+
+def acp() -> Callable[[bytes], object]:
+    messages = Messages()
+    return lambda piece: len(messages.feed(piece))
+
+
+@pytest.mark.parametrize("reader", [command, acp])
+def test_a_long_line_is_held_twice_at_most_and_the_one_before_it_not_at_all(
+    reader: Callable[[], Callable[[bytes], object]],
+) -> None:
+    """Twice: as bytes and as text, or as text and as what is read from it."""
+    take = reader()
+    for piece in lines(1):  # what is only made once
+        take(piece)
+    tracemalloc.start()
+    try:
+        for piece in lines(3):
+            take(piece)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.4 * SIZE
+
+
+@pytest.mark.parametrize("output", ["", "short é", "line\r\n" * 300_000, "é" * 1_500_000 + "\ud83d"])
+def test_an_output_is_the_same_in_memory_and_in_a_file(tmp_path: Path, output: str) -> None:
+    handed = handed_on(output, MemoryRecorder(tmp_path))
+    assert isinstance(handed, Path) is (len(output) > 1_000_000)
+    data = handed.read_bytes() if isinstance(handed, Path) else handed
+    assert data == output.encode("utf-8", "replace")
+
+
+def test_an_output_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    recorder = MemoryRecorder(tmp_path / "gone")
+    with pytest.raises(RecordError, match="cannot write"):
+        handed_on("x" * 2_000_000, recorder)
+
+
+def test_a_line_of_json_is_read_whatever_its_bytes() -> None:
+    told = json.dumps({"type": "text", "text": "é\ud83d"}).encode() + b"\n"
+    stream = JsonStream(Preset(argv=("x",), stream="json", rules=rules()))
+    assert [repr(one) for one in stream.feed(told)] == ["Said(text='é?')"]
