@@ -280,6 +280,10 @@ def test_what_does_not_fit_the_agent_is_refused_by_name(text: str, problem: str)
             '8:1  cumulative is for rules of kind "usage" alone; remove it',
         ),
         (
+            "kind = 'text'\nfields = { text = 'x' }\nends = true",
+            '8:1  ends is for rules of kind "error" alone; remove it',
+        ),
+        (
             "kind = 'text'\nfields = { text = 'x' }\nwhere = { a = 1 }",
             '8:1  where looks at the items of a list; name the list: each = "path.of.it"',
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from goalrunner.presets import builtin
 from goalrunner.rehearsal import Rehearsal, WireName, fail, pointed, run, say
-from tests.rehearsal.asking import ask, body, tools
+from tests.rehearsal.asking import PATHS, ask, body, tools
 
 WIRES: tuple[WireName, ...] = ("openai", "responses", "anthropic", "gemini")
 
@@ -122,6 +123,20 @@ def test_a_failure_comes_as_often_as_it_is_told_to(wire: WireName) -> None:
         answers = [ask(server, wire, asked) for _ in range(3)]
     assert [status for status, _ in answers] == [429, 429, 200]
     assert "slow down" in json.dumps(answers[0][1])
+
+
+@pytest.mark.parametrize(("status", "advised"), [(401, "false"), (403, "false"), (429, "true"), (500, "true")])
+def test_a_refusal_says_whether_another_try_helps_unless_it_is_a_gateways(
+    wire: WireName, status: int, advised: str
+) -> None:
+    asked = json.dumps(body(wire, ("user", "go"), tools=tools(wire))).encode()
+    for advises in (True, False):
+        with Rehearsal([fail(status)], advises=advises) as server:
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(server.base_url(wire) + PATHS[wire], asked, timeout=5)
+            with refused.value:
+                assert refused.value.code == status
+                assert refused.value.headers["x-should-retry"] == (advised if advises else None)
 
 
 def test_a_question_on_the_side_uses_up_nothing(wire: WireName) -> None:

@@ -23,6 +23,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
 _NEEDED = {"session": "id", "text": "text", "delta": "text", "error": "message"}
 """By kind of a rule: the one thing without which it finds nothing."""
 
+_FLAGS = {"cumulative": "usage", "ends": "error"}
+"""What is true or false of a rule, and the kind of rules that it is for."""
+
 
 def _conditions(value: object, spot: Spot) -> object:
     """Paths in a line of output, and the value that each must have."""
@@ -68,8 +71,9 @@ def _rule(value: object, spot: Spot) -> object:
         spot.wrong_key(f"a rule needs a kind: {listed(FIELDS)}")
     if isinstance(known, str):
         _check_fields(known, value, spot)
-        if value.get("cumulative") and known != "usage":
-            spot.item("cumulative").wrong_key('cumulative is for rules of kind "usage" alone; remove it')
+        for flag, only in _FLAGS.items():
+            if value.get(flag) and known != only:
+                spot.item(flag).wrong_key(f'{flag} is for rules of kind "{only}" alone; remove it')
     if "where" in value and "each" not in value:
         spot.item("where").wrong_key('where looks at the items of a list; name the list: each = "path.of.it"')
     return read
@@ -100,6 +104,6 @@ RULE_KEYS: dict[str, Reader] = {
     "each": text,
     "where": _conditions,
     "fields": _fields,
-    "cumulative": truth,
+    **dict.fromkeys(_FLAGS, truth),
 }
 """The keys of a rule."""

@@ -44,6 +44,7 @@ class StreamRule(Frozen):
         " does not hold: all its paths are added to it; cost is in US dollars",
     )
     cumulative: bool = Field(default=False, description="usage: totals of the session, not of this line")
+    ends: bool = Field(default=False, description="error: the round is over, whatever the agent would still try")
 
 
 class Preset(Frozen):

@@ -25,13 +25,15 @@ class Rehearsal(Serving):
 
     Programs ask besides for titles, summaries and the like: a request without a tool that runs commands gets a harmless
     text and uses up no answer, unless `plain` says that the program has no such tool. `fresh`: the script goes on although
-    conversations begin anew. `api_key` makes every other key a 401.
+    conversations begin anew. `api_key` makes every other key a 401. `advises`: a refusal says whether another try may help,
+    as Anthropic's do; gateways say nothing.
     """
 
     script: Sequence[Answer] = ()
     plain: bool = False
     fresh: bool = False
     api_key: str | None = None
+    advises: bool = True
     port: int = 0
     requests: list[Request] = field(default_factory=list)
     """All that were sent to a model, side requests among them."""
@@ -114,8 +116,7 @@ class _Handler(Handler):
         if answer.delay and self.stopping.wait(answer.delay):
             self.close_connection = True
         elif answer.status != 200:
-            # Anthropic says so itself; its client tries a 401 ten times where nothing is said.
-            headers = {"x-should-retry": "true" if answer.status in (408, 409, 429) or answer.status > 499 else "false"}
+            headers = {"x-should-retry": _advice(answer.status)} if self.owner.advises else {}
             if answer.retry_after is not None:
                 headers["Retry-After"] = answer.retry_after
             self.reply(answer.status, wire.failure(answer.status, answer.message), headers)
@@ -123,6 +124,10 @@ class _Handler(Handler):
             self.stream(wire.pieces(request, answer), pace=answer.pace, cut=answer.cut, last=wire.LAST)
         else:
             self.reply(200, wire.whole(request, answer), missing=16 if answer.cut == "abrupt" else 0)
+
+
+def _advice(status: int) -> str:
+    return "true" if status in (408, 409, 429) or status > 499 else "false"
 
 
 def _parsed(raw: bytes) -> dict[str, Any]:

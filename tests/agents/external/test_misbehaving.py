@@ -10,8 +10,8 @@ import pytest
 
 from goalrunner.agents.external import ExternalAgent, not_installed
 from goalrunner.agents.external.growing import grown
-from goalrunner.errors import AgentError, BudgetExhausted, ConversationBusy
-from goalrunner.model.preset import Preset
+from goalrunner.errors import AgentError, AgentNotSignedIn, BudgetExhausted, ConversationBusy
+from goalrunner.model.preset import Preset, StreamRule
 from goalrunner.model.usage import Usage
 from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process import ProcessLauncher
@@ -50,6 +50,33 @@ say("delta", text="I wa")
 say("call", id="1", tool="Bash", command="sleep")
 time.sleep(8642)
 """
+
+
+STUBBORN = """
+import subprocess
+child = subprocess.Popen(["sleep", "8642"], start_new_session=True)
+Path("pids").write_text(f"{os.getpid()} {child.pid}")
+say("session", id="s-1")
+say("call", id="1", tool="Bash", command="make")
+say("retry", why="authentication_failed", attempt=1)
+say("retry", why="authentication_failed", attempt=2)
+time.sleep(8642)
+"""
+
+
+async def test_a_failure_that_no_other_try_can_mend_ends_the_round_at_once(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    """The agent itself would never end: what is awaited here is that it is ended."""
+    given_up = StreamRule(kind="error", when={"type": "retry", "attempt": 2}, fields={"message": ("why",)}, ends=True)
+    chosen = preset(tmp_path, STUBBORN)
+    talk = conversation(tmp_path, chosen.model_copy(update={"rules": (*chosen.rules, given_up)}))
+    with pytest.raises(AgentNotSignedIn, match=r"ended, for it went on trying.*authentication_failed") as failed:
+        await talk.send("do it", recorder)
+    assert failed.value.hint == chosen.sign_in
+    assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
+    assert [ran.ending for ran in recorder.runs] == ["ended, for it went on trying"]
+    assert [(one.command, one.facts) for one in recorder.results] == [("make", ("interrupted",))]
 
 
 @pytest.mark.parametrize("times", [1, 2])

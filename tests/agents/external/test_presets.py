@@ -111,6 +111,15 @@ def test_an_attempt_that_is_tried_again_is_said_but_not_the_end() -> None:
     assert not [one for one in happenings("claude", "retrying") if isinstance(one, Broke)]
 
 
+def test_a_wrong_key_that_is_tried_on_and_on_ends_the_round() -> None:
+    """At the third try: a login that has run out is renewed after a first refusal."""
+    found = happenings("claude", "gateway")
+    (broke,) = [one for one in found if isinstance(one, Broke)]
+    assert broke == Broke("authentication_failed", ends=True)
+    assert found.index(broke) == 1
+    assert any(word in broke.message for word in builtin()["claude"].denied)
+
+
 def test_openhands_is_read_between_its_other_words() -> None:
     found = happenings("openhands", "round")
     assert texts(found) == ["Done."]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.external.agent import ExternalAgent
-from goalrunner.agents.external.failure import Ended, failure_of, lost_session, tail_of
+from goalrunner.agents.external.failure import Ended, failed, failure_of, lost_session, tail_of
 from goalrunner.agents.external.growing import grown
+from goalrunner.agents.external.happenings import Broke
 from goalrunner.agents.external.history import with_history
 from goalrunner.agents.external.invocation import Round, invocation
 from goalrunner.agents.external.said import Checkpoint, cut_call, said_at, said_in
@@ -28,8 +29,16 @@ GO_ON = "The run was interrupted in the middle of your turn. Look at what is don
 AFRESH = "it does not know its session any more; a new one began, with what was said before in its prompt"
 
 
+GIVEN_UP = "ended, for it went on trying"
+"""How an agent's process ended that told of a failure which no other try can mend."""
+
+
 class _SessionLost(Exception):
     """The agent does not know the session that it was to go on with."""
+
+
+class _GivenUpError(Exception):
+    """The agent would try on and on what cannot succeed."""
 
 
 class CommandConversation:
@@ -124,6 +133,11 @@ class CommandConversation:
         )
         try:
             completion = await self._follow(launched, output, turn)
+        except _GivenUpError:
+            await _stopped(launched)
+            await turn.end()
+            await recorder.agent_ran(AgentRun(agent.name, GIVEN_UP, 0.0, output, errors))
+            raise failed(agent, turn.broke or "", GIVEN_UP, tail_of(errors)) from None
         except BaseException:
             await _stopped(launched)
             with contextlib.suppress(RecordError):
@@ -143,6 +157,8 @@ class CommandConversation:
             async for piece in pieces:
                 for happening in stream.feed(piece):
                     await turn.add(happening)
+                    if isinstance(happening, Broke) and happening.ends:
+                        raise _GivenUpError
                     del happening  # it may hold 64 MB, and the next one as much
         for happening in stream.end():
             await turn.add(happening)

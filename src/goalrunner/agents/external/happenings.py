@@ -63,9 +63,10 @@ class Reported:
 
 @dataclass(frozen=True)
 class Broke:
-    """It says itself that something failed."""
+    """It says itself that something failed. `ends`: whatever it would still try is not worth waiting for."""
 
     message: str
+    ends: bool = False
 
 
 @dataclass(frozen=True)

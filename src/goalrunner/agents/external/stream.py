@@ -150,7 +150,7 @@ class JsonStream:
             case "usage":
                 return self._reported(rule, item)
             case "error":
-                return Broke(text.get("message", "") or as_json(line)[:_NOISE])
+                return Broke(text.get("message", "") or as_json(line)[:_NOISE], rule.ends)
 
     def _reported(self, rule: StreamRule, item: Any) -> Reported | None:
         fields = rule.fields
