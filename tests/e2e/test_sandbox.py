@@ -342,3 +342,18 @@ def test_without_network_an_external_agent_keeps_it_and_that_is_said(
     said = outputs(own_home) + (run_of(own_home) / "transcript.jsonl").read_text()
     assert own in said
     assert len({word for word in said.replace("\\n", " ").replace('"', " ").split() if word.startswith("net:[")}) > 1
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_an_agent_is_told_that_it_is_in_a_sandbox_where_it_is_in_one(
+    place: Path, own_home: Path, tmp_path: Path, sandbox: str
+) -> None:
+    path = tmp_path / "goal.toml"
+    path.write_text(
+        f'objective = "make done"\nvalidator = "test -e done"\nmax_iterations = 1\nagent = "mine"\n'
+        f"[agents.mine]\nargv = ['sh', '-c', 'echo \"[$BOXED]\" > done']\njailed_env = {{ BOXED = \"yes\" }}\n"
+        f'[workspace]\npath = "{place}"\nsandbox = "{sandbox}"\n'
+    )
+    ended = goal("run", path, cwd=place)
+    assert ended.code == 0, ended
+    assert (place / "done").read_text() == ("[yes]\n" if sandbox == "bwrap" else "[]\n")

@@ -111,7 +111,7 @@ def external_conversation(
 
     `cell` is the jail that it is started in; None: none.
     """
-    env = _environment(named, environ, withhold)
+    env = _environment(named, environ, withhold, jailed=cell is not None)
     preset = pinned(named.preset, env, workspace)
     agent = ExternalAgent(
         name=named.name,
@@ -187,9 +187,12 @@ def _model_words(named: Named) -> tuple[str, ...]:
     return named.preset.model if named.goal.agent.model else ()
 
 
-def _environment(named: Named, environ: Mapping[str, str], withhold: tuple[str, ...]) -> dict[str, str]:
+def _environment(
+    named: Named, environ: Mapping[str, str], withhold: tuple[str, ...], *, jailed: bool = False
+) -> dict[str, str]:
     """As other children of the run get it, and its own keys."""
     keys = {name: environ[name] for name in named.keys if name in environ}
     asking = named.preset.asking if named.guarded else {}
-    extra = {**keys, **named.preset.env, **asking, **named.goal.agent.env}
+    inside = named.preset.jailed_env if jailed else {}
+    extra = {**keys, **named.preset.env, **asking, **inside, **named.goal.agent.env}
     return child_environment(environ, extra=extra, withhold=withhold)

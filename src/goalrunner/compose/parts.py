@@ -49,14 +49,13 @@ def withheld(goal: Goal, environ: Mapping[str, str], extras: Extras = Extras()) 
 
 def goal_secrets(goal: Goal) -> dict[str, str]:
     """Values that the goal file itself gives, by a name that says where; the redactor looks for secrets among them."""
-    found: dict[str, str] = {
-        f"agents.{name}.env.{key}": value for name, preset in goal.agents.items() for key, value in preset.env.items()
-    }
+    found: dict[str, str] = {}
     found |= {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
     for spec in goal.validators:
         found.update({f"validators.env.{name}": value for name, value in spec.env.items()})
     for agent, preset in goal.agents.items():
-        found.update({f"agents.{agent}.env.{name}": value for name, value in preset.env.items()})
+        given = {**preset.env, **preset.jailed_env}
+        found.update({f"agents.{agent}.env.{name}": value for name, value in given.items()})
     for table, config in (("agent", goal.agent), ("judge", goal.judge)):
         texts = {name: value for name, value in config.params.items() if isinstance(value, str)}
         found.update({f"{table}.params.{name}": value for name, value in texts.items()})

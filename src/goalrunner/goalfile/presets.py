@@ -208,6 +208,7 @@ PRESET_KEYS: dict[str, Reader] = {
     "model": _holding("name"),
     "env": variables,
     "asking": variables,
+    "jailed_env": variables,
     "keys": _variable_names,
     "login": _home_paths,
     "home": _home_paths,

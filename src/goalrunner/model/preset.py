@@ -66,6 +66,9 @@ class Preset(Frozen):
         default_factory=dict,
         description="added to it where a person decides on what it does: with it, an agent that speaks ACP asks first",
     )
+    jailed_env: dict[str, str] = Field(
+        default_factory=dict, description="added to it in a jail, and only there: what says that it is in one"
+    )
     keys: tuple[str, ...] = Field(
         default=(), description="variables that hold its key: given on to it, never to its commands"
     )
