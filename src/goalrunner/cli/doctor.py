@@ -45,10 +45,10 @@ def _patient(name: str | None, goal_file: Path | None) -> Patient:
     )
     known = Known(goal.agents, user_files(environ))
     if name is None or name == goal.agent.use:
-        return Patient(goal.agent, known.preset(goal.agent.use), goal.workspace)
+        return Patient(goal.agent, known.preset(goal.agent.use), goal.workspace, goal.agents)
     _refuse_unknown(name, known.names)
     model = (environ.get("GOAL_MODEL") or environ.get("LLM_MODEL") or "") if name == CHAT else ""
-    return Patient(AgentConfig(use=name, model=model), known.preset(name), goal.workspace)
+    return Patient(AgentConfig(use=name, model=model), known.preset(name), goal.workspace, goal.agents)
 
 
 def _refuse_unknown(name: str, names: tuple[str, ...]) -> None:

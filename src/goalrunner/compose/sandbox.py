@@ -84,13 +84,23 @@ def sandbox_notes(goal: Goal, place: Place) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def agent_cell(goal: Goal, place: Place, own: Path, paths: Iterable[str], *, logins: bool = True) -> Cell | None:
+    """The jail of an external agent that needs these `paths` below HOME; None: it is in none.
+
+    Its /tmp and its HOME lie in the folder `own`. Without `logins` it finds none of the paths, and what it writes there
+    stays in `own`. Raises UsageError like `chosen_jail`.
+    """
+    jail = chosen_jail(goal, place).jail
+    return None if jail is None else _agents_cell(jail, place, own, _within(goal, place), tuple(paths), logins=logins)
+
+
 def fenced(goal: Goal, place: Place, run_id: str, inner: Launcher) -> Fenced:
     """How this run's commands are started. Raises UsageError like `chosen_jail`."""
     jail = chosen_jail(goal, place).jail
     if jail is None:
         return Fenced(inner, inner, place.environ, lambda _: None)
     own, workspace = _own(place, run_id), place.workspace
-    within = Confinement(hidden=_hidden(goal, place), readable=shown(place.environ), network=goal.workspace.network)
+    within = _within(goal, place)
     proof = Room(own / ROOM, own / ROOM_TMP, (workspace,))
     agent = Cell(jail, (Room(workspace, own / "agent-tmp"),), within)
     checks = Cell(jail, (proof, Room(workspace, own / "checks-tmp")), within)
@@ -102,7 +112,14 @@ def fenced(goal: Goal, place: Place, run_id: str, inner: Launcher) -> Fenced:
     )
 
 
-def _agents_cell(jail: Jail, place: Place, own: Path, within: Confinement, paths: tuple[str, ...]) -> Cell:
+def _within(goal: Goal, place: Place) -> Confinement:
+    """What all commands of a run have in common."""
+    return Confinement(hidden=_hidden(goal, place), readable=shown(place.environ), network=goal.workspace.network)
+
+
+def _agents_cell(
+    jail: Jail, place: Place, own: Path, within: Confinement, paths: tuple[str, ...], *, logins: bool = True
+) -> Cell:
     """An external agent writes the workspace, and a /tmp and a HOME of its own, which last as long as the run is driven.
 
     Of the user's HOME it sees its programs and git's configuration, and `paths`, where its login and its sessions are:
@@ -113,7 +130,9 @@ def _agents_cell(jail: Jail, place: Place, own: Path, within: Confinement, paths
     programs = (*shown(place.environ, user), *(user / name for name in (".gitconfig", ".config/git")))
     hidden = tuple(path for path in within.hidden if path not in theirs)
     home = (user, own / "agent-home")
-    inner = Confinement(writable=theirs, readable=programs, hidden=hidden, home=home)
+    # What a program itself lies in must be there for it to start.
+    writable = theirs if logins else tuple(path for path in theirs if path in programs)
+    inner = Confinement(writable=writable, readable=programs, hidden=hidden, home=home)
     return Cell(jail, (Room(place.workspace, own / "agent-tmp"),), inner)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from goalrunner.agents.external import HIDDEN_HINT
 from goalrunner.errors import WorkspaceError
-from goalrunner.model.goal import CHAT, AgentConfig, WorkspaceConfig
+from goalrunner.model.goal import CHAT, AgentConfig, Goal, WorkspaceConfig
 from goalrunner.model.preset import Preset
 from goalrunner.presets import ACP, COMMAND, protocol_of
 from goalrunner.survey.agents import Way, ways_of
 from goalrunner.survey.check import Check
-from goalrunner.survey.sandbox import sandbox_check
+from goalrunner.survey.sandbox import Box, sandbox_check
 from goalrunner.survey.sign_in import model_check, sign_in_check
 from goalrunner.survey.trial import Subject, trial_check
 from goalrunner.survey.version import versions
@@ -40,41 +41,57 @@ class Patient:
     agent: AgentConfig
     preset: Preset
     workspace: WorkspaceConfig = WorkspaceConfig()  # noqa: RUF009  frozen
+    agents: Mapping[str, Preset] = field(default_factory=dict)
+    """Presets of the goal's own."""
 
     @property
     def folder(self) -> Path:
         """The workspace."""
         return Path(self.workspace.path or Path.cwd())
 
+    @property
+    def goal(self) -> Goal:
+        """What a run of it would be told of agent and sandbox."""
+        return Goal(objective="doctor", agent=self.agent, workspace=self.workspace, agents=dict(self.agents))
+
 
 def examine(patient: Patient, environ: Mapping[str, str]) -> Diagnosis:
-    """Look at everything, the program by a round against a scripted server where it can be pointed at one."""
-    checks = [_git(patient, environ), sandbox_check(patient.workspace, patient.folder, environ)]
-    checks = [*_of_agent(patient, environ), *checks]
+    """Look at everything, the program by a round against a scripted server where it can be pointed at one.
+
+    The agent is looked at where it would be: in the sandbox that the goal asks for.
+    """
+    sandbox, box = sandbox_check(patient.goal, environ)
+    checks = [*_of_agent(patient, environ, box), _git(patient, environ), sandbox]
     return Diagnosis(patient.agent.use, tuple(checks))
 
 
-def _of_agent(patient: Patient, environ: Mapping[str, str]) -> Sequence[Check]:
+def _of_agent(patient: Patient, environ: Mapping[str, str], box: Box | None) -> Sequence[Check]:
     agent, preset = patient.agent, patient.preset
     if agent.use == CHAT:
         return [model_check(agent)]
     if agent.use in (COMMAND, ACP):
         preset = Preset.model_validate({"argv" if agent.use == COMMAND else "acp": agent.command})
-    added = {**preset.env, **agent.env}
-    surrounding, environ = environ, {**environ, **added}
+    box = replace(box, paths=preset.home) if box else None
+    added = {**preset.env, **(preset.jailed_env if box else {}), **agent.env}
+    surrounding = box.environ if box else environ
+    environ = {**surrounding, **added}
     ways = ways_of(preset, environ, patient.folder)
     protocol = protocol_of(agent, preset)
     way = next(way for way in ways if way.by == protocol)
-    checks = [_program(way, preset)]
-    if way.is_there and preset.version:
-        checks.append(_version(agent.use, preset, environ))
+    checks = [_program(way, preset, box)]
+    starts = checks[0].state == "good"
+    if starts and preset.version:
+        checks.append(_version(agent.use, preset, environ, box))
     if agent.use not in (COMMAND, ACP):
-        checks.append(sign_in_check(preset, environ))
+        checks.append(sign_in_check(preset, environ, box))
     checks += [_other(other) for other in ways if other is not way]
-    return [*checks, trial_check(Subject(agent.use, preset, added, protocol), surrounding)] if way.is_there else checks
+    subject = Subject(agent.use, preset, added, protocol, patient.folder)
+    return [*checks, trial_check(subject, surrounding, box)] if starts else checks
 
 
-def _program(way: Way, preset: Preset) -> Check:
+def _program(way: Way, preset: Preset, box: Box | None) -> Check:
+    if way.is_there and box is not None and way.path and not box.sees(way.path):
+        return Check("program", "bad", f"{way.path} is not seen in the sandbox", HIDDEN_HINT)
     if way.is_there:
         return Check("program", "good", way.path)
     place = "does not exist, or cannot be run" if "/" in way.program else "is not on PATH"
@@ -82,11 +99,12 @@ def _program(way: Way, preset: Preset) -> Check:
     return Check("program", "bad", f"{way.program} {place}", install or f"install {way.program}")
 
 
-def _version(name: str, preset: Preset, environ: Mapping[str, str]) -> Check:
-    version = asyncio.run(versions({name: preset}, environ))[name]
+def _version(name: str, preset: Preset, environ: Mapping[str, str], box: Box | None) -> Check:
+    version = asyncio.run(versions({name: preset}, environ, box.launcher if box else None))[name]
     if version:
         return Check("version", "good", version)
-    return Check("version", "note", f"{' '.join(preset.version)} said none")
+    where = " in the sandbox" if box else ""
+    return Check("version", "note", f"{' '.join(preset.version)} said none{where}")
 
 
 def _other(way: Way) -> Check:

@@ -12,18 +12,25 @@ from goalrunner.llm import LLM
 from goalrunner.model.goal import AgentConfig
 from goalrunner.model.preset import Preset
 from goalrunner.survey.check import Check
+from goalrunner.survey.sandbox import Box
 
 _NAME = "sign-in"
 
 
-def sign_in_check(preset: Preset, environ: Mapping[str, str]) -> Check:
-    """The key or the login of an external agent. Whether they are right, only its provider can say."""
+def sign_in_check(preset: Preset, environ: Mapping[str, str], box: Box | None = None) -> Check:
+    """The key or the login of an external agent. Whether they are right, only its provider can say.
+
+    A login must be in view where the agent will be: in `box`.
+    """
     for name in preset.keys:
         if environ.get(name, "").strip():
             return Check(_NAME, "good", f"{name} is set")
     home = environ.get("HOME", "")
     for path in preset.login:
         if home and Path(home, path).exists():
+            if box is not None and not box.sees(str(Path(home, path))):
+                hidden = f"~/{path} is there, and not seen in the sandbox"
+                return Check(_NAME, "bad", hidden, f'add it to home = ["{path}"] of its preset')
             return Check(_NAME, "good", f"~/{path} is there")
     if not (preset.keys or preset.login):
         return Check(_NAME, "note", "its preset names neither a key nor a login")

@@ -1,7 +1,8 @@
 """One round of an external agent against a scripted server. Owns the script, and what the round must have left behind.
 
 It works in a folder of its own with a HOME of its own and a key that is none: no setting of the user's, no login and no
-provider takes part. What is tried is the program as it is installed, and whether its output is still understood.
+provider takes part. What is tried is the program as it is installed, and whether its output is still understood; where the
+goal asks for a sandbox, in the very walls of that sandbox, which may hide a part of the program or keep it from writing.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from goalrunner.model.preset import Preset, Protocol
 from goalrunner.model.usage import Usage
 from goalrunner.ports import RoundReply
 from goalrunner.process import ProcessConnector, ProcessLauncher, child_environment
+from goalrunner.process.jail import Cell, JailedConnector, JailedLauncher
 from goalrunner.rehearsal import Pointed, Rehearsal, pointed, run, say
 from goalrunner.survey.check import Check
 from goalrunner.survey.notebook import Notebook
+from goalrunner.survey.sandbox import Box
 
 PATIENCE = 120.0
 """Seconds for the round; the slowest agents take ten."""
@@ -32,8 +35,10 @@ _NAME = "a round"
 _KEY = "goal-doctor-rehearsal"
 _FILE, _WORDS, _ANSWER = "goal-doctor.txt", "it works", "The file is written."
 _PROMPT = f"Write the words '{_WORDS}' into the file {_FILE}."
-_KEPT = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+_THEIRS = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 
+
+_WALLS = 'fit it into the sandbox (home = [...] of its preset, folders in PATH), or write [workspace] sandbox = "none"'
 
 UNTRIED = Check(_NAME, "note", "not tried: it cannot be pointed at a scripted server")
 
@@ -46,6 +51,8 @@ class Subject:
     preset: Preset
     env: Mapping[str, str]
     protocol: Protocol = "command"
+    folder: Path = Path()
+    """The goal's workspace, from which no agent is started."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -57,23 +64,26 @@ class Subject:
         return self.protocol == "command" and any(rule.kind == kind for rule in self.preset.rules)
 
 
-def trial_check(subject: Subject, environ: Mapping[str, str]) -> Check:
-    """What came of the round; a note where the agent cannot be pointed at a server."""
+def trial_check(subject: Subject, environ: Mapping[str, str], box: Box | None = None) -> Check:
+    """What came of the round, in `box` where there is one; a note where the agent cannot be pointed at a server."""
     if not (subject.preset.wire and subject.command):
         return UNTRIED
-    found = asyncio.run(_tried(subject, environ))
+    found = asyncio.run(_tried(subject, environ, box))
+    if box is not None and found.state == "bad" and asyncio.run(_tried(subject, environ, None)).state == "good":
+        found = Check(_NAME, "bad", f"{found.said}; outside of the sandbox it works", found.remedy or _WALLS)
     if subject.protocol == "acp" and found.state == "bad":
         # A preset says how its command is pointed at a server; what speaks ACP may take another way.
         return Check(_NAME, "note", f"{found.said} (it may not have taken the server's address)")
     return found
 
 
-async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
+async def _tried(subject: Subject, environ: Mapping[str, str], box: Box | None) -> Check:
     launcher = ProcessLauncher()
+    where = f"in the sandbox ({box.name}), against a scripted server" if box else "against a scripted server"
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="goal-doctor-", ignore_cleanup_errors=True) as made:
         rooms = [Path(made, name) for name in ("workspace", "home", "notes")]
-        workspace, home, notes = rooms
+        workspace, home, notes = (room.resolve() for room in rooms)
         for room in rooms:
             room.mkdir()
         notebook = Notebook(notes)
@@ -82,48 +92,55 @@ async def _tried(subject: Subject, environ: Mapping[str, str]) -> Check:
                 point = pointed(subject.preset, server)
                 if point is None:
                     return UNTRIED
-                agent = _agent(subject, environ, point, workspace, home)
-                async with _conversation(subject, agent, launcher) as conversation:
+                agent = _agent(subject, environ, point, workspace, None if box else home)
+                cell = box.cell(home, workspace) if box else None
+                async with _conversation(subject, agent, launcher, cell) as conversation:
                     reply = await asyncio.wait_for(conversation.send(_PROMPT, notebook), PATIENCE)
         except TimeoutError:
-            return Check(_NAME, "bad", f"it did not end within {PATIENCE:g} s against a scripted server")
+            return Check(_NAME, "bad", f"{where} it did not end within {PATIENCE:g} s")
         except AgentError as error:
             known = error.hint if error.hint in subject.preset.hints.values() else ""
-            return Check(_NAME, "bad", f"against a scripted server it failed: {error.message}", known or "")
+            return Check(_NAME, "bad", f"{where} it failed: {error.message}", known)
         except GoalError as error:
             return Check(_NAME, "bad", f"it could not be tried: {error.message}", error.hint)
         finally:
             launcher.close()
-        return _judged(subject, reply, notebook, workspace, time.monotonic() - began)
+        return _judged(subject, reply, notebook, workspace, where, time.monotonic() - began)
 
 
-def _agent(subject: Subject, environ: Mapping[str, str], point: Pointed, workspace: Path, home: Path) -> ExternalAgent:
-    """The agent, pointed at the server."""
-    preset = subject.preset
-    env = {name: value for name, value in child_environment(environ).items() if name not in _KEPT}
-    cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or "/", ".cache"))
-    env |= {"HOME": str(home), "XDG_CACHE_HOME": cache, **dict.fromkeys(preset.keys, _KEY), **subject.env}
-    env |= point.env
-    preset = pinned(preset, env, Path.cwd())
+def _agent(
+    subject: Subject, environ: Mapping[str, str], point: Pointed, workspace: Path, home: Path | None
+) -> ExternalAgent:
+    """The agent, pointed at the server. Without a `home` the user's own stands in its place, as a jail shows it."""
+    preset, env = subject.preset, child_environment(environ)
+    if home is not None:
+        cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or "/", ".cache"))
+        env = {name: value for name, value in env.items() if name not in _THEIRS}
+        env |= {"HOME": str(home), "XDG_CACHE_HOME": cache}
+    env |= {**dict.fromkeys(preset.keys, _KEY), **subject.env, **point.env}
+    preset = pinned(preset, env, subject.folder)
     return ExternalAgent(subject.name, preset, workspace, env, args=point.args)
 
 
 @asynccontextmanager
 async def _conversation(
-    subject: Subject, agent: ExternalAgent, launcher: ProcessLauncher
+    subject: Subject, agent: ExternalAgent, launcher: ProcessLauncher, cell: Cell | None
 ) -> AsyncIterator[CommandConversation | AcpConversation]:
     if subject.protocol == "command":
-        yield CommandConversation(agent, launcher)
+        yield CommandConversation(agent, JailedLauncher(launcher, cell) if cell else launcher)
         return
     connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
-    conversation = AcpConversation(agent, agent.preset.acp, connector, guarded=False)
+    jailed = JailedConnector(connector, cell) if cell else connector
+    conversation = AcpConversation(agent, agent.preset.acp, jailed, guarded=False)
     try:
         yield conversation
     finally:
         await conversation.close()
 
 
-def _judged(subject: Subject, reply: RoundReply, notebook: Notebook, workspace: Path, seconds: float) -> Check:
+def _judged(
+    subject: Subject, reply: RoundReply, notebook: Notebook, workspace: Path, where: str, seconds: float
+) -> Check:
     """What must be there: the work itself, and what the preset's rules promise to find in the output."""
     file = workspace / _FILE
     missing = [
@@ -138,11 +155,11 @@ def _judged(subject: Subject, reply: RoundReply, notebook: Notebook, workspace: 
         if not is_there
     ]
     if missing:
-        said = f"against a scripted server it ended, but {'; '.join(missing)}"
+        said = f"{where} it ended, but {'; '.join(missing)}"
         return Check(
             _NAME, "bad", said, "another version may print other things: mend the rules in [agents.NAME], or report it"
         )
-    return Check(_NAME, "good", f"against a scripted server, in {seconds:.1f} s: {_found(subject, notebook.spent)}")
+    return Check(_NAME, "good", f"{where}, in {seconds:.1f} s: {_found(subject, notebook.spent)}")
 
 
 def _found(subject: Subject, usage: Usage) -> str:

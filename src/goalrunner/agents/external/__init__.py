@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.command import CommandConversation
-from goalrunner.agents.external.failure import not_installed
+from goalrunner.agents.external.failure import HIDDEN_HINT, not_installed
 from goalrunner.agents.external.invocation import program_of
 from goalrunner.agents.external.pinning import pinned, pinned_words
 
-__all__ = ["CommandConversation", "ExternalAgent", "not_installed", "pinned", "pinned_words", "program_of"]
+__all__ = [
+    "HIDDEN_HINT",
+    "CommandConversation",
+    "ExternalAgent",
+    "not_installed",
+    "pinned",
+    "pinned_words",
+    "program_of",
+]

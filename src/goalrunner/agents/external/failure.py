@@ -91,11 +91,15 @@ def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | N
     return None
 
 
+HIDDEN_HINT = 'name in PATH the folder in which it really lies, or write [workspace] sandbox = "none"'
+"""What to type where a jail does not show a program."""
+
+
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
     """Its program cannot be started."""
     hint = agent.preset.install or "install it, or name its whole path in [agent] command"
     if HIDDEN in why:  # it is installed, and where a jail does not show it
-        hint = 'name in PATH the folder in which it really lies, or write [workspace] sandbox = "none"'
+        hint = HIDDEN_HINT
     return AgentNotInstalled(f"the agent {agent.name} cannot be started: {why or 'its program was not found'}", hint)
 
 

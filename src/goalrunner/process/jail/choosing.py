@@ -13,16 +13,13 @@ from pathlib import Path
 
 from goalrunner.ports import Confinement, Jail
 from goalrunner.process.jail.bubblewrap import Bubblewrap
+from goalrunner.process.jail.permission import allowing
 from goalrunner.process.program import program_outside
 
 _PATIENCE = 20.0
 """Seconds that a trial may take."""
 
 INSTALL = "install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap)"
-ALLOW = (
-    "let this user make namespaces: in a container, --security-opt seccomp=unconfined; on Ubuntu 24.04 and later an "
-    "AppArmor profile for bwrap, or sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-)
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def _tried(program: Path, network: bool) -> Choice:
         if not wrong:
             return Choice(jail)
         why = why or wrong
-    return Choice(None, f"{program} does not work here ({why})", ALLOW)
+    return Choice(None, f"{program} fails ({why})", allowing())
 
 
 def trial(jail: Jail, *, network: bool) -> str:
