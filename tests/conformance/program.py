@@ -7,7 +7,7 @@ import secrets
 import shlex
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -56,12 +56,10 @@ for folder in pathlib.Path("/proc").iterdir():
 """
 """Kills what the runner, which is the process of that number, has started in a home of the agent's own."""
 
-_QUIET = '{"memory": {"enableManagedAutoMemory": false}, "ui": {"enableFollowupSuggestions": false}}'
-_SETTINGS: Mapping[tuple[str, Protocol], Mapping[str, str]] = {
-    ("qwen", "command"): {".qwen/settings.json": _QUIET},
-    ("qwen", "acp"): {".qwen/settings.json": _QUIET},
-    # Driven by ACP it does not go by its environment in this.
-    ("gemini", "acp"): {".gemini/settings.json": '{"security": {"auth": {"selectedType": "vertex-ai"}}}'},
+_SETTINGS = {
+    "qwen": {
+        ".qwen/settings.json": '{"memory": {"enableManagedAutoMemory": false}, "ui": {"enableFollowupSuggestions": false}}'
+    }
 }
 """Files below HOME. Qwen would ask the model besides, with the very tools that play the script."""
 
@@ -143,7 +141,7 @@ class Program:
         able.add("jailed" if self.jailed else "die")
         if self.protocol == "acp" or self.preset.resume:
             able.add("resume")
-        if self.protocol == "command" and "tokens" in self.preset.reports:
+        if "tokens" in self.preset.reports_by(self.protocol):
             able |= {"usage", "budget"}
         return frozenset(able)
 
@@ -158,13 +156,14 @@ class Program:
             self.stage.stop()
         self.stage = Stage(rounds)
         self.stage.start()
-        for path, text in _SETTINGS.get((self.name, self.protocol), {}).items():
-            (user / path).parent.mkdir(parents=True, exist_ok=True)
-            (user / path).write_text(text)
         point = pointed(self.preset, self.stage)
         assert point is not None
-        # The tests run in a place that is theirs alone; as root claude wants to be told so.
-        environ = {**point.env, "IS_SANDBOX": "1", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{search_path()}"}
+        for path, text in {**point.files, **_SETTINGS.get(self.name, {})}.items():
+            (user / path).parent.mkdir(parents=True, exist_ok=True)
+            (user / path).write_text(text)
+        # The tests run in a place that is theirs alone; as root claude wants to be told so. In a sandbox it is.
+        own = {} if self.jailed else {"IS_SANDBOX": "1"}
+        environ = {**point.env, **own, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{search_path()}"}
         room = {"sandbox": "bwrap"} if self.jailed else {}
         return Prepared({"use": self.name, "protocol": self.protocol, "args": list(point.args)}, environ, room)
 

@@ -216,7 +216,11 @@ KINDS = '"session", "text", "delta", "call", "result", "usage", "error"'
         ),
         (
             "[agents.x]\nargv = ['x']\nresume = ['x', '{session}']",
-            '5:1  resume names {session}, which no rule finds; add one of kind "session"',
+            '5:1  resume names {session}, which no rule finds; add one of kind "session", or session_after = "..."',
+        ),
+        (
+            "[agents.x]\nargv = ['x']\nsession_after = 'Session:'",
+            '5:1  session_after is for a line between lines of JSON; write stream = "json"',
         ),
         (
             "[agents.x]\nargv = ['x']\nlogin = ['/root/.x']",

@@ -94,6 +94,7 @@ def presets(draw: st.DrawFn) -> Preset:
         server_files=draw(st.dictionaries(LINE.map(".x/{}".format), WORD, max_size=2)) if wire else {},
         wire=wire,
         stream=stream,
+        session_after=draw(st.one_of(st.just(""), LINE)) if stream == "json" else "",
         rules=tuple(draw(st.lists(rules(), max_size=3))) if stream == "json" else (),
     )
 

@@ -176,9 +176,12 @@ def _check_rules(table: Mapping[str, object], spot: Spot) -> None:
         found = ()
     if found and table.get("stream", "text") == "text":
         spot.item("rules").wrong_key('rules are for lines of JSON; write stream = "json", or remove them')
+    if "session_after" in table and table.get("stream", "text") == "text":
+        spot.item("session_after").wrong_key('session_after is for a line between lines of JSON; write stream = "json"')
     kinds = {rule.get("kind") for rule in found if isinstance(rule, Mapping)}
-    if "{session}" in _texts(table.get("resume")) and "session" not in kinds:
-        spot.item("resume").wrong_key('resume names {session}, which no rule finds; add one of kind "session"')
+    if "{session}" in _texts(table.get("resume")) and "session" not in kinds and "session_after" not in table:
+        told = 'resume names {session}, which no rule finds; add one of kind "session", or session_after = "..."'
+        spot.item("resume").wrong_key(told)
 
 
 def _check_server(table: Mapping[str, object], spot: Spot) -> None:
@@ -223,6 +226,7 @@ PRESET_KEYS: dict[str, Reader] = {
     "server_files": _home_files,
     "wire": one_of(*WIRES),
     "stream": one_of("json", "text"),
+    "session_after": text,
     "rules": rules,
 }
 """The keys of a preset."""

@@ -102,6 +102,9 @@ class Preset(Frozen):
         default="", description="what it speaks with that server; empty: it cannot be pointed at one"
     )
     stream: Literal["json", "text"] = Field(default="text", description="lines of JSON, or words alone")
+    session_after: str = Field(
+        default="", description="words at the start of a line that is no JSON, after which the session id stands"
+    )
     rules: tuple[StreamRule, ...] = ()
 
     def installing(self, protocol: Protocol) -> str:

@@ -75,6 +75,13 @@ def test_items_of_a_list_are_looked_at_one_by_one() -> None:
     ]
 
 
+def test_a_session_may_be_named_in_words() -> None:
+    preset = Preset(stream="json", session_after="Session: ", rules=rules())
+    found = read(preset, b"Session: s-1 (kept)\n", b"Session:\n", b"a Session: s-2\n", {"Session": "s-3"})
+    assert found == [SessionNamed("s-1"), Noise("Session:"), Noise("a Session: s-2")]
+    assert read(PLAIN, b"Session: s-1\n") == [Noise("Session: s-1")]
+
+
 def test_cached_tokens_are_added_and_dollars_that_another_line_tells_are_not_unknown() -> None:
     used = {"type": "result", "usage": {"in": 3, "out": 4, "read": 10, "written": 20}}
     assert read(CLAUDE, used, {"type": "bill", "usd": 0.5}) == [

@@ -79,6 +79,7 @@ class JsonStream:
 
     def __init__(self, preset: Preset) -> None:
         self._rules = preset.rules
+        self._named_after = preset.session_after.strip()
         self._tells_cost = any("cost" in rule.fields for rule in preset.rules if rule.kind == "usage")
         self._lines = Lines()
 
@@ -94,7 +95,7 @@ class JsonStream:
         for value in map(self._value, self._lines.end()):
             yield from self._happenings(value)
 
-    def _value(self, line: str | None) -> dict[str, Any] | Noise | None:
+    def _value(self, line: str | None) -> dict[str, Any] | Noise | SessionNamed | None:
         """What one line holds, nothing of an empty one; None is one that was too long."""
         if line is None:
             return Noise(f"[a line of more than {self._lines.longest // 1_000_000} MB was passed over]")
@@ -102,15 +103,20 @@ class JsonStream:
         if not said:
             return None
         value = _object(said)
-        return Noise(clean(said[:_NOISE])) if value is None else value
+        return self._words(clean(said[:_NOISE])) if value is None else value
 
-    def _happenings(self, value: dict[str, Any] | Noise | None) -> Iterator[Happening]:
+    def _happenings(self, value: dict[str, Any] | Noise | SessionNamed | None) -> Iterator[Happening]:
         match value:
-            case Noise():
+            case Noise() | SessionNamed():
                 yield value
             case dict():
                 for rule in self._rules:
                     yield from self._apply(rule, value)
+
+    def _words(self, said: str) -> Noise | SessionNamed:
+        """A line that is no JSON: noise, but where the session is named in words."""
+        after = said.removeprefix(self._named_after).split() if said.startswith(self._named_after) else []
+        return SessionNamed(after[0]) if self._named_after and after else Noise(said)
 
     def _apply(self, rule: StreamRule, line: dict[str, Any]) -> Iterator[Happening]:
         if not holds(line, rule.when):
