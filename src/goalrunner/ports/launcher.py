@@ -75,6 +75,11 @@ class Connection(Protocol):
         """Its exit code, minus the number for a signal; None while it runs."""
         ...
 
+    @property
+    def obstacle(self) -> str:
+        """Why its program could not be started, where it has ended and what confines it knows; else empty."""
+        ...
+
 
 class Connector(Protocol):
     """Starts a child process that is talked to, and leaves nobody behind."""

@@ -107,6 +107,11 @@ class ProcessConnection:
         """Its exit code, minus the number for a signal; None while it runs."""
         return self._leader.status
 
+    @property
+    def obstacle(self) -> str:
+        """None: a program that cannot be started is no connection."""
+        return ""
+
     async def read(self) -> bytes:
         """See `goalrunner.ports.Connection`. Cancelling loses nothing."""
         return await self._pipes.read(self._leader.ended)

@@ -14,13 +14,17 @@ from goalrunner.agents.acp.peer import Peer, Refusal
 from goalrunner.agents.acp.session import AUTH_REQUIRED, Greeting
 from goalrunner.agents.acp.speechless import speechless
 from goalrunner.agents.external.agent import ExternalAgent
-from goalrunner.agents.external.failure import failed, not_signed_in, tail_of
+from goalrunner.agents.external.failure import failed, not_installed, not_signed_in, tail_of
 from goalrunner.errors import AgentError, RecordError
 from goalrunner.ports import AgentRun, Connection, Connector, Recorder
+from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process.status import words_of
 
 KEPT = 256_000_000
 """Bytes of what it wrote that are kept as they came."""
+
+_OWN_CODES = 128
+"""Exit codes beyond it tell of a signal within a shell or a jail."""
 
 
 class Running:
@@ -54,13 +58,18 @@ class Running:
             if self.connection.exit_code is not None:
                 break
             await asyncio.sleep(0.01)
-        if self.greeting is None and (self.connection.exit_code or 0) >= 0:
-            is_over = self.connection.exit_code is not None
-            return self.speechless(f"it ended ({self.ending}) without an answer" if is_over else str(error))
-        return self.failure(str(error) if self.connection.exit_code is None else "")
+        code = self.connection.exit_code
+        if self.greeting is None and 0 <= (code or 0) <= _OWN_CODES:  # nobody killed it
+            return self.speechless(str(error) if code is None else f"it ended ({self.ending}) without an answer")
+        return self.failure(str(error) if code is None else "")
 
     def speechless(self, why: str) -> AgentError:
-        """It does not speak the protocol; `why` is how that shows."""
+        """It does not speak the protocol; `why` is how that shows. What keeps it from being started comes first."""
+        obstacle = self.connection.obstacle
+        if HIDDEN in obstacle:
+            return not_installed(self._agent, obstacle)
+        if obstacle:
+            return AgentError(f"the agent {self._agent.name} cannot be started: {obstacle}", "goal doctor looks for it")
         return speechless(self._agent, why, self.connection.exit_code, self._output, tail_of(self._errors))
 
     def failure(self, said: str) -> AgentError:

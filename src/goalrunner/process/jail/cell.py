@@ -34,16 +34,20 @@ class Cell:
 
     def confined(self, argv: Sequence[str], cwd: Path, shared: Sequence[Path] = ()) -> tuple[str, ...]:
         """The words that run `argv` in `cwd` confined. Raises RecordError where its /tmp cannot be made."""
-        here = Path(os.path.realpath(cwd))
+        within = self.within_at(cwd, shared)
+        make_ready(within)
+        return self.jail.confine(argv, cwd=_real(cwd), within=within)
+
+    def within_at(self, cwd: Path, shared: Sequence[Path] = ()) -> Confinement:
+        """What a command may see and do that starts in `cwd`."""
+        here = _real(cwd)
         room = next((room for room in self.rooms if here.is_relative_to(room.folder)), None)
-        within = replace(
+        return replace(
             self.within,
             writable=(*self.within.writable, *map(_real, shared), *((room.folder,) if room else ())),
             readable=(*self.within.readable, *(room.sees if room else (here,))),
             tmp=room.tmp if room else None,
         )
-        make_ready(within)
-        return self.jail.confine(argv, cwd=here, within=within)
 
 
 def _real(path: Path) -> Path:

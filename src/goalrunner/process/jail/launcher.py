@@ -9,6 +9,7 @@ from pathlib import Path
 from goalrunner.ports import Completion, Launcher
 from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process.jail.cell import Cell
+from goalrunner.process.jail.sight import NOT_STARTED, hidden_program
 from goalrunner.process.jail.startable import unstartable
 from goalrunner.process.leader import NOT_FOUND
 
@@ -43,15 +44,29 @@ class JailedLauncher:
         done = await self.inner.launch(
             confined, cwd=cwd, env=env, output=output, timeout=timeout, stdin=stdin, errors=errors
         )
-        return self._told(replace(done, survivors=_without_first(done.survivors)), argv, errors or output)
-
-    def _told(self, done: Completion, argv: Sequence[str], said: Path) -> Completion:
-        why = self.cell.jail.failure(done.exit_code, _first_bytes(said)) if done.exit_code else ""
+        done = replace(done, survivors=_without_first(done.survivors))
+        if not done.exit_code or done.error:
+            return done
+        why = unstarted(self.cell, done.exit_code, errors or output, argv=argv, cwd=cwd, env=env)
         if not why:
             return done
-        if why.startswith("execvp"):
-            return replace(done, exit_code=NOT_FOUND, error=f"{argv[0]}: {HIDDEN}")
-        return replace(done, exit_code=None, error=f"{_NOT_SET_UP}: {why}")
+        # What never ran has no exit code of its own that anybody could expect.
+        started = done.exit_code if done.exit_code in NOT_STARTED else NOT_FOUND
+        return replace(done, exit_code=started if HIDDEN in why else None, error=why)
+
+
+def unstarted(cell: Cell, exit_code: int, said: Path, *, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
+    """Why a confined command never ran, or did not find its program, which the jail hides; else empty.
+
+    `said` is the file with what it printed on stderr.
+    """
+    why = cell.jail.failure(exit_code, _first_bytes(said))
+    if why.startswith("execvp"):
+        return f"{argv[0]}: {HIDDEN}"
+    if why:
+        return f"{_NOT_SET_UP}: {why}"
+    program = hidden_program(said, cell, cwd, env) if exit_code in NOT_STARTED else ""
+    return f"{program}: {HIDDEN}" if program else ""
 
 
 def _first_bytes(path: Path) -> bytes:

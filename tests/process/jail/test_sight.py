@@ -1,0 +1,112 @@
+"""A program that the jail hides is told from one that is nowhere, whoever was to start it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from goalrunner.ports import Confinement
+from goalrunner.ports.launcher import HIDDEN
+from goalrunner.process import ProcessConnector
+from goalrunner.process.jail import JailedConnector
+from goalrunner.process.jail.sight import in_view
+from tests.support.jails import Prison, needs_jail
+
+
+@pytest.fixture
+def prison(tmp_path: Path) -> Prison:
+    """One with programs that are hidden: a tool, and a script that is in view whose interpreter is not."""
+    made = Prison(tmp_path)
+    tool = made.home / "tool"
+    tool.write_text("#!/bin/sh\necho worked\n")
+    tool.chmod(0o755)
+    for name, line in (("script", f"#!{tool}\n"), ("env-script", f"#!/usr/bin/env {tool}\n")):
+        (made.workspace / name).write_text(line)
+        (made.workspace / name).chmod(0o755)
+    return made
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{tool}",
+        "exec {tool} -x",
+        "bash -c {tool}",
+        "env {tool}",
+        "./script",
+        "./env-script",
+        "PATH={home}; exec {tool}",
+    ],
+)
+async def test_a_hidden_program_is_named(prison: Prison, line: str) -> None:
+    tool = prison.home / "tool"
+    done = await prison(line.format(tool=tool, home=prison.home))
+    assert (done.exit_code, done.error) == (127, f"{tool}: {HIDDEN}"), prison.said
+
+
+@needs_jail
+@pytest.mark.parametrize("line", ["nosuch -x", "/no/such/program", "echo 'sh: not found' >&2; exit 127", "exit 127"])
+async def test_what_is_nowhere_or_in_view_is_not_called_hidden(prison: Prison, line: str) -> None:
+    done = await prison(line)
+    assert (done.exit_code, done.error) == (127, "")
+
+
+@needs_jail
+async def test_what_ends_otherwise_is_no_program_that_was_missed(prison: Prison) -> None:
+    done = await prison(f"{prison.home}/tool; exit 3")
+    assert (done.exit_code, done.error) == (3, "")
+
+
+@needs_jail
+@pytest.mark.parametrize("argv", [["{tool}"], ["/bin/sh", "-c", "{tool}"]])
+async def test_a_connection_knows_why_its_program_could_not_be_started(prison: Prison, argv: list[str]) -> None:
+    tool = prison.home / "tool"
+    connector = JailedConnector(ProcessConnector(), prison.cell)
+    words = [word.format(tool=tool) for word in argv]
+    async with connector.connect(words, cwd=prison.workspace, env=prison.env, errors=prison.output) as connection:
+        assert connection.obstacle == ""
+        while connection.exit_code is None:
+            await asyncio.sleep(0.01)
+        assert connection.obstacle == f"{tool}: {HIDDEN}"
+
+
+@needs_jail
+async def test_a_connection_to_what_runs_has_no_obstacle(prison: Prison) -> None:
+    connector = JailedConnector(ProcessConnector(), prison.cell)
+    words = ["/bin/sh", "-c", "echo nosuch: not found >&2; read answer; exit 127"]
+    async with connector.connect(words, cwd=prison.workspace, env=prison.env, errors=prison.output) as connection:
+        await connection.write(b"go on\n")
+        while connection.exit_code is None:
+            await asyncio.sleep(0.01)
+        assert (connection.exit_code, connection.obstacle) == (127, "")
+
+
+def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -> None:
+    for name in ("home/login", "home/bin/tool", "home/letters", "own/kept", "hidden/inner/one", "hidden/two"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "home/bin/link").symlink_to(tmp_path / "home/letters")
+    home = tmp_path / "home"
+    within = Confinement(
+        readable=(tmp_path, home / "bin", tmp_path / "hidden/inner"),
+        hidden=(tmp_path / "hidden",),
+        writable=(home / "login",),
+        home=(home, tmp_path / "own"),
+    )
+    seen = {
+        name: in_view(tmp_path / name, within)
+        for name in ("home/login", "home/bin/tool", "home/bin/link", "home/letters", "home/kept", "hidden/two")
+    }
+    assert seen == {
+        "home/login": True,
+        "home/bin/tool": True,
+        "home/bin/link": False,
+        "home/letters": False,
+        "home/kept": True,
+        "hidden/two": False,
+    }
+    assert in_view(tmp_path / "hidden/inner/one", within)
+    assert in_view(Path("/bin/sh"), within)
