@@ -12,7 +12,8 @@ GoalError
 ├── ApprovalDenied               a person said no                      exit 3
 ├── AgentError                   an external agent could not work      exit 4
 │   ├── AgentNotInstalled        its program is not there
-│   └── AgentNotSignedIn         it has no key or login, or a wrong one
+│   ├── AgentNotSignedIn         it has no key or login, or a wrong one
+│   └── AgentSpeaksOtherwise     it does not speak the protocol that it is driven by
 └── ModelError                   a model could not answer              exit 4
     ├── AuthenticationFailed     missing or wrong key
     ├── ModelNotFound            no such model or provider
@@ -140,6 +141,10 @@ class AgentNotInstalled(AgentError):
 
 class AgentNotSignedIn(AgentError):
     """An external agent has no key or login, or a wrong one."""
+
+
+class AgentSpeaksOtherwise(AgentError):
+    """What was started does not speak the protocol that it is driven by."""
 
 
 class ModelError(GoalError):

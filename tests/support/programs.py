@@ -99,6 +99,7 @@ ASKING_PRESET = """
 argv = ["asking"]
 resume = ["asking", "--resume", "{session}"]
 acp = ["asking-acp"]
+acp_reports = { tokens = "turn" }
 keys = ["ASKING_KEY"]
 login = [".asking/login.json"]
 home = [".asking"]
@@ -106,6 +107,7 @@ version = ["asking", "--version"]
 install = "apt install asking"
 sign_in = "run asking login"
 server = { ASKING_URL = "{base_url}" }
+server_files = { ".asking/settings.json" = '{"address": "{base_url}"}' }
 wire = "openai"
 stream = "json"
 rules = [
@@ -121,6 +123,12 @@ rules = [
 def asking(effect: str = "", result: str = "result") -> str:
     """The script `asking`; `effect` stands before each command that it runs, `result` is how it calls results."""
     return f"EFFECT = {effect!r}\nRESULT = {result!r}\n{ASKING}"
+
+
+def asking_acp(*words: str) -> str:
+    """The script `asking-acp`, with these words on its command line: `--silent` reports no tokens."""
+    program = Path(__file__).with_name("asking_acp.py")
+    return f"import os, sys\nos.execv(sys.executable, [sys.executable, {str(program)!r}, *{words!r}])"
 
 
 def goal_environment(programs: Programs, environ: Mapping[str, str]) -> dict[str, str]:

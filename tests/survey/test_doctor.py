@@ -12,7 +12,7 @@ from goalrunner.model.goal import AgentConfig, WorkspaceConfig
 from goalrunner.model.preset import Preset
 from goalrunner.survey.check import Check
 from goalrunner.survey.doctor import Diagnosis, Patient, examine
-from tests.support.programs import ASKING_PRESET, Programs, asking
+from tests.support.programs import ASKING_PRESET, Programs, asking, asking_acp
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -156,12 +156,42 @@ def test_the_built_in_agent_needs_a_model_that_can_be_asked(programs: Programs) 
     assert missing.remedy == "export NO_KEY=..."
 
 
-def test_an_agent_that_speaks_acp_is_tried_so_and_its_failure_is_no_proof(programs: Programs) -> None:
-    """A preset says how its command is pointed at a server. What speaks ACP may take another way."""
-    programs.shell("asking-acp", "echo no protocol; exit 1")
-    found = diagnosis(programs, AgentConfig(use="asking", protocol="acp"), ASKING_KEY="x")
+BY_ACP = AgentConfig(use="asking", protocol="acp")
+
+
+def test_an_agent_that_speaks_acp_is_tried_so_where_its_settings_alone_name_the_server(programs: Programs) -> None:
+    programs.python("asking-acp", asking_acp())
+    found = diagnosis(programs, BY_ACP, ASKING_KEY="the-real-one")
     assert found.usable
     assert check(found, "program").said == str(programs.bin / "asking-acp")
+    said = check(found, "a round").said
+    assert said.startswith("against a scripted server, in ")
+    assert said.endswith(" s: command run, answer understood, session named, 30 tokens reported")
+    assert not (programs.home / ".asking").exists()
+
+
+def test_tokens_that_are_promised_over_acp_must_be_reported(programs: Programs) -> None:
+    programs.python("asking-acp", asking_acp("--silent"))
+    found = diagnosis(programs, BY_ACP, ASKING_KEY="x")
+    assert not found.usable
+    assert "no tokens were found in its output" in check(found, "a round").said
+
+
+def test_what_does_not_speak_acp_cannot_be_used(programs: Programs) -> None:
+    programs.shell("asking-acp", "echo no protocol; exit 1")
+    found = diagnosis(programs, BY_ACP, ASKING_KEY="x")
+    assert not found.usable
+    one = check(found, "a round")
+    assert "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer" in one.said
+    assert one.remedy == 'write protocol = "command", or update it: apt install asking'
+
+
+def test_one_that_never_reaches_the_server_by_acp_is_no_proof(programs: Programs) -> None:
+    """A preset says how its command is pointed at a server. What speaks ACP may take another way."""
+    programs.python("asking-acp", asking_acp())
+    preset = PRESET.model_copy(update={"server_files": {}})
+    found = diagnosis(programs, BY_ACP, preset, ASKING_KEY="x")
+    assert found.usable
     said = check(found, "a round").said
     assert said.startswith("against a scripted server it failed: ")
     assert said.endswith(" (it may not have taken the server's address)")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from goalrunner.agents.acp import AcpConversation
 from goalrunner.agents.external import CommandConversation, ExternalAgent, pinned
-from goalrunner.errors import AgentError, GoalError
+from goalrunner.errors import AgentError, AgentNotInstalled, AgentSpeaksOtherwise, GoalError
 from goalrunner.model.preset import Preset, Protocol
 from goalrunner.model.usage import Usage
 from goalrunner.ports import RoundReply
@@ -60,24 +60,33 @@ class Subject:
         return self.preset.acp if self.protocol == "acp" else self.preset.argv
 
     def promises(self, kind: str) -> bool:
-        """Whether the preset's rules are to find this in its output. ACP has no rules."""
-        return self.protocol == "command" and any(rule.kind == kind for rule in self.preset.rules)
+        """Whether this is to be found in its output: by the preset's rules, or as the protocol has it."""
+        if self.protocol == "acp":
+            return kind == "session" or (kind == "usage" and "tokens" in self.preset.acp_reports)
+        return any(rule.kind == kind for rule in self.preset.rules)
 
 
 def trial_check(subject: Subject, environ: Mapping[str, str], box: Box | None = None) -> Check:
     """What came of the round, in `box` where there is one; a note where the agent cannot be pointed at a server."""
     if not (subject.preset.wire and subject.command):
         return UNTRIED
-    found = asyncio.run(_tried(subject, environ, box))
-    if box is not None and found.state == "bad" and asyncio.run(_tried(subject, environ, None)).state == "good":
-        found = Check(_NAME, "bad", f"{found.said}; outside of the sandbox it works", found.remedy or _WALLS)
-    if subject.protocol == "acp" and found.state == "bad":
+    found, asked = asyncio.run(_tried(subject, environ, box))
+    if box is not None and found.state == "bad" and asyncio.run(_tried(subject, environ, None))[0].state == "good":
+        return Check(_NAME, "bad", f"{found.said}; outside of the sandbox it works", found.remedy or _WALLS)
+    if subject.protocol == "acp" and found.state == "bad" and not (asked or found.remedy):
         # A preset says how its command is pointed at a server; what speaks ACP may take another way.
         return Check(_NAME, "note", f"{found.said} (it may not have taken the server's address)")
     return found
 
 
-async def _tried(subject: Subject, environ: Mapping[str, str], box: Box | None) -> Check:
+async def _tried(subject: Subject, environ: Mapping[str, str], box: Box | None) -> tuple[Check, bool]:
+    """What came of it, and whether the server was ever asked."""
+    server = Rehearsal([run(f"printf '%s' '{_WORDS}' > {_FILE}"), say(_ANSWER)])
+    found = await _round(subject, environ, box, server)
+    return found, bool(server.requests)
+
+
+async def _round(subject: Subject, environ: Mapping[str, str], box: Box | None, server: Rehearsal) -> Check:
     launcher = ProcessLauncher()
     where = f"in the sandbox ({box.name}), against a scripted server" if box else "against a scripted server"
     began = time.monotonic()
@@ -88,24 +97,33 @@ async def _tried(subject: Subject, environ: Mapping[str, str], box: Box | None) 
             room.mkdir()
         notebook = Notebook(notes)
         try:
-            with Rehearsal([run(f"printf '%s' '{_WORDS}' > {_FILE}"), say(_ANSWER)]) as server:
+            with server:
                 point = pointed(subject.preset, server)
                 if point is None:
                     return UNTRIED
                 agent = _agent(subject, environ, point, workspace, None if box else home)
                 cell = box.cell(home, workspace) if box else None
+                _settle(cell.within.home[1] if cell and cell.within.home else home, point)
                 async with _conversation(subject, agent, launcher, cell) as conversation:
                     reply = await asyncio.wait_for(conversation.send(_PROMPT, notebook), PATIENCE)
         except TimeoutError:
             return Check(_NAME, "bad", f"{where} it did not end within {PATIENCE:g} s")
         except AgentError as error:
-            known = error.hint if error.hint in subject.preset.hints.values() else ""
+            certain = isinstance(error, AgentNotInstalled | AgentSpeaksOtherwise)
+            known = error.hint if certain or error.hint in subject.preset.hints.values() else ""
             return Check(_NAME, "bad", f"{where} it failed: {error.message}", known)
         except GoalError as error:
             return Check(_NAME, "bad", f"it could not be tried: {error.message}", error.hint)
         finally:
             launcher.close()
         return _judged(subject, reply, notebook, workspace, where, time.monotonic() - began)
+
+
+def _settle(home: Path, point: Pointed) -> None:
+    """Write what the agent is to find in its home."""
+    for name, text in point.files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
 
 
 def _agent(

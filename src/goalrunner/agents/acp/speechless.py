@@ -7,7 +7,7 @@ from pathlib import Path
 from goalrunner.agents.external.agent import ExternalAgent
 from goalrunner.agents.external.failure import NOT_STARTED, first_lines, last_lines, not_installed, recognised
 from goalrunner.agents.external.invocation import program_of
-from goalrunner.errors import AgentError
+from goalrunner.errors import AgentError, AgentSpeaksOtherwise
 
 _HEAD = 4_000
 """Bytes at the beginning of its output that are looked at."""
@@ -25,7 +25,7 @@ def speechless(agent: ExternalAgent, why: str, exit_code: int | None, output: Pa
         return known
     words = last_lines(errors) or first_lines(_head_of(output))
     said = f"; it printed:\n{words}" if words else ""
-    return AgentError(f"the agent {_named(agent)} does not speak ACP: {why}{said}", _hint(agent))
+    return AgentSpeaksOtherwise(f"the agent {_named(agent)} does not speak ACP: {why}{said}", _hint(agent))
 
 
 def _hint(agent: ExternalAgent) -> str:
