@@ -15,6 +15,7 @@ from signal import SIGKILL, SIGTERM, Signals
 
 from goalrunner.process import table
 from goalrunner.process.ancestry import adopt_orphans
+from goalrunner.process.groups import groups_below, living_groups, signal_groups
 from goalrunner.process.leader import Leader
 from goalrunner.process.mark import Mark
 
@@ -28,12 +29,15 @@ PATIENCE = 2.0
 class Ending:
     """Ends one launch. `survivors` are the names of the processes that outlived their leader and were ended."""
 
-    def __init__(self, leader: Leader, mark: Mark, grace: float) -> None:
+    def __init__(self, leader: Leader, mark: Mark, grace: float, *, by_table: bool = sys.platform == "linux") -> None:
+        """`by_table`: the system shows its table of processes; without, groups are all that is known."""
         self._leader = leader
         self._mark = mark
         self._grace = grace
         self._forced = False
         self._left: dict[int, str] = {}
+        self._by_table = by_table
+        self._groups: frozenset[int] | None = None
 
     @property
     def survivors(self) -> tuple[str, ...]:
@@ -42,11 +46,12 @@ class Ending:
 
     def living(self) -> dict[int, table.Entry]:
         """Every living process of the launch but the leader, by id; nobody where the system shows no table of them."""
-        return self._rest_by_table() if sys.platform == "linux" else {}
+        return self._rest_by_table() if self._by_table else {}
 
     async def gently(self) -> None:
         """SIGTERM to all, and time to go. Returns as soon as nobody is left, and at the end of the grace at the latest."""
         self._forced = not self._leader.ended()
+        self._look_for_groups()
         if self._all_gone() or (not self._forced and await self._gone_within(PARTING)):
             return
         self._signal(SIGTERM)
@@ -54,6 +59,7 @@ class Ending:
 
     def now(self) -> None:
         """SIGKILL to all who are left, without awaiting: works in a task that is being cancelled. Then all are reaped."""
+        self._look_for_groups()
         deadline = time.monotonic() + PATIENCE
         pause = 0.001
         while not self._all_gone() and time.monotonic() < deadline:
@@ -81,6 +87,9 @@ class Ending:
         left = (one for one in rest.values() if not self._forced or one.group != self._leader.pid)
         self._left.update({one.pid: one.name for one in left})
         self._leader.signal_group(number)
+        if not self._by_table:
+            signal_groups(rest, number)
+            return
         for one in rest.values():
             if one.group != self._leader.pid:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -88,7 +97,7 @@ class Ending:
 
     def _rest(self) -> dict[int, table.Entry]:
         """Every living process of the launch but the leader. Reaps those that are dead."""
-        return self._rest_by_table() if sys.platform == "linux" else self._rest_of_group()
+        return self._rest_by_table() if self._by_table else self._rest_of_groups()
 
     def _rest_by_table(self) -> dict[int, table.Entry]:
         found = table.family(self._roots())
@@ -112,8 +121,17 @@ class Ending:
             return True
         return bool(self._leader.limit) and table.has_limit(pid, self._leader.limit)
 
-    def _rest_of_group(self) -> dict[int, table.Entry]:
-        pid = self._leader.pid
-        if not self._leader.ended() or not self._leader.group_lives():
-            return {}
-        return {pid: table.Entry(pid=pid, parent=1, group=pid, session=pid, name="a process of its group", living=True)}
+    def _look_for_groups(self) -> None:
+        """Before the first signal: whose parents are gone cannot be told from anybody else."""
+        if not self._by_table and self._groups is None:
+            self._groups = frozenset() if self._leader.ended() else groups_below(self._leader.pid)
+
+    def _rest_of_groups(self) -> dict[int, table.Entry]:
+        """One entry for each living group; the leader's own counts when the leader is over."""
+        groups = set(living_groups(self._groups or ()))
+        if self._leader.ended() and self._leader.group_lives():
+            groups.add(self._leader.pid)
+        return {
+            pid: table.Entry(pid=pid, parent=1, group=pid, session=pid, name="a process of its group", living=True)
+            for pid in sorted(groups)
+        }

@@ -18,6 +18,7 @@ from goalrunner.process.mark import Mark, lowered_limit
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
+_ENDED = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 class NotStarted(Exception):
@@ -48,8 +49,9 @@ class Leader:
         try:
             if hasattr(os, "waitid"):
                 found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-                self._over = found is not None
-                if found is not None:
+                # macOS also tells of one that is only stopped, although nobody asked.
+                self._over = found is not None and found.si_code in _ENDED
+                if found is not None and self._over:
                     self._seen = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
             else:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
