@@ -16,8 +16,11 @@ BOUNDS = {
     # From one look of the validators to the next, less the agent's command and the validator run by hand.
     "a round of an agent driven by its command, beyond the agent / 100 ms": 1.0,
     "a round of an agent driven by ACP, beyond the agent / 100 ms": 1.0,
-    # What an agent prints is in a file, and read piece by piece.
-    "peak memory with 1 GB of an agent's output / with little": 1.15,
+    # What an agent prints is in a file, or in a pipe, and read piece by piece.
+    "peak memory with 1 GB of an agent's stdout / with 1 MB": 1.15,
+    "peak memory with 1 GB of an agent's stderr / with 1 MB": 1.15,
+    # Of a single line the beginning is held, up to the longest that is taken for a message.
+    "peak memory with 1 GB in one line of an agent's, beyond 1 MB / the longest line that is read": 1.3,
     # The chat and the index of observations grow by some kilobytes a round, and memory is got in larger pieces.
     "peak memory of 100 rounds / of 10": 1.15,
     "a snapshot of 50,000 unchanged files / git status": 1.5,

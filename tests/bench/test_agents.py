@@ -11,6 +11,8 @@ from statistics import median
 
 import pytest
 
+from goalrunner.agents.acp.messages import LONGEST_MESSAGE
+from goalrunner.agents.external.lines import LONGEST_LINE
 from tests.bench.measuring import GOAL, Pairs, hold, remark, run_process
 from tests.bench.test_memory import PEAK
 from tests.conformance.doubles import ACP, COMMAND, DOUBLE, OWN, Double
@@ -23,8 +25,7 @@ SKIPPED, MEASURED, REPETITIONS = 2, 20, 5
 VALIDATOR = "test -e done"
 CAPPED = (1,)
 GIGABYTE = 1_000_000_000
-LITTLE = {"stdout": 1_000_000, "stderr": 1_000_000, "line": 200_000_000}
-"""Of a single line the beginning is held, up to the longest that is taken for a message."""
+LITTLE = 1_000_000
 
 
 @pytest.mark.parametrize("agent", [COMMAND, ACP], ids=lambda agent: agent.protocol)
@@ -51,22 +52,31 @@ def test_a_round_costs_little_beyond_the_agent_itself(agent: Double, tmp_path: P
     hold(name, Pairs(beyond[1:], [100.0] * REPETITIONS), "ms")
 
 
-@pytest.mark.parametrize("where", ["stdout", "stderr", "line"])
 @pytest.mark.parametrize("agent", [COMMAND, ACP], ids=lambda agent: agent.protocol)
-def test_memory_is_flat_in_what_an_agent_prints(agent: Double, where: str, tmp_path: Path) -> None:
-    def peak(size: int) -> float:
-        place = Place(tmp_path / f"{size}-{time.monotonic_ns()}", agent)
+def test_memory_is_flat_in_what_an_agent_prints(agent: Double, tmp_path: Path) -> None:
+    """Each once: a gigabyte takes its time, and a peak of memory hangs on nothing that happens beside it."""
+
+    def peak(where: str, size: int) -> float:
+        place = Place(tmp_path / f"{where}-{size}", agent)
         place.prepare((Floods(where, size), Runs("touch done"), Says("I am done.")))  # type: ignore[arg-type]
         goal = place.goal_file(max_iterations=1)
         command = [sys.executable, "-c", PEAK, GOAL, "run", str(goal)]
         ended = run_process(command, env=place.environ, cwd=place.workspace, timeout=900)
         return float(ended.stdout) / 2**20
 
-    # Once each: a gigabyte takes its time, and a peak of memory hangs on nothing that happens beside it.
-    began = time.monotonic()
-    much = peak(GIGABYTE)
-    remark(f"a run with 1 GB on {where}", [time.monotonic() - began])
-    hold("peak memory with 1 GB of an agent's output / with little", Pairs([much], [peak(LITTLE[where])]), "MiB")
+    little = peak("stdout", LITTLE)
+    much: dict[str, float] = {}
+    for where in ("stdout", "stderr", "line"):
+        began = time.monotonic()
+        much[where] = peak(where, GIGABYTE)
+        remark(f"a run with 1 GB on {where}", [time.monotonic() - began])
+        remark(f"    its peak of memory, as a ratio to one with 1 MB ({little:.0f} MiB)", [much[where] / little], "")
+    for where in ("stdout", "stderr"):
+        name = f"peak memory with 1 GB of an agent's {where} / with 1 MB"
+        hold(name, Pairs([much[where]], [little]), "MiB")
+    longest = (LONGEST_LINE if agent is COMMAND else LONGEST_MESSAGE) / 2**20
+    name = "peak memory with 1 GB in one line of an agent's, beyond 1 MB / the longest line that is read"
+    hold(name, Pairs([much["line"] - little], [longest]), "MiB")
 
 
 def _seconds_a_round(home: Path) -> float:
