@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from goalrunner.compose.system import person
 from goalrunner.ports import ApprovalAnswer, QuestionReply
+from goalrunner.process.thread import in_thread
 from goalrunner.reports import asking
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from goalrunner.ports import ApprovalRequest
 
 _EVERYTHING = 1 << 30
+_LINE = 1 << 16
+"""Bytes of a line that are read."""
 
 
 def terminal_approver(stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> TerminalApprover | None:
@@ -82,14 +85,13 @@ class TerminalApprover:
         line: asyncio.Future[bytes] = loop.create_future()
 
         def readable() -> None:
-            if line.done():
-                return
-            try:
-                line.set_result(os.read(self._handle, 1 << 16))
-            except OSError:  # the terminal is gone
-                line.set_result(b"")
+            if not line.done():
+                line.set_result(_typed(self._handle))
 
-        loop.add_reader(self._handle, readable)
+        try:
+            loop.add_reader(self._handle, readable)
+        except OSError:  # no file that can be waited for: on macOS, a terminal that was opened as /dev/tty
+            return bytes(await in_thread(_typed, self._handle))
         try:
             return await line
         finally:
@@ -113,3 +115,11 @@ class TerminalApprover:
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
             self._stream.flush()
+
+
+def _typed(handle: int) -> bytes:
+    """What was typed; nothing where the terminal is gone."""
+    try:
+        return os.read(handle, _LINE)
+    except OSError:
+        return b""
