@@ -57,6 +57,26 @@ env = {{ MINE_TOKEN = "{SECRET}" }}
     assert done.code == 0, done
 
 
+def test_an_agent_of_the_users_own_has_its_secret_again_without_any_goal_file(goal: Goal) -> None:
+    file = goal.root / "config" / "goal" / "agents" / "mine.toml"
+    file.parent.mkdir(parents=True)
+    text = f"""\
+argv = ["sh", "-c", 'test "$MINE_TOKEN" = {SECRET} && test -e again && touch done; touch again; echo said']
+env = {{ MINE_TOKEN = "{SECRET}" }}
+"""
+    file.write_text(text)
+    env = {"XDG_CONFIG_HOME": str(goal.root / "config")}
+    options = ("--objective", "make done", "--validator", "test -e done", "--agent", "mine", "--max-iterations", "1")
+    began = goal.forks.goal("run", *options, cwd=goal.work, env=env)
+    assert (began.code, "cannot be resumed" in began.out) == (1, False), began
+    file.write_text(text.replace(SECRET, "another-secret"))
+    refused = goal.resume(*MORE, env=env)
+    assert "the agent's own file: agents.mine.argv[2] is not the secret" in " ".join(refused.err.split()), refused
+    file.write_text(text)
+    done = goal.resume(*MORE, env=env)
+    assert done.code == 0, done
+
+
 def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> None:
     goal.write(TEXT.replace('model = "MODEL"', ""), *REPLIES)
     assert goal.run("--model", f"scripted/{goal.root / 'models.jsonl'}").code == 1

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.errors import GoalError, RecordError, UsageError
-from goalrunner.goalfile import dump_goal, load_goal, place_in
+from goalrunner.goalfile import dump_goal, load_goal, place_in, resolve_goal
 from goalrunner.model.goal import Goal
 from goalrunner.redaction import is_redacted
 
 SEAL = "seal"
 """The file in the home with the key of the seals."""
 
+_PRESETS = "the agent's own file"
 _BYTES = 32
 _ANEW = "start a new run: goal run GOAL_FILE"
 _NAMED = "the agent and the checks also get the variables of your shell: leave the key out, and export it there"
@@ -51,7 +52,7 @@ def left_out(frozen: str, goal: Goal, home: Path, goal_file: Path | None, enviro
     whole = _texts(tomllib.loads(dump_goal(goal)), places)
     again: list[str | None] = []
     with contextlib.suppress(GoalError):
-        again = _texts(_loaded(goal_file, table, environ), places) if goal_file is not None else []
+        again = _texts(_loaded(goal_file, table, environ), places)
     if again != whole:
         told = (
             f"{_some(names)}: a secret, which is never kept and stands in no goal file, so this run cannot be resumed"
@@ -74,7 +75,7 @@ def retaken(
         return table
     names = [_name(place) for place in places]
     key = _key(home)
-    if goal_file is None or key is None or any(name not in seals for name in names):
+    if key is None or any(name not in seals for name in names):
         raise UsageError(
             f"{kept} holds a secret that was not kept ({_some(names)}), so the run cannot be resumed",
             f"{_ANEW}; {_NAMED}",
@@ -83,13 +84,14 @@ def retaken(
         texts = _texts(_loaded(goal_file, table, environ), places)
     except GoalError as error:
         raise UsageError(
-            f"{_some(names)}: a secret, which is not kept, and {goal_file} does not give it again: {error}",
-            "put the goal file back, or start a new run",
+            f"{_some(names)}: a secret, which is not kept, and {goal_file or _PRESETS} does not give it again: {error}",
+            "put that back, or start a new run",
         ) from error
     for place, name, text in zip(places, names, texts, strict=True):
         if text is None or not hmac.compare_digest(_seal(key, name, text), seals[name]):
+            where = place_in(goal_file, place) if goal_file is not None else f"{_PRESETS}:"
             raise UsageError(
-                f"{place_in(goal_file, place)} {name} is not the secret that the run began with, which is not kept",
+                f"{where} {name} is not the secret that the run began with, which is not kept",
                 "put it back, or start a new run",
             )
         _put(table, place, text)
@@ -111,11 +113,15 @@ def _redacted(value: Any, place: Place = ()) -> Iterator[Place]:
                 yield from _redacted(item, (*place, number))
 
 
-def _loaded(goal_file: Path, table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The goal that the file holds now, in the long form. Raises GoalError."""
+def _loaded(goal_file: Path | None, table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The goal that the file holds now, in the long form; without one, what the user's own presets say. Raises GoalError."""
     said = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _CHOSEN}
     without = {name: value for name, value in environ.items() if not name.startswith("GOAL_")}
-    return tomllib.loads(dump_goal(load_goal(goal_file, said, without, runnable=False)))
+    if goal_file is not None:
+        goal = load_goal(goal_file, said, without, runnable=False)
+    else:
+        goal = resolve_goal({}, {**said, "objective": table["objective"]}, without, runnable=False)
+    return tomllib.loads(dump_goal(goal))
 
 
 _CHOSEN = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
