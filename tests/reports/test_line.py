@@ -80,6 +80,8 @@ LINES = st.one_of(
 
 
 @example(Step("", subject="", time="0.1 s"), 44)
+@example(Step("00000000", subject="0"), 22)
+@example(Step("00000000", "?", subject="0 0", remark="0"), 20)
 @given(LINES, st.integers(20, 200))
 def test_no_row_is_wider_than_the_terminal(line: Line, columns: int) -> None:
     for row in plain(Layout(columns).rows(line)).split("\n"):

@@ -153,7 +153,7 @@ class Layout:
         return [row, *(part for text in more for part in self._indented(text, indent, "plain", _ASKED_ROWS))]
 
     def _narrow(self, step: Step, head: Row) -> list[Row]:
-        room = self._width - LABEL_COLUMNS - 3 - self.name_columns
+        room = self._width - width("".join(span.text for span in head))
         rows = [[*head, Span(cut(one_line(step.subject), room), "dim")]]
         if room <= 0:
             rows = [[Span(cut("".join(span.text for span in head), self._width), step.tone)]]
