@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -150,6 +152,85 @@ async def test_sockets_of_the_machine_are_not_there(prison: Prison) -> None:
     assert "SSH_AUTH_SOCK" not in prison.said
 
 
+async def test_who_listens_in_a_folder_that_is_read_cannot_be_talked_to(prison: Prison) -> None:
+    """Docker's socket in a home folder would do everything for whoever asks. One in the workspace is the project's own."""
+    docker = prison.user / "d.sock"
+    places = [docker, prison.workspace / "own.sock"]
+    talk = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with ExitStack() as stack:
+        for place in places:
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(str(place))
+            server.listen()
+        codes = [(await prison(f"{sys.executable} -c '{talk}' {place}")).exit_code for place in places]
+    assert codes == [1, 0], prison.said
+    # Nobody listens any more: a file like any other.
+    assert (await prison(f"test -S {places[0]}")).exit_code == 0
+
+
+async def test_without_network_no_abstract_socket_of_the_machine_answers(prison: Prison) -> None:
+    """An X server listens there, and would type for whoever asks."""
+    with socket.socket(socket.AF_UNIX) as server:
+        name = f"goal-test-{os.getpid()}"
+        server.bind(f"\0{name}")
+        server.listen()
+        talk = f'import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + "{name}")'
+        prison.network = False
+        assert (await prison(f"{sys.executable} -c '{talk}'")).exit_code == 1
+        assert "ConnectionRefusedError" in prison.said
+
+
+_KEYRING = """
+import ctypes, errno, platform
+add, request, keyctl = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}[platform.machine()]
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    found = libc.syscall(number, *arguments)
+    return found if found >= 0 else errno.errorcode[ctypes.get_errno()]
+"""
+_HAS_KEYS = platform.machine() in ("x86_64", "aarch64")
+
+
+@pytest.mark.skipif(not _HAS_KEYS, reason="the numbers of the calls are not known for this machine")
+async def test_keys_that_the_kernel_keeps_for_the_session_are_out_of_reach(prison: Prison) -> None:
+    """A session's keyring is inherited like the environment: tickets and keys of disks lie in it."""
+    (prison.workspace / "keys.py").write_text(
+        f"{_KEYRING}\nprint(call(keyctl, 11, -3, None, 0), call(keyctl, 10, -3, b'user', b'goal-test', 0), "
+        "call(request, b'user', b'goal-test', None, 0), call(add, b'user', b'x', b'y', 1, -3))\n"
+    )
+    runner = f"{_KEYRING}\ncall(keyctl, 1, None)\nprint(call(add, b'user', b'goal-test', b'secret', 6, -3))\n"
+    outside = prison.root / "outside.py"
+    outside.write_text(
+        f"{runner}import asyncio, os, sys\nfrom pathlib import Path\nfrom tests.support.jails import Prison\n"
+        f"(root := Path({str(prison.root)!r}, 'own')).mkdir()\nprison = Prison(root)\n"
+        f"line = '{sys.executable} - < {prison.workspace}/keys.py'\n"
+        "os.link(sys.argv[1], root / 'ws' / 'keys.py')\n"
+        f"asyncio.run(prison('{sys.executable} keys.py'))\nprint(prison.said)\n"
+    )
+    root = Path(__file__).parents[3]
+    env = {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
+    given = [sys.executable, str(outside), str(prison.workspace / "keys.py")]
+    done = subprocess.run(given, cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60)
+    made, said = done.stdout.splitlines()[:2]
+    if not made.isdigit():
+        pytest.skip(f"this machine keeps no keys: {made}")
+    assert said == "EPERM EPERM EPERM EPERM"
+
+
+async def test_what_a_command_printed_cannot_be_given_a_second_name(prison: Prison) -> None:
+    """A link to it in the workspace could be written later, when it is evidence."""
+    (prison.workspace / "link.py").write_text(
+        "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        "print(libc.linkat(1, b'', -100, b'one', 0x1000), libc.linkat(-100, b'/proc/self/fd/1', -100, b'two', 0x400))\n"
+        "print(sorted(os.listdir('/proc/self/fd'))[:4], os.listdir('/dev/pts'))\n"
+        "print(os.path.exists('/dev/tty') and os.open('/dev/tty', os.O_RDWR))\n"
+    )
+    assert (await prison(f"{sys.executable} link.py")).exit_code == 1
+    assert prison.said.splitlines()[:2] == ["-1 -1", "['0', '1', '2', '3'] ['ptmx']"]
+    assert "No such device or address: '/dev/tty'" in prison.said
+    assert not {"one", "two"} & {path.name for path in prison.workspace.iterdir()}
+
+
 async def test_without_network_nothing_answers_not_even_on_this_machine(prison: Prison) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
@@ -184,7 +265,8 @@ async def test_a_program_named_bwrap_in_the_workspace_is_never_the_jail(
     for entry in (str(prison.workspace), ".", ""):
         choice = choose({"PATH": f"{entry}:{os.environ['PATH']}"}, (prison.workspace,))
         assert choice.jail is not None
-        assert str(prison.workspace) not in choice.jail.confine(["true"], cwd=prison.root, within=Confinement())[0]
+        words = choice.jail.confine(["true"], cwd=prison.root, within=Confinement())
+        assert not any(word.startswith(str(prison.workspace)) for word in words)
     assert not (prison.root / "pwned").exists()
 
 

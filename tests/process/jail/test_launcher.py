@@ -17,7 +17,7 @@ import pytest
 from goalrunner.errors import AgentNotInstalled
 from goalrunner.ports import Confinement
 from goalrunner.process import ProcessConnector, ProcessLauncher
-from goalrunner.process.jail import Bubblewrap, JailedConnector, JailedLauncher, Room, choose
+from goalrunner.process.jail import Bubblewrap, JailedConnector, JailedLauncher, Room, bubblewrap, choose
 from tests.support.jails import Prison, needs_jail
 
 
@@ -26,7 +26,8 @@ class Unbuildable(Bubblewrap):
 
     def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
         words = super().confine(argv, cwd=cwd, within=within)
-        return (words[0], "--ro-bind", "/no/such/folder", "/mnt", *words[1:])
+        at = words.index("--chdir")
+        return (*words[:at], "--ro-bind", "/no/such/folder", "/mnt", *words[at:])
 
 
 def _in(prison: Prison, **changes: Any) -> JailedLauncher:
@@ -66,6 +67,15 @@ async def test_a_jail_that_cannot_be_set_up_is_never_an_exit_code(prison: Prison
     broken = _in(prison, jail=Unbuildable(Path("/usr/bin/bwrap")))
     done = await broken.launch(["false"], cwd=prison.workspace, env=prison.env, output=prison.output)
     assert (done.exit_code, "sandbox could not be set up" in done.error) == (None, True), done
+
+
+@needs_jail
+async def test_a_filter_that_cannot_be_opened_is_never_an_exit_code(
+    prison: Prison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "filter_path", lambda: f"/proc/{os.getpid()}/fd/9999")
+    done = await prison("exit 1")
+    assert (done.exit_code, "filter of system calls" in done.error) == (None, True), done
 
 
 @needs_jail
@@ -204,6 +214,8 @@ def test_an_ordinary_user_has_the_same_jail(monkeypatch: pytest.MonkeyPatch) -> 
         for path in (folder, *folder.rglob("*")):
             os.chown(path, nobody, nobody)
         monkeypatch.setattr(os, "geteuid", lambda: nobody)
+        # The filter of system calls is an open file of this process, which nobody else may look at.
+        monkeypatch.setattr(bubblewrap, "filter_path", lambda: "")
         within = Confinement(hidden=(folder / "home",), writable=(folder / "ws",), tmp=folder / "home" / "tmp")
         tries = f"cat {folder}/home/secret; unshare -Urm umount {folder}/home; echo x > {folder}/new"
         line = f"id -u; echo x > made; echo y > /tmp/kept; {tries}"

@@ -1,9 +1,10 @@
 """bubblewrap as the port `Jail`. Owns its command line; starts nothing.
 
 Mount, process, IPC and host-name namespaces of its own, and one of the network where none is wanted. No capability by
-which root could undo them. `--die-with-parent` is left out on purpose: with it, whoever outlives the command would be
-gone before anybody could say its name. Our own marks, sweep and guardian end them, as without a jail. `--new-session` is
-left out because the launcher starts every command in a session of its own, without a terminal.
+which root could undo them, and no call that reaches the kernel's keyrings. `--die-with-parent` is left out on purpose: with
+it, whoever outlives the command would be gone before anybody could say its name. Our own marks, sweep and guardian end
+them, as without a jail. `--new-session` is left out because the launcher starts every command in a session of its own,
+without a terminal.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import assert_never
 
 from goalrunner.ports import Confinement
 from goalrunner.process.jail.mounts import TMP, Mount, mounts, tops
+from goalrunner.process.jail.syscalls import filter_path
+from goalrunner.process.program import SHELL
 
 _ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
 """Of root's capabilities: what tar and package managers use. With DAC_READ_SEARCH, files would be opened past every mount."""
@@ -32,6 +35,11 @@ _PROC_READ_ONLY = (
 _PROC_HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")
 
 _OWN_WORDS = b"bwrap: "
+
+_OPENING = (
+    '{ command exec 9<"$0"; } 2>/dev/null || '
+    '{ echo "bwrap: the filter of system calls cannot be opened" >&2; exit 1; }; exec "$@"'
+)
 
 
 @dataclass(frozen=True)
@@ -55,13 +63,19 @@ class Bubblewrap:
         words += ["--cap-drop", "ALL"]
         if os.geteuid() == 0 and not self.own_users:
             words += [word for name in _ROOT_KEEPS for word in ("--cap-add", f"CAP_{name}")]
-        return (*words, *_laid_out(within), "--chdir", str(cwd), "--", *argv)
+        return (*_filtered(words), *_laid_out(within), "--chdir", str(cwd), "--", *argv)
 
     def failure(self, exit_code: int | None, said: bytes) -> str:
         """See `goalrunner.ports.Jail`."""
         if exit_code != 1 or not said.startswith(_OWN_WORDS):
             return ""
         return said.removeprefix(_OWN_WORDS).partition(b"\n")[0].decode(errors="replace").strip()
+
+
+def _filtered(words: list[str]) -> list[str]:
+    """With the filter of system calls, which bwrap reads from an open file: a shell opens it, and becomes bwrap."""
+    path = filter_path()
+    return [SHELL, "-c", _OPENING, path, *words, "--seccomp", "9"] if path else words
 
 
 def _laid_out(within: Confinement) -> Iterator[str]:

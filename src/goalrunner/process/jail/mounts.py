@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from goalrunner.ports import Confinement
+from goalrunner.process.jail.sockets import listening
 
 TMP, RUN = Path("/tmp"), Path("/run")  # noqa: S108 - the place itself is meant
 _EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108
@@ -40,8 +41,17 @@ def mounts(within: Confinement) -> list[Mount]:
     found: dict[Path, Mount] = {}
     for mount in sorted(_all(within), key=lambda mount: _STRENGTH.index(mount.kind)):
         found[mount.path] = mount
+    for path in listening():
+        if path not in found and _is_the_machines(path, found):
+            found[path] = Mount(path, "hidden", path)
     laid = sorted(found.values(), key=lambda mount: len(mount.path.parts))
     return [Mount(Path("/"), "readable", Path("/")), *(mount for mount in laid if mount.path != Path("/"))]
+
+
+def _is_the_machines(path: Path, found: Mapping[Path, Mount]) -> bool:
+    """Whether that path would be in view as the machine has it, in what a command only reads."""
+    around = next((found[parent] for parent in path.parents if parent in found), None)
+    return around is None or (around.kind == "readable" and around.path == around.source)
 
 
 def tops(laid: list[Mount]) -> list[Path]:
