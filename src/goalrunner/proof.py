@@ -18,7 +18,7 @@ from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import NOTHING_PROTECTS
 from goalrunner.ports import CleanCheck, Launcher, ValidationContext
-from goalrunner.validators import build_validators, missing_tests, without_missing
+from goalrunner.validators import Whereabouts, build_validators, missing_tests, without_missing
 from goalrunner.validators.base_results import BaseResults
 from goalrunner.workspace.bytecode import Bytecode
 from goalrunner.workspace.caches import CACHES
@@ -28,6 +28,7 @@ from goalrunner.workspace.gotests import test_mains
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.protection import Protection, Touched, touched
 from goalrunner.workspace.store import SnapshotStore
+from goalrunner.workspace.surroundings import moved
 
 LOOK_LIKE_CHECKS = ("test/**", "tests/**", "spec/**", "__tests__/**", "test_*.py", "*_test.*", "*.test.*", "*.spec.*")
 """Without `protect` nothing is restored, but a change to such a path is named to judge and user."""
@@ -49,6 +50,7 @@ class ProofRoom:
         dependencies: Dependencies,
         launcher: Launcher,
         env: Mapping[str, str],
+        whereabouts: Whereabouts | None = None,
         record: Path | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
@@ -61,6 +63,7 @@ class ProofRoom:
         self._dependencies = dependencies
         self._launcher = launcher
         self._env = dict(env)
+        self._whereabouts = whereabouts
         self._record = record
         self._remembered = False
         self._base = BaseResults(record / "base.json" if record else None, redact)
@@ -110,6 +113,8 @@ class ProofRoom:
         untouched = not self._remembered and context.iteration == 0 and proven.id == base.id
         if not self._remembered:
             refusals = await self._dependencies.remember(self._record / "links" if self._record else None)
+            if self._whereabouts is not None:
+                self._whereabouts.remember()
             self._remembered = True
         room = await self._prepared(base, proven) or await self._make(base, proven)
         try:
@@ -142,10 +147,12 @@ class ProofRoom:
         provided = await self._dependencies.provide(
             room, self._env, commands, context.scratch(".setup.txt"), strict=self._protection.active
         )
-        refusals = (*refusals, *room.refusals, *provided.refusals)
+        elsewhere = self._whereabouts.elsewhere() if self._whereabouts is not None else ()
+        refusals = (*refusals, *elsewhere, *room.refusals, *provided.refusals)
         if refusals:
             return CleanCheck(restored=room.protected, refusal="\n".join(map(str, refusals)))
-        validators = build_validators(self._specs, self._launcher, provided.env)
+        specs = [spec.model_copy(update={"env": moved(spec.env, self._workspace, room)}) for spec in self._specs]
+        validators = build_validators(specs, self._launcher, provided.env)
         answers = await run_validators(validators, replace(context, workspace=room.path))
         refusal = "\n".join([*await self._undone(room), *map(str, await self._late())])
         if refusal:

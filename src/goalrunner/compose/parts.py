@@ -18,8 +18,9 @@ from goalrunner.ports import CleanRoom, Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
 from goalrunner.proof import ProofRoom
 from goalrunner.redaction import Redactor
-from goalrunner.validators import build_validators, module_roots, named_paths
+from goalrunner.validators import Whereabouts, build_validators, module_roots, named_paths, named_programs, searched
 from goalrunner.workspace.dependencies import Dependencies
+from goalrunner.workspace.lookup import BROUGHT_FIRST, lookup_of
 from goalrunner.workspace.protection import Protection
 from goalrunner.workspace.store import SnapshotStore
 
@@ -112,6 +113,7 @@ def goal_clean_room(
     if store is None or not goal.validators:
         return None
     config = goal.workspace
+    env = child_environment(environ, withhold=withheld(goal, environ))
     always = {
         path: f'named by validator "{spec.name}"' for spec in goal.validators for path in named_paths(spec, workspace)
     }
@@ -119,16 +121,24 @@ def goal_clean_room(
     always = {path: rule for path, rule in always.items() if not path.startswith(linked)}
     if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
         always[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
+    ways = [way for spec in goal.validators for way in searched(spec, env, workspace)]
+    named = {
+        path: f'starts validator "{spec.name}"'
+        for spec in goal.validators
+        for path in named_programs(spec, env, workspace)
+    }
+    lookup = lookup_of(ways, workspace, named, BROUGHT_FIRST if config.setup else ())
     roots = {root for spec in goal.validators for root in module_roots(spec, workspace)}
     return ProofRoom(
         store,
         workspace,
         checkouts_of(home, run.name),
         specs=goal.validators,
-        protection=Protection(config.protect, config.allow, always, roots),
+        protection=Protection(config.protect, config.allow, always, roots, lookup),
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
         launcher=launcher,
-        env=child_environment(environ, withhold=withheld(goal, environ)),
+        env=env,
+        whereabouts=Whereabouts(goal.validators, env, workspace, run / START / "programs.json"),
         record=run / START,
         redact=redact,
     )

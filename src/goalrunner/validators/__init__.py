@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from goalrunner.validators.build import build_validators
 from goalrunner.validators.inprocess import CallableValidator
+from goalrunner.validators.lookup import named_programs, searched
 from goalrunner.validators.missing import missing_tests, without_missing
 from goalrunner.validators.python import PythonValidator
 from goalrunner.validators.scripts import module_roots, named_paths
 from goalrunner.validators.shell import ShellValidator
 from goalrunner.validators.standing import Standing, standing
 from goalrunner.validators.weaknesses import weaknesses
+from goalrunner.validators.whereabouts import Whereabouts
 
 __all__ = [
     "CallableValidator",
     "PythonValidator",
     "ShellValidator",
     "Standing",
+    "Whereabouts",
     "build_validators",
     "missing_tests",
     "module_roots",
     "named_paths",
+    "named_programs",
+    "searched",
     "standing",
     "weaknesses",
     "without_missing",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalrunner.workspace.entry import Entry
+from goalrunner.workspace.lookup import Lookup
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.precedence import Precedence, script_folders
 from goalrunner.workspace.steering import STEERING, shadow
@@ -57,7 +58,8 @@ class Protection:
     `always` maps a path to the reason why it is protected whatever `protect` and `allow` say: the goal file, and the
     scripts that validators name ('named by validator "check"'). The files that steer a test runner are protected with
     `protect` alone: without it, nothing but `always` is. `roots` are the folders that Python puts first for the modules
-    that validators name (`python -m`), "" for the workspace itself.
+    that validators name (`python -m`), "" for the workspace itself. `lookup` is where programs are looked up: one that is
+    planted there before the machine's own is refused without `protect` as well.
     """
 
     def __init__(
@@ -66,11 +68,13 @@ class Protection:
         allow: Sequence[str] = (),
         always: Mapping[str, str] | None = None,
         roots: Iterable[str] = (),
+        lookup: Lookup | None = None,
     ) -> None:
         self.protect = tuple(protect)
         self.allow = tuple(allow)
         self.always = dict(always or {})
         self.roots = frozenset(roots)
+        self.lookup = lookup or Lookup()
         steering = ((p, f"steers {row.steers} ({p.rstrip('/')})") for row in STEERING for p in row.patterns)
         self._always = _Rules(((_literal(path), reason) for path, reason in self.always.items()), own=True)
         self._protect = _Rules((pattern, f'protect = "{pattern}"') for pattern in self.protect)
@@ -122,7 +126,7 @@ class Protection:
                 there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
                 if now.why_link(path) and there not in (".", "..") and not there.startswith(("/", "../")):
                     always.setdefault(there, f'reached through the protected link "{path}"')
-        return Protection(self.protect, self.allow, always, self.roots)
+        return Protection(self.protect, self.allow, always, self.roots, self.lookup)
 
 
 def touched(
@@ -222,9 +226,28 @@ def _rule_of(
     is_link = any(entry is not None and entry.mode == LINK for entry in (old, new))
     if rule := protection.why_link(path) if is_link else protection.why(path):
         return rule
-    if new is None or old is not None or protection.allowed(path):
+    if protection.allowed(path):
+        return None
+    if rule := _program_rule(protection.lookup, path, old, new):
+        return rule
+    if new is None or old is not None:
         return None
     before = shadows.before(path, new)
+    return None if before is None else f"shadows {before}"
+
+
+def _program_rule(lookup: Lookup, path: str, old: Entry | None, new: Entry | None) -> str | None:
+    """Why a new program, or a link on the way to programs, counts. One of the start that changed is the work itself, unless
+    a check is started by it."""
+    if old is not None and path in lookup.named:
+        return lookup.named[path]
+    if new is None:
+        return None
+    if new.mode == LINK and lookup.leads(path):
+        return "a link that PATH leads through"
+    runs = new.mode in (EXECUTABLE, LINK)
+    ran = old is not None and old.mode in (EXECUTABLE, LINK)
+    before = lookup.before(path) if runs and not ran else None
     return None if before is None else f"shadows {before}"
 
 

@@ -14,12 +14,17 @@ def environment(env: Mapping[str, str], workspace: Path, room: Checkout) -> dict
 
     Python finds its compiled modules in the room alone, so that one planted in a linked folder is never read.
     """
-    inside = {}
-    for name, value in env.items():
-        parts = value.split(os.pathsep)
-        inside[name] = os.pathsep.join(_moved(part, workspace, room.path) for part in parts)
+    inside = moved(env, workspace, room)
     inside.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start of Python would compile everything again
     return {**inside, "PWD": str(room.path), "PYTHONPYCACHEPREFIX": str(compiled(room))}
+
+
+def moved(env: Mapping[str, str], workspace: Path, room: Checkout) -> dict[str, str]:
+    """`env` with each path in the workspace as the same path in the checkout."""
+    return {
+        name: os.pathsep.join(_moved(part, workspace, room.path) for part in value.split(os.pathsep))
+        for name, value in env.items()
+    }
 
 
 def compiled(room: Checkout) -> Path:
