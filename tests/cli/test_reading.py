@@ -151,7 +151,7 @@ def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.Captu
     assert main(["show"]) == 0
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "lost       the process that ran it is gone; what it recorded is kept",
-        "           last seen in round 1 · 0 rounds checked · 5.0 s · 21,000 tokens",
+        "           last seen in round 1 · 0 rounds checked · 5.0 s · 21,000 tokens · $0.10",
         f"           {folder}",
     ]
 

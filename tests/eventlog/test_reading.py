@@ -42,12 +42,12 @@ def path(tmp_path: Path) -> Path:
         (lambda line: b"[" * 100_000 + b"\n", "the record at byte 182 is damaged: it is no record"),
         (lambda line: line.replace(b'"tool":', b'"tole":'), "the record at byte 182 is damaged: Field required"),
         (lambda line: line.replace(b"_called", b"_cooled"), "the record at byte 182 is damaged: Input tag 'tool_cooled'"),
-        (lambda line: line.replace(b'"1.2"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
+        (lambda line: line.replace(b'"1.3"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
         (lambda line: line.replace(b'"seq":2', b'"seq":4'), "record 4 at byte 182 where 2 should be"),
         (lambda line: b"", "record 3 at byte 182 where 2 should be"),
         (lambda line: line + line, "record 2 at byte 364 where 3 should be"),
         (lambda line: line[:-1], "the record at byte 182 is damaged: it is no record"),
-        (lambda line: line.replace(b'"1.2"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
+        (lambda line: line.replace(b'"1.3"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
     ],
 )  # fmt: skip
 def test_damage_in_the_middle_is_named(path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
@@ -74,7 +74,7 @@ def test_a_damaged_log_is_not_continued(path: Path) -> None:
 
 def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothing(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    newer = second.replace(b'"1.2"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
+    newer = second.replace(b'"1.3"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
     path.write_bytes(rechained([first, newer, third]))
 
     records = list(read_records(path))
@@ -87,7 +87,7 @@ def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothi
 
 def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    newer = second.replace(b'"1.2"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
+    newer = second.replace(b'"1.3"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
     path.write_bytes(rechained([first, newer, third]))
 
     with pytest.raises(LogDamage, match=r"the tool_called at byte .* says more than this program understands"):
@@ -95,7 +95,7 @@ def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) 
 
 
 def test_known_kinds_of_a_newer_minor_schema_are_read(path: Path) -> None:
-    lines = path.read_bytes().replace(b'"1.2"', b'"1.7"').splitlines(keepends=True)
+    lines = path.read_bytes().replace(b'"1.3"', b'"1.7"').splitlines(keepends=True)
     path.write_bytes(rechained(lines))
 
     assert [record.v for record in read_records(path)] == ["1.7"] * 3

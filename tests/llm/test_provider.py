@@ -147,8 +147,7 @@ async def test_calls_without_ids_are_given_different_ones(on_text: Listener) -> 
 async def test_usage_is_estimated_where_none_is_reported(on_text: Listener) -> None:
     with ModelServer([say("some words of an answer", usage=None)]) as server:
         usage = (await _model(server).complete(ASK, on_text=on_text)).usage
-    assert usage.input_tokens > 0
-    assert usage.output_tokens > 0
+    assert min(usage.input_tokens or 0, usage.output_tokens or 0) > 0
     assert usage.cost_usd is None
 
 
@@ -158,7 +157,7 @@ async def test_usage_that_only_the_library_counted_is_not_believed() -> None:
         llm = _model(server)
         counted = (await llm.complete(ASK, tools=[SHELL], on_text=_unheard)).usage
         reported = (await llm.complete(ASK, tools=[SHELL], on_text=_unheard)).usage
-    assert 5 <= counted.output_tokens <= 15
+    assert 5 <= (counted.output_tokens or 0) <= 15
     assert (reported.input_tokens, reported.output_tokens) == (100, 200)
 
 
@@ -226,8 +225,8 @@ async def test_a_cut_stream_is_tried_again_and_what_it_used_is_counted(clean: bo
     with ModelServer([cut("half an", clean=clean), say("whole", usage=(10, 5))]) as server:
         reply = await _model(server).complete(ASK, on_text=heard.append)
     assert (reply.text, "".join(heard), reply.usage.retries) == ("whole", "half anwhole", 1)
-    assert reply.usage.input_tokens > 10
-    assert reply.usage.output_tokens > 5
+    assert (reply.usage.input_tokens or 0) > 10
+    assert (reply.usage.output_tokens or 0) > 5
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -303,7 +302,7 @@ async def test_cancellation_in_mid_stream_counts_what_had_come() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
     assert llm.usage.calls == 0
-    assert llm.usage.input_tokens > 0
+    assert llm.usage.tokens > 0
 
 
 async def test_a_schema_is_sent_where_it_is_taken() -> None:

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from goalrunner.model.usage import Usage
 from goalrunner.reports import figures
 
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00")
@@ -109,8 +110,19 @@ def test_limits_name_what_is_not_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "cost", "said"),
-    [(0, None, "tokens unknown"), (0, 0.0, "0 tokens"), (0, 0.5, "0 tokens"), (1_500, None, "1,500 tokens")],
+    ("usage", "tokens", "dollars"),
+    [
+        (Usage.unknown(), "tokens unknown", "cost unknown"),
+        (Usage(), "0 tokens", "$0.00"),
+        (Usage(input_tokens=1_500, cost_usd=None, calls=1), "1,500 tokens", "no price"),
+        (Usage(cost_usd=0.5, calls=1, uncounted_calls=1), "tokens unknown", "$0.50"),
+        (Usage(input_tokens=1_500, cost_usd=0.5, calls=1) + Usage.unknown(), "at least 1,500 tokens", "at least $0.50"),
+        (
+            Usage(input_tokens=1_500, cost_usd=None, estimated_tokens=500) + Usage.unknown(),
+            "at least 1,500 tokens, about 500 estimated",
+            "cost unknown",
+        ),
+    ],
 )
-def test_what_nobody_counted_is_unknown_and_not_none_at_all(number: int, cost: float | None, said: str) -> None:
-    assert figures.used(number, 0, cost) == said
+def test_what_nobody_counted_is_unknown_and_not_none_at_all(usage: Usage, tokens: str, dollars: str) -> None:
+    assert figures.spent(usage) == (tokens, dollars)

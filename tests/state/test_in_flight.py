@@ -7,8 +7,10 @@ import pytest
 from goalrunner import events
 from goalrunner.driver.resumption import cut_calls
 from goalrunner.model.observation import Observation, TranscriptRef
+from goalrunner.model.outcome import StopReason
 from goalrunner.model.usage import Usage
 from goalrunner.state import RunState
+from goalrunner.state.spending import accounts_of
 from tests.support.folding import state_after
 
 PLAN = events.Plan(validators=("tests",))
@@ -21,6 +23,7 @@ REPORTED = events.ToolResultRecorded(
     observation=Observation(id="o1", source="shell", round=1, reported_by="claude"),
 )
 USED = events.UsageRecorded(account="agent", usage=Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, calls=1))
+TIMEOUT = events.Capped(stop_reason=StopReason.TIMEOUT, reason="late")
 ASKED = events.ApprovalRequested(approval_id="a1", kind="shell", action="rm -r x", rule='require = ["shell"]')
 
 
@@ -32,9 +35,12 @@ def fold(command: str, *happened: events.Event) -> RunState:
 @pytest.mark.parametrize("cut_after", [(PROMPT,), (PROMPT, CALLED), (PROMPT, CALLED, REPORTED), (PROMPT, ASKED)])
 def test_a_turn_of_an_external_agent_that_was_cut_is_never_taken_for_free(cut_after: tuple[events.Event, ...]) -> None:
     state = fold("claude · claude -p", *cut_after)
-    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {
-        "agent": Usage(input_tokens=10, cost_usd=None, estimated_tokens=10)
-    }
+    unknown = Usage(cost_usd=None, uncounted_calls=1)
+    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {"agent": unknown}
+    assert accounts_of(state) == {}
+    over = fold("claude · claude -p", *cut_after, TIMEOUT)
+    assert accounts_of(over) == {"agent": Usage.unknown()}
+    assert cut_calls(over, []) == {"agent": unknown}
 
 
 def test_once_it_has_said_what_it_used_nothing_is_estimated() -> None:
@@ -55,3 +61,44 @@ def test_a_round_that_is_over_has_no_call_in_flight() -> None:
 @pytest.mark.parametrize("last", [CALLED, ASKED])
 def test_while_a_tool_of_the_built_in_agent_runs_no_model_is_asked(last: events.Event) -> None:
     assert cut_calls(fold("", PROMPT, last), []) == {}
+
+
+def test_of_a_first_call_of_the_built_in_agent_what_was_sent_is_estimated() -> None:
+    state = fold("", PROMPT)
+    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {
+        "agent": Usage(input_tokens=10, cost_usd=None, estimated_tokens=10)
+    }
+
+
+TOKENS = events.UsageRecorded(account="agent", usage=Usage(input_tokens=30, output_tokens=6, calls=1))
+DOLLARS = events.UsageRecorded(account="agent", usage=Usage(cost_usd=0.5))
+AGAIN = (events.RoundFinished(round=1), events.RoundStarted(round=2, prompt="retry"), PROMPT)
+
+
+def test_tokens_and_dollars_that_were_told_apart_are_estimated_together() -> None:
+    state = fold("claude · claude -p", PROMPT, TOKENS, DOLLARS, *AGAIN)
+    told = Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36)
+    assert cut_calls(state, []) == {"agent": told}
+    assert cut_calls(state, [], frozenset({"cost_usd"})) == {"agent": told}  # a total that is lost with its process
+
+
+def test_tokens_that_the_next_total_holds_are_not_counted_twice() -> None:
+    state = fold("codex · codex exec", PROMPT, TOKENS, *AGAIN)
+    assert cut_calls(state, [], frozenset({"tokens"})) == {"agent": Usage()}
+    first = fold("codex · codex exec", PROMPT)
+    assert cut_calls(first, [], frozenset({"tokens"})) == {"agent": Usage(cost_usd=None)}
+
+
+def test_a_turn_after_one_of_which_nothing_was_told_is_as_unknown() -> None:
+    nothing = events.UsageRecorded(account="agent", usage=Usage.unknown())
+    state = fold("command · ./x", PROMPT, nothing, *AGAIN)
+    assert cut_calls(state, []) == {"agent": Usage(cost_usd=None, uncounted_calls=1)}
+    resumed = fold(
+        "command · ./x",
+        PROMPT,
+        nothing,
+        *AGAIN,
+        events.RunResumed(plan=PLAN, version="1", in_flight=cut_calls(state, [])),
+    )
+    assert resumed.total.uncounted_calls == 2
+    assert (resumed.memory.budget_state.token_estimate, resumed.memory.budget_state.cost_cents) == (None, None)

@@ -198,7 +198,7 @@ class ChatConversation:
                     continue
                 raise
             recorder.usage("agent", reply.usage)
-            self._gauge.weigh(total(self._chat()), reply.usage.input_tokens)
+            self._gauge.weigh(total(self._chat()), reply.usage.input_tokens or 0)
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:

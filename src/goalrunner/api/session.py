@@ -121,13 +121,14 @@ async def aresume(
     folder: RunFolder,
     *,
     home: Path,
-    limits: Mapping[str, float | None],
+    limits: Mapping[str, float | tuple[str, ...] | None],
     note: str = "",
     observers: Sequence[Observer] = (),
     approver: Approver | None = None,
     on_torn: Callable[[TornTail], None] | None = None,
 ) -> GoalOutcome:
-    """Take a run up where it was and drive it to its end. `limits` are new ones, by the names of the outcome's.
+    """Take a run up where it was and drive it to its end. `limits` are new ones, by the names of the outcome's;
+    `allow_unenforced` among them names budgets that count from now on what is known alone.
 
     One that was complete when its process was killed is told, and its outcome written. Raises GoalError where it cannot
     go on: it is over for good, another process has it, its log is damaged, its limits

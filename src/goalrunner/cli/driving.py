@@ -71,6 +71,7 @@ def resume(
     timeout: options.Timeout = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
+    allow_unenforced: options.AllowUnenforced = None,
     note: options.Note = "",
     output_file: options.Output = None,
     json: options.OutcomeJson = False,
@@ -89,6 +90,7 @@ def resume(
         "timeout": timeout,
         "budget.tokens": tokens,
         "budget.cost_usd": cost,
+        "budget.allow_unenforced": allow_unenforced or None,
     }
     limits = {key: value for key, value in keys.items() if value is not None}
     raise typer.Exit(command.resume_run(run, limits, Manner(copy=output_file, json=json, quiet=quiet), note=note))

@@ -31,6 +31,10 @@ MaxIterations = Annotated[str | None, Option(metavar="N", help="Limit of rounds;
 Timeout = Annotated[str | None, Option(metavar="TIME", help='Seconds, or "90s", "30m", "2h"; inf lifts it.')]
 Tokens = Annotated[str | None, Option(metavar="N", help="Budget of tokens; inf lifts it.")]
 Cost = Annotated[str | None, Option(metavar="USD", help="Budget in US dollars; inf lifts it.")]
+AllowUnenforced = Annotated[
+    list[str] | None,
+    Option(metavar="BUDGET", help="tokens or cost_usd: count what is known alone; may be repeated."),
+]
 Workspace = Annotated[str | None, Option(metavar="DIR", help="The folder that the agent works in.")]
 Output = Annotated[Path | None, Option("--output", metavar="PATH", readable=False, help=_COPY)]
 OutcomeJson = Annotated[bool, Option("--json", help="The outcome alone on stdout, progress on stderr.")]

@@ -120,7 +120,7 @@ def _begin(
         names,
         has_judge=judged,
         baseline=setting.extras.baseline,
-        unenforced=external.unenforced if external else (),
+        unenforced=external.allowed if external else (),
     )
     named = _names(models, parts, external)
     labels = labels_of(goal, named)

@@ -64,6 +64,18 @@ class Named:
         return tuple(name for name, limit in wanted.items() if limit is not None and name not in reported)
 
     @property
+    def allowed(self) -> tuple[BudgetName, ...]:
+        """The goal's budgets that may count what is known alone."""
+        budget = self.goal.budget
+        limits: dict[BudgetName, float | None] = {"tokens": budget.tokens, "cost_usd": budget.cost_usd}
+        return tuple(name for name, limit in limits.items() if limit is not None and name in budget.allow_unenforced)
+
+    @property
+    def totals(self) -> frozenset[BudgetName]:
+        """Budgets that it reports as totals of a session with which it goes on in another process."""
+        return self.preset.totals if self.protocol == "command" and self.preset.resume else frozenset()
+
+    @property
     def guarded(self) -> bool:
         """Whether a person may have to decide on single actions."""
         asked = self.goal.approvals

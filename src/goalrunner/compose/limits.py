@@ -7,10 +7,15 @@ from collections.abc import Mapping
 
 from goalrunner import policy
 from goalrunner.errors import UsageError
-from goalrunner.events import Plan
+from goalrunner.events import Account, Plan
 from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.usage import Usage
 from goalrunner.state import RunState
 from goalrunner.state.resumption import FINAL
+from goalrunner.state.spending import with_cut
+
+Limit = float | tuple[str, ...] | None
+"""The value of a limit; None: no limit."""
 
 _OPTIONS = {
     "max_iterations": "--max-iterations",
@@ -20,9 +25,13 @@ _OPTIONS = {
 }
 
 
-def raised(plan: Plan, limits: Mapping[str, float | None]) -> Plan:
-    """The plan with other limits; None lifts one."""
-    return plan.model_copy(update=dict(limits))
+def raised(plan: Plan, limits: Mapping[str, Limit]) -> Plan:
+    """The plan with other limits; None lifts one. `allow_unenforced` names budgets that count what is known alone."""
+    values = dict(limits)
+    allowed = values.pop("allow_unenforced", None)
+    if isinstance(allowed, tuple):
+        values["unenforced"] = tuple(dict.fromkeys((*plan.unenforced, *allowed)))
+    return plan.model_copy(update=values)
 
 
 def refuse_final(state: RunState) -> None:
@@ -41,13 +50,29 @@ def refuse_low_limits(state: RunState, plan: Plan) -> None:
         raise _spent(state, "max_iterations", f"{state.iterations} of {rounds} rounds are used", state.iterations + 10)
     if plan.timeout is not None and plan.timeout <= state.elapsed:
         raise _spent(state, "timeout", f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", 2 * plan.timeout)
-    spent = policy.budget_spent(state.model_copy(update={"plan": plan}))
-    if spent:
-        name = "tokens" if plan.tokens is not None and state.total.tokens >= plan.tokens else "cost_usd"
-        used, limit = (state.total.tokens, plan.tokens) if name == "tokens" else (state.total.cost_usd, plan.cost_usd)
-        # Dollars that are unknown are within no limit.
-        enough = math.inf if used is None else 2 * max(used, limit or 0)
-        raise _spent(state, name, spent, enough)
+    state = state.model_copy(update={"plan": plan})
+    found = policy.shortfall(state)
+    if found is None:
+        return
+    if found.unknown and state.external:
+        raise _unknown(state, found)
+    total = state.total
+    used, limit = (total.tokens, plan.tokens) if found.budget == "tokens" else (total.cost_usd, plan.cost_usd)
+    # Dollars that are unknown are within no limit.
+    enough = math.inf if found.unknown or used is None else 2 * max(used, limit or 0)
+    raise _spent(state, found.budget, found.words, enough)
+
+
+def refuse_unknown_spend(state: RunState, plan: Plan, in_flight: Mapping[Account, Usage]) -> None:
+    """Raises UsageError where the agent's turn that was cut leaves a budget that can no longer be kept."""
+    state = with_cut(state.model_copy(update={"plan": plan}), in_flight)
+    found = policy.shortfall(state)
+    if found is not None and found.unknown and state.external:
+        raise _unknown(state, found)
+
+
+def _unknown(state: RunState, found: policy.Shortfall) -> UsageError:
+    return UsageError(f"run {state.goal.run_id} is capped: {found.words}", policy.lifting(state, found))
 
 
 def _spent(state: RunState, name: str, why: str, enough: float) -> UsageError:

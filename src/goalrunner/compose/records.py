@@ -19,7 +19,7 @@ def goal_created(
 ) -> GoalCreated:
     """The first event: the goal record, and what policy needs of the goal. `now` is ISO 8601.
 
-    `baseline` False leaves it out whatever the goal says; `unenforced` are budgets that the agent does not report on.
+    `baseline` False leaves it out whatever the goal says; `unenforced` are budgets that count what is known alone.
     """
     takes_baseline = baseline and _takes_baseline(goal, validators)
     record = GoalRecord(

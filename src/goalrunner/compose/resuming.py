@@ -13,7 +13,7 @@ from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, sa
 from goalrunner.compose.earlier import Past, frozen_goal, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.external import external_named
-from goalrunner.compose.limits import raised, refuse_final, refuse_low_limits
+from goalrunner.compose.limits import Limit, raised, refuse_final, refuse_low_limits, refuse_unknown_spend
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
@@ -52,9 +52,12 @@ class Resumed:
 
 @dataclass(frozen=True)
 class NewLimits:
-    """Limits as they are to be from now on, by the names of `Plan`; what is not named stays."""
+    """Limits as they are to be from now on, by the names of `Plan`; what is not named stays.
 
-    values: Mapping[str, float | None]
+    `allow_unenforced` names budgets that count from now on what is known alone.
+    """
+
+    values: Mapping[str, Limit]
 
 
 def reassemble(
@@ -91,10 +94,10 @@ def reassemble(
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
         run, left = _replayed(goal, models, folder, past, equipment, startable(models, named, environ))
-        cut = cut_calls(run.state, left.chat)
-        if left.unfinished.session is not None and left.unfinished.session.total.calls:
-            cut.pop("agent", None)  # what was cut is in the total that it reports next
+        totals = named.totals if named and left.unfinished.session is not None else frozenset()
+        cut = cut_calls(run.state, left.chat, totals)
         in_flight = {name: _priced(name, usage, models) for name, usage in cut.items()}
+        refuse_unknown_spend(run.state, plan, in_flight)
     except BaseException:
         equipment.close()
         raise
@@ -150,7 +153,8 @@ def _priced(account: Account, usage: Usage, models: Models) -> Usage:
     llm = models.agent if account == "agent" else models.judge
     if usage.cost_usd is not None or llm is None:
         return usage
-    return usage.model_copy(update={"cost_usd": llm.cost_of(usage)})
+    cost = llm.cost_of(usage)
+    return usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
 
 
 def _load(run: Run, left: Resumption) -> None:

@@ -12,6 +12,7 @@ from goalrunner import events
 from goalrunner.events import Account, Record
 from goalrunner.model.dialogue import text_of
 from goalrunner.model.observation import Observation, TranscriptRef
+from goalrunner.model.preset import BudgetName
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Artifacts, Message, Recorded, Unfinished
@@ -148,26 +149,33 @@ def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
     return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
 
 
-def cut_calls(state: RunState, chat: Sequence[Message]) -> dict[Account, Usage]:
-    """By account: what the call may have cost that was under way when the process ended. Nothing where none was.
+def cut_calls(
+    state: RunState, chat: Sequence[Message], totals: frozenset[BudgetName] = frozenset()
+) -> dict[Account, Usage]:
+    """By account: what the call may have used that was under way when the process ended. Nothing where none was.
 
-    Its dollars are None where no call before it tells a price.
+    What is told by the call before it is estimated. Of a first one the tokens that were sent are all that is known; of a
+    first turn of an external agent, which may be many calls, nothing is. `totals` are budgets that the agent reports as
+    totals of a session that goes on: tokens of the turn that was cut are in the next one. (Measured: Codex and Qwen Code
+    keep them although they are killed, and Claude Code loses the dollars then, so dollars are estimated always.)
     """
     account = state.awaiting
     if account is None:
         return {}
     last = state.last_call.get(account)
-    if last is None:
+    turn = account == "agent" and state.external
+    if last is None and turn:
+        used = Usage.unknown()
+    elif last is None:
         tokens = sum(len(text_of(message.get("content"))) for message in chat) // _CHARACTERS_A_TOKEN
-        return {account: Usage(input_tokens=tokens, cost_usd=None, estimated_tokens=tokens)}
-    return {
-        account: Usage(
-            input_tokens=last.input_tokens,
-            output_tokens=last.output_tokens,
-            cost_usd=last.cost_usd,
-            estimated_tokens=last.tokens,
-        )
-    }
+        used = Usage(input_tokens=tokens, cost_usd=None, estimated_tokens=tokens)
+    else:
+        used = last.model_copy(update={"estimated_tokens": last.tokens, "retries": 0})
+    if turn and "tokens" in totals:
+        nothing = {"input_tokens": 0, "output_tokens": 0, "estimated_tokens": 0, "uncounted_calls": 0}
+        used = used.model_copy(update=nothing)
+    # It was never answered.
+    return {account: used.model_copy(update={"calls": 0})}
 
 
 def _response(chat: Sequence[Message]) -> str:

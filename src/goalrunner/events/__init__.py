@@ -47,7 +47,7 @@ from goalrunner.events.work import (
 )
 from goalrunner.model.base import Frozen
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
 
 Event = Annotated[

@@ -38,7 +38,7 @@ class Plan(Frozen):
     tokens: int | None = None
     cost_usd: float | None = None
     unenforced: tuple[BudgetName, ...] = Field(
-        default=(), description="budgets that count the judge alone: the agent does not report what they need"
+        default=(), description="budgets that count what is known alone, where the agent does not report what it used"
     )
     validators: tuple[str, ...] = Field(default=(), description="their names")
     has_judge: bool = False

@@ -12,6 +12,7 @@ OPTIONS = {
     "workspace.path": "--workspace",
     "budget.tokens": "--tokens",
     "budget.cost_usd": "--cost",
+    "budget.allow_unenforced": "--allow-unenforced",
 }
 """Options that are not simply the key: `timeout` is `--timeout`, `risk_class` is `--risk-class`."""
 

@@ -58,7 +58,7 @@ def resolve_goal(
     return _build(layer, problems, name)
 
 
-def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | None]:
+def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, ...] | None]:
     """New limits of a run from options by the goal's dotted keys, by the limit's own name; None lifts one.
 
     Raises GoalFileError with every problem at once.
@@ -68,7 +68,7 @@ def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | None]:
     layer = _options(given, _current_folder(), problems)
     problems.raise_any("")
     limits: dict[str, Any] = {str(key[-1]): value for key, value in layer.values.items()}
-    return limits
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in limits.items()}
 
 
 def _options(given: Mapping[str, object], base: Path, problems: Problems) -> Layer:

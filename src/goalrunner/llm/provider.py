@@ -128,6 +128,8 @@ class LiteLLMTransport:
 
     def cost_of(self, usage: Usage) -> float | None:
         """By prices in `params` or LiteLLM's map; waits for its import."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
         report = UsageReport(usage.input_tokens, usage.output_tokens)
         return price(lazy.litellm(), self._model, self._prices, report)
 

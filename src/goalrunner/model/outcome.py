@@ -14,8 +14,11 @@ from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 
-SCHEMA_VERSION = "1.0"
-"""Of outcome.json: a reader refuses another major number, and ignores fields it does not know."""
+SCHEMA_VERSION = "1.1"
+"""Of outcome.json: a reader refuses another major number, and ignores fields it does not know.
+
+1.1: what nobody knows of usage is null; in 1.0 it was 0 tokens beside `cost_usd` null.
+"""
 
 
 class GoalStatus(StrEnum):

@@ -5,6 +5,7 @@ Owns shape and defaults; reads no file, starts nothing. What its fields mean for
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -118,7 +119,16 @@ class Preset(Frozen):
     @property
     def reports(self) -> frozenset[BudgetName]:
         """The budgets that its own report of usage can keep to."""
-        names = {name for rule in self.rules if rule.kind == "usage" for name in rule.fields}
+        return self._told(rule for rule in self.rules if rule.kind == "usage")
+
+    @property
+    def totals(self) -> frozenset[BudgetName]:
+        """Those of them that it reports as totals of the session."""
+        return self._told(rule for rule in self.rules if rule.kind == "usage" and rule.cumulative)
+
+    @staticmethod
+    def _told(rules: Iterable[StreamRule]) -> frozenset[BudgetName]:
+        names = {name for rule in rules for name in rule.fields}
         found: set[BudgetName] = set()
         if names & {"input", "output"}:
             found.add("tokens")

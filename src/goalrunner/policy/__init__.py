@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from goalrunner.policy.approvals import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
+from goalrunner.policy.budget import Shortfall, budget_spent, lifting, shortfall
 from goalrunner.policy.decision import decide
 from goalrunner.policy.endings import (
     awaiting_approval,
@@ -17,7 +18,7 @@ from goalrunner.policy.endings import (
 )
 from goalrunner.policy.plans import settle_plan
 from goalrunner.policy.promotion import Promotion, Refusal, Sensitivity, promotion_refusal
-from goalrunner.policy.proof import budget_spent, proven
+from goalrunner.policy.proof import proven
 from goalrunner.policy.steps import (
     AskApproval,
     Audit,
@@ -43,6 +44,7 @@ __all__ = [
     "Refusal",
     "RunRound",
     "Sensitivity",
+    "Shortfall",
     "Step",
     "TakeBaseline",
     "Validate",
@@ -58,11 +60,13 @@ __all__ = [
     "in_short",
     "interrupted",
     "is_late",
+    "lifting",
     "out_of_budget",
     "promotion_refusal",
     "proven",
     "reaches_network",
     "rule_for",
     "settle_plan",
+    "shortfall",
     "timed_out",
 ]

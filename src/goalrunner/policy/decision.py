@@ -6,8 +6,9 @@ from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.model.verdict import touched_message, verdict_of
 from goalrunner.policy.approvals import completion_rule
+from goalrunner.policy.budget import budget_spent
 from goalrunner.policy.endings import awaiting_approval, denied, out_of_budget, unreadable
-from goalrunner.policy.proof import budget_spent, proven
+from goalrunner.policy.proof import proven
 from goalrunner.policy.steps import (
     AskApproval,
     Audit,

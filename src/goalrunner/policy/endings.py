@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goalrunner.errors import AgentError, AgentNotSignedIn, AuthenticationFailed, GoalError, ModelError, ModelNotFound
 from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.policy.proof import budget_spent
+from goalrunner.policy.budget import lifting, shortfall
 from goalrunner.policy.steps import Finish
 from goalrunner.state.run_state import Approval, RunState
 
@@ -21,7 +21,10 @@ def timed_out(state: RunState) -> Finish:
 
 def out_of_budget(state: RunState) -> Finish:
     """The next model call cannot be paid for."""
-    return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, budget_spent(state) or "the budget is spent")
+    found = shortfall(state)
+    said = found.words if found else "the budget is spent"
+    hint = f"\n{lifting(state, found)}" if found and found.unknown else ""
+    return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, said + hint)
 
 
 def unreadable(state: RunState) -> Finish:

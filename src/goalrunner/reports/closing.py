@@ -65,11 +65,9 @@ def _red(result: ValidatorResult) -> Iterator[Line]:
 def _figures(outcome: GoalOutcome) -> str:
     parts = [figures.count(outcome.iterations, "round"), figures.elapsed(outcome.duration)]
     total = sum(outcome.usage.values(), Usage())
-    if total.calls or total.tokens:
-        parts += [
-            figures.used(total.tokens, total.estimated_tokens, total.cost_usd),
-            figures.dollars(total.cost_usd) + _of_which(outcome, total),
-        ]
+    if total.calls or total.tokens or total.uncounted_calls:
+        tokens, cost = figures.spent(total)
+        parts += [tokens, cost + _of_which(outcome, total)]
     return " · ".join(parts)
 
 
@@ -77,4 +75,5 @@ def _of_which(outcome: GoalOutcome, total: Usage) -> str:
     judge = outcome.usage.get("judge")
     if judge is None or not judge.calls:
         return ""
-    return figures.judge_share(judge.tokens, judge.cost_usd, total.tokens, total.cost_usd)
+    counted = 0 if total.uncounted_calls else total.tokens  # of what is not known there is no share
+    return figures.judge_share(judge.tokens, judge.cost_usd, counted, total.cost_usd)

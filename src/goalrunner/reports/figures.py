@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goalrunner.model.usage import Usage
 
 NO_PRICE = "no price"
 """Stands where dollars are unknown; never 0."""
+
+UNKNOWN_TOKENS, UNKNOWN_COST = "tokens unknown", "cost unknown"
+"""What stands where nothing at all is known of what was used."""
 
 _MINUTE = 60
 _HOUR = 3_600
@@ -49,9 +56,26 @@ def tokens(number: int, estimated: int = 0) -> str:
     return count(number, "token") + (f", about {estimated:,} estimated" if estimated else "")
 
 
-def used(number: int, estimated: int, cost: float | None) -> str:
-    """Tokens as `tokens` has them; "tokens unknown" for what nobody counted: none at all, at a price nobody knows."""
-    return "tokens unknown" if number == 0 and cost is None else tokens(number, estimated)
+def used(number: int | None, estimated: int = 0, uncounted: int = 0) -> str:
+    """Tokens as `tokens` has them; "at least 800 tokens" beside `uncounted` calls; "tokens unknown" for None."""
+    if number is None:
+        return UNKNOWN_TOKENS
+    return f"at least {tokens(number, estimated)}" if uncounted else tokens(number, estimated)
+
+
+def paid(cost: float | None, known: float = 0.0, uncounted: int = 0) -> str:
+    """Dollars as `dollars` has them; "at least $0.21" where only these are known of them, "cost unknown" where nobody
+    counted the tokens either."""
+    if cost is None and known > 0:
+        return f"at least {dollars(known)}"
+    return UNKNOWN_COST if cost is None and uncounted else dollars(cost)
+
+
+def spent(usage: Usage) -> tuple[str, str]:
+    """Tokens and dollars of an account, in words."""
+    number = None if usage.input_tokens is None else usage.tokens
+    uncounted = usage.uncounted_calls
+    return used(number, usage.estimated_tokens, uncounted), paid(usage.cost_usd, usage.known_cost_usd, uncounted)
 
 
 def dollars(amount: float | None) -> str:

@@ -12,6 +12,8 @@ from goalrunner.reports.terminal_text import cut, one_line, pad, width
 from goalrunner.reports.waiting import waiting_line
 
 _HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
+UNKNOWN = "unknown"
+"""Stands where nothing is known of what was used; a dash: nothing was used."""
 _GAP = "  "
 _LEAST_GOAL = 16
 _WAITING = 5
@@ -33,18 +35,30 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, colum
 
 
 def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:
-    score, limit, tokens = summary.number("score"), summary.number("max_iterations"), summary.integer("tokens")
+    score, limit = summary.number("score"), summary.number("max_iterations")
     rounds = summary.integer("iterations")
     return (
         one_line(summary.text("run_id")),
         one_line(summary.status),
         f"{rounds}/{int(limit)}" if limit is not None else str(rounds),
         figures.score(score) if score is not None else "-",
-        f"{tokens:,}" if tokens else "-",
-        figures.dollars(summary.number("cost_usd")) if tokens else "-",
+        _tokens(summary),
+        _short(summary.cost) if summary.has_spent else "-",
         figures.age(summary.text("started_at"), now) or "-",
         one_line(summary.text("objective")),
     )
+
+
+def _tokens(summary: Summary) -> str:
+    """ "41,210", or a lower bound as ">= 800"."""
+    if not summary.has_spent:
+        return "-"
+    tokens = summary.tokens
+    return UNKNOWN if tokens is None else f"{'>= ' if summary.uncounted else ''}{tokens:,}"
+
+
+def _short(cost: str) -> str:
+    return UNKNOWN if cost == figures.UNKNOWN_COST else cost.replace("at least ", ">= ")
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], room: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from goalrunner import events
+from goalrunner.model.usage import Usage
 from goalrunner.reports import figures
 from goalrunner.reports.line import ASKED, Fact, Line, Step
 
@@ -62,8 +63,14 @@ def _resumed(event: events.RunResumed) -> Iterator[Line]:
         shown = ", ".join(event.changed[:5]) + (f" and {len(event.changed) - 5} more" if len(event.changed) > 5 else "")
         yield Fact("", f"changed while nobody watched: {shown}", tone="warn")
     for account, usage in event.in_flight.items():
-        if not usage.tokens:
-            continue
-        yield Fact(
-            "", f"the {account}'s call that was cut is counted as {usage.tokens:,} tokens, estimated", tone="warn"
-        )
+        yield from _cut(account, usage)
+
+
+def _cut(account: str, usage: Usage) -> Iterator[Line]:
+    """What a call that was cut is counted as."""
+    if usage.uncounted_calls:
+        yield Fact("", f"what the {account} used in the turn that was cut is not known", tone="warn")
+    elif usage.tokens:
+        dollars = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
+        said = f"the {account}'s call that was cut is counted as {usage.tokens:,} tokens{dollars}, estimated"
+        yield Fact("", said, tone="warn")

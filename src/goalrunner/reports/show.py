@@ -15,6 +15,7 @@ from goalrunner.reports.places import home_path
 from goalrunner.reports.summary import LOST
 from goalrunner.state import RunState, apply
 from goalrunner.state.outcome import outcome_of
+from goalrunner.state.spending import total_of
 
 
 def show_text(
@@ -67,4 +68,5 @@ def _lost(state: RunState) -> Iterator[Line]:
         f"{figures.count(state.iterations, 'round')} checked",
         figures.elapsed(state.elapsed),
     ]
-    yield Fact("", " · ".join([*parts, *([figures.count(state.total.tokens, "token")] if state.total.tokens else [])]))
+    total = total_of(state, over=True)
+    yield Fact("", " · ".join([*parts, *(figures.spent(total) if total.tokens or total.uncounted_calls else ())]))

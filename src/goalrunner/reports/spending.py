@@ -11,6 +11,7 @@ from goalrunner.model.usage import Usage
 from goalrunner.reports import figures
 from goalrunner.reports.line import Fact
 from goalrunner.state import RunState
+from goalrunner.state.spending import total_of
 
 NEARLY = 0.8
 """Part of a limit from which it is warned of, once."""
@@ -29,7 +30,7 @@ class Spending:
     @classmethod
     def of(cls, state: RunState) -> Spending:
         """What an earlier process has used. What is nearly used up is told anew."""
-        return cls(state.plan, state.total, state.elapsed, state.iterations)
+        return cls(state.plan, total_of(state), state.elapsed, state.iterations)
 
     def add(self, record: Record) -> Iterator[Fact]:
         """Take in a record; a line for each limit that comes near with it."""
@@ -59,9 +60,8 @@ class Spending:
         parts = [f"{self.rounds} of {figures.count(plan.max_iterations, 'round')}" if plan.max_iterations else rounds]
         time = figures.elapsed(self.elapsed)
         parts.append(f"{time} of {figures.span(plan.timeout)}" if plan.timeout else time)
-        tokens = figures.used(self.usage.tokens, self.usage.estimated_tokens, self.usage.cost_usd)
+        tokens, cost = figures.spent(self.usage)
         parts.append(f"{tokens} of {plan.tokens:,}" if plan.tokens else tokens)
-        cost = figures.dollars(self.usage.cost_usd)
         parts.append(f"{cost} of {figures.dollars(plan.cost_usd)}" if plan.cost_usd else cost)
         return " · ".join(parts)
 
@@ -73,8 +73,8 @@ class Spending:
         if plan.tokens:
             used = self.usage.tokens
             yield "tokens", used, plan.tokens, f"{used:,} of {plan.tokens:,} tokens are spent"
-        if plan.cost_usd and self.usage.cost_usd is not None:
-            cost = self.usage.cost_usd
+        if plan.cost_usd:
+            cost = self.usage.known_cost_usd
             words = f"{figures.dollars(cost)} of {figures.dollars(plan.cost_usd)} are spent"
             yield "cost_usd", cost, plan.cost_usd, words
         if plan.timeout:

@@ -14,6 +14,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.state import RunState
 from goalrunner.state.run_state import Approval
+from goalrunner.state.spending import total_of
 
 _SHOWN = 8
 """References and steps that are shown, the newest."""
@@ -38,7 +39,7 @@ def _lines(state: RunState) -> Iterator[Line]:
     yield from _named("touched", state.touched)
     yield from _named("evidence", memory.evidence_refs)
     yield from _verdict(state)
-    yield Fact("spent", f"{figures.count(state.total.tokens, 'token')} · {figures.dollars(state.total.cost_usd)}")
+    yield Fact("spent", " · ".join(figures.spent(total_of(state))))
     yield Fact("why", why(state))
 
 

@@ -80,13 +80,36 @@ class Summary:
     def spend(self) -> str:
         """Time, tokens and dollars in one line."""
         parts = [figures.elapsed(self.number("duration") or 0.0)]
-        tokens = self.integer("tokens")
-        if tokens:
-            cost = self.number("cost_usd")
-            judge = self.integer("judge_tokens")
-            share = figures.judge_share(judge, self.number("judge_cost_usd"), tokens, cost) if judge else ""
-            parts += [figures.tokens(tokens, self.integer("estimated_tokens")), figures.dollars(cost) + share]
+        if self.has_spent:
+            parts += [figures.used(self.tokens, self.integer("estimated_tokens"), self.uncounted), self.cost]
+            judge, counted = self.integer("judge_tokens"), 0 if self.uncounted else self.integer("tokens")
+            if judge:
+                parts[-1] += figures.judge_share(judge, self.number("judge_cost_usd"), counted, self.number("cost_usd"))
         return " · ".join(parts)
+
+    @property
+    def tokens(self) -> int | None:
+        """Those that are known; None where nothing is."""
+        number = self.number("tokens")
+        return None if number is None or (self.uncounted and not number) else int(number)
+
+    @property
+    def uncounted(self) -> int:
+        """Calls whose tokens nobody knows. A run whose process was killed may have one more than it could say."""
+        return self.integer("uncounted_calls") + (self.status == LOST)
+
+    @property
+    def cost(self) -> str:
+        """Dollars in words."""
+        cost, known = self.number("cost_usd"), self.number("known_cost_usd") or 0.0
+        if self.status == LOST and cost is not None:
+            return figures.paid(None, cost, self.uncounted)
+        return figures.paid(cost, known, self.uncounted)
+
+    @property
+    def has_spent(self) -> bool:
+        """Whether anything was used, as far as is known, or may have been."""
+        return bool(self.integer("tokens") or self.integer("uncounted_calls") or self.number("known_cost_usd"))
 
 
 def _number(value: object) -> float | None:

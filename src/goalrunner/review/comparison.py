@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from goalrunner.model.evidence import EvidenceRow
+from goalrunner.model.usage import Usage
 from goalrunner.state import RunState
 from goalrunner.state.outcome import outcome_of, summary_of
 
@@ -19,7 +20,9 @@ def outcome_differs(state: RunState, rows: Sequence[EvidenceRow], outcome: dict[
     Fields that only one of them has are of another version. The run's folder may have been moved.
     """
     ours = {**outcome_of(state).model_dump(mode="json"), "evidence": [row.model_dump(mode="json") for row in rows]}
-    del ours["run_path"]
+    del ours["run_path"], ours["schema_version"]
+    if outcome.get("schema_version") == "1.0":
+        ours["usage"] = {account: _before(usage) for account, usage in state.usage.items()}
     if not outcome.get("evidence"):
         del ours["evidence"]
     return _first_difference(ours, outcome)
@@ -27,7 +30,17 @@ def outcome_differs(state: RunState, rows: Sequence[EvidenceRow], outcome: dict[
 
 def summary_differs(state: RunState, summary: dict[str, Any]) -> str:
     """The same of a summary."""
-    return _first_difference(json.loads(json.dumps(summary_of(state))), summary)
+    ours = json.loads(json.dumps(summary_of(state)))
+    if "uncounted_calls" not in summary:
+        judge = state.usage.get("judge", Usage())
+        ours |= {"tokens": state.total.tokens, "cost_usd": state.total.cost_usd, "judge_tokens": judge.tokens}
+    return _first_difference(ours, summary)
+
+
+def _before(usage: Usage) -> dict[str, Any]:
+    """Usage as outcomes of schema 1.0 had it: 0 where nothing was known."""
+    values = usage.model_dump(mode="json")
+    return values | {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
 
 
 def _first_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:

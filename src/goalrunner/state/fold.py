@@ -9,7 +9,6 @@ from goalrunner.errors import RecordError
 from goalrunner.events import Account, Record
 from goalrunner.model.observation import UNASKED
 from goalrunner.model.outcome import GoalAttempt
-from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict, verdict_of
 from goalrunner.state import steps
 from goalrunner.state.changes import kept, with_budget, with_evidence, with_fields, with_memory
@@ -37,6 +36,7 @@ from goalrunner.state.run_state import (
     Stall,
     WorkingMemory,
 )
+from goalrunner.state.spending import spent
 
 
 def apply(state: RunState | None, record: Record) -> RunState:
@@ -111,7 +111,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.ToolResultRecorded():
             return _tool_result(state, event)
         case events.UsageRecorded():
-            return _spent(state, event.account, event.usage)
+            return spent(state, event.account, event.usage)
         case events.RoundFinished():
             return _round_finished(state, event)
         case events.ValidatorsFinished():
@@ -283,14 +283,6 @@ def _stalled(state: RunState) -> RunState:
     key = repr((state.content or state.snapshot.id, checks, state.verdict.missing))
     rounds = state.stall.rounds + 1 if key == state.stall.key else 1
     return with_fields(state, stall=Stall(key=key, rounds=rounds))
-
-
-def _spent(state: RunState, account: str, usage: Usage) -> RunState:
-    accounts = {**state.usage, account: state.usage.get(account, Usage()) + usage}
-    spent = with_fields(state, usage=accounts, last_call={**state.last_call, account: usage}, awaiting=None)
-    cost = spent.total.cost_usd
-    cents = None if cost is None else round(cost * 100, 6)
-    return with_budget(spent, token_estimate=spent.total.tokens, cost_cents=cents)
 
 
 def _sums(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

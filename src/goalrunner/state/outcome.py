@@ -7,6 +7,7 @@ from typing import Any
 from goalrunner.model.outcome import ApprovalRow, GoalOutcome, GoalStatus
 from goalrunner.model.usage import Usage
 from goalrunner.state.run_state import Approval, RunState
+from goalrunner.state.spending import accounts_of
 
 
 def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
@@ -20,7 +21,7 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         iterations=state.iterations,
         verdict=state.verdict,
         attempts=state.attempts,
-        usage=state.usage,
+        usage=accounts_of(state),
         limits=_limits(state),
         models=state.models,
         workspace=state.workspace,
@@ -41,8 +42,8 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
 def summary_of(state: RunState) -> dict[str, Any]:
     """A flat dict of JSON values, rewritten after each round as summary.json."""
     verdict = state.verdict
-    judge = state.usage.get("judge", Usage())
     outcome = outcome_of(state)
+    judge, total = outcome.usage.get("judge", Usage()), sum(outcome.usage.values(), Usage())
     ended = state.status is not GoalStatus.RUNNING
     return {
         "run_id": state.goal.run_id,
@@ -69,10 +70,12 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "updated_at": state.goal.updated_at,
         "finished_at": outcome.finished_at,
         "duration": state.elapsed,
-        "tokens": state.total.tokens,
-        "estimated_tokens": state.total.estimated_tokens,
-        "cost_usd": state.total.cost_usd,
-        "judge_tokens": judge.tokens,
+        "tokens": _known(total),
+        "estimated_tokens": total.estimated_tokens,
+        "uncounted_calls": total.uncounted_calls,
+        "cost_usd": total.cost_usd,
+        "known_cost_usd": total.known_cost_usd,
+        "judge_tokens": _known(judge),
         "judge_cost_usd": judge.cost_usd,
         "limits": outcome.limits,
         "exit_code": outcome.exit_code if ended else None,
@@ -85,6 +88,11 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "open_questions": list(state.memory.open_questions),
         "approvals": [_approval(item).model_dump(mode="json") for item in state.waiting],
     }
+
+
+def _known(usage: Usage) -> int | None:
+    """Tokens; None where nothing is known of them."""
+    return None if usage.input_tokens is None else usage.tokens
 
 
 def _approval(item: Approval) -> ApprovalRow:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from goalrunner import events
 from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.usage import Usage
 from goalrunner.state.permission import taken_up
 from goalrunner.state.run_state import KEPT, Interruption, Phase, RunState, Stall
+from goalrunner.state.spending import with_cut
 
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Endings after which a run never goes on."""
@@ -21,7 +21,7 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
     """The state with which the next step is decided; a run that is over for good stays so."""
     if state.stop_reason in FINAL:
         return state
-    state = taken_up(state)
+    state = with_cut(taken_up(state), event.in_flight)
     memory = state.memory.model_copy(
         update={
             "stop_reason": None,
@@ -46,7 +46,6 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
             "ended_at": "",
             "resumes": state.resumes + 1,
             "sandbox": event.sandbox if event.sandbox == state.sandbox else "none",
-            "usage": _with_cut(state, event),
             "awaiting": None,
             "interruption": None if told.is_silent else told,
             "outside": tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
@@ -78,8 +77,3 @@ def _rests_on_files(state: RunState, phase: Phase) -> bool:
 
 def _claim(state: RunState) -> str:
     return state.verdict.blocked if state.verdict is not None else ""
-
-
-def _with_cut(state: RunState, event: events.RunResumed) -> dict[str, Usage]:
-    accounts = {**state.usage, **{name: Usage() for name in event.in_flight if name not in state.usage}}
-    return {name: usage + event.in_flight.get(name, Usage()) for name, usage in accounts.items()}

@@ -30,7 +30,9 @@ class BudgetState(Frozen):
     """What has been spent, in the units of the pattern."""
 
     iteration_count: int = 0
-    token_estimate: int = Field(default=0, description="tokens, agent and judge together")
+    token_estimate: int | None = Field(
+        default=0, description="tokens, agent and judge together, as far as they are known; None: nothing is"
+    )
     cost_cents: float | None = Field(default=0.0, description="US cents; None: some call had no known price")
     deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; while nobody waits")
 

@@ -179,7 +179,7 @@ async def test_a_missing_program_is_not_installed(tmp_path: Path, recorder: Memo
     with pytest.raises(AgentNotInstalled) as caught:
         await conversation(tmp_path, chosen).send("do it", recorder)
     assert caught.value.hint == "npm install it"
-    assert recorder.usages == []
+    assert sum((usage for _, usage in recorder.usages), Usage()) == Usage()
 
 
 async def test_a_silent_script_is_an_agent(tmp_path: Path, recorder: MemoryRecorder) -> None:

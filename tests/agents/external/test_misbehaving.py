@@ -12,7 +12,6 @@ from goalrunner.agents.external import ExternalAgent, not_installed
 from goalrunner.agents.external.growing import grown
 from goalrunner.errors import AgentError, AgentNotSignedIn, BudgetExhausted, ConversationBusy
 from goalrunner.model.preset import Preset, StreamRule
-from goalrunner.model.usage import Usage
 from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process import ProcessLauncher
 from tests.support.agents import MemoryRecorder
@@ -94,7 +93,7 @@ async def test_a_round_that_is_cut_leaves_nobody_and_is_on_record(
     assert [alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [False, False]
     assert [message["content"] for message in recorder.messages] == ["do it", "I wa"]
     assert [(one.tool_call_id, one.facts) for one in recorder.results] == [("1", ("interrupted",))]
-    assert recorder.usages == [("agent", Usage(cost_usd=None, calls=1))]
+    assert recorder.usages == []  # what it used is estimated by whoever goes on with the run
     assert [run.ending for run in recorder.runs] == ["cut"]
     assert b"I wa" in recorder.written[0][0]
     (tmp_path / "agent.py").write_text('import sys; print(\'{"type": "text", "text": "\' + sys.argv[2] + \'"}\')')

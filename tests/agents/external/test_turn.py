@@ -91,16 +91,14 @@ async def test_totals_are_counted_once_and_go_on_where_they_were(tmp_path: Path)
         Reported(200, 30, 2.0, cumulative=True),
         session=before,
     )
-    assert [(usage.input_tokens, usage.output_tokens, usage.cost_usd) for _, usage in recorder.usages] == [
-        (50, 10, 0.5),
-        (50, 10, 0.5),
-    ]
-    assert recorder.sessions[-1].total.input_tokens == 200
+    (used,) = [usage for _, usage in recorder.usages]
+    assert (used.input_tokens, used.output_tokens, used.cost_usd, used.calls) == (100, 20, 1.0, 2)
+    assert [session.total.input_tokens for session in recorder.sessions] == [200]
 
 
 async def test_totals_are_counted_once_without_a_session(tmp_path: Path) -> None:
     turn, _ = await turned(tmp_path, *(Reported(50 * n, n, None, cumulative=True) for n in (1, 2, 3)))
-    assert turn.tokens == 153
+    assert turn.ledger.tokens == 153
 
 
 async def test_tokens_and_dollars_may_be_told_on_lines_of_their_own(tmp_path: Path) -> None:
@@ -131,7 +129,7 @@ def test_growing_totals_add_up_to_the_last(steps: list[tuple[int, int]]) -> None
 @pytest.mark.parametrize("name", ["--help", "-s", "a b", "", "x" * 300, "a\nb", "$(id)"])
 async def test_an_id_that_is_no_id_is_no_session(tmp_path: Path, name: str) -> None:
     turn, recorder = await turned(tmp_path, SessionNamed(name))
-    assert (turn.session, recorder.sessions) == (None, [])
+    assert (turn.ledger.session, recorder.sessions) == (None, [])
 
 
 async def test_no_tool_passes_for_what_the_runner_saw(tmp_path: Path) -> None:

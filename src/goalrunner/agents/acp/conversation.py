@@ -26,7 +26,7 @@ from goalrunner.agents.external.failure import denied, not_signed_in
 from goalrunner.agents.external.history import with_history
 from goalrunner.agents.external.said import Checkpoint, cut_call, said_at, said_in
 from goalrunner.agents.turns import Turns
-from goalrunner.errors import RecordError
+from goalrunner.errors import AgentNotSignedIn, RecordError
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import Connector, Message, Recorder, RoundReply, Unfinished
 
@@ -145,7 +145,10 @@ class AcpConversation:
         try:
             response = await self._prompt(running, whole, turn)
         except Refusal as refusal:
-            raise running.refused(refusal) from refusal
+            refused = running.refused(refusal)
+            if isinstance(refused, AgentNotSignedIn) and not turn.calls:
+                recorder.usage("agent", Usage())  # no model answered
+            raise refused from refusal
         except ConnectionError as error:
             raise await running.lost(error) from error
         finally:

@@ -50,8 +50,14 @@ class Meter:
         dollars, self._dollars = self._dollars, None
         used = self._new_tokens(tokens) if tokens is not None else Usage()
         cost = self._new_dollars(dollars) if dollars is not None else None
-        # Tokens for no dollars at all are of a model whose price the agent does not know.
-        return used.model_copy(update={"calls": 1, "cost_usd": None if used.tokens and not cost else cost})
+        return Usage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            # Tokens for no dollars at all are of a model whose price the agent does not know.
+            cost_usd=None if used.tokens and not cost else cost,
+            calls=1,
+            uncounted_calls=int(tokens is None),
+        )
 
     def _hear_dollars(self, amount: float | None) -> None:
         if amount is not None:
@@ -61,7 +67,8 @@ class Meter:
     def _new_tokens(self, tokens: Tokens) -> Usage:
         report = Reported(*tokens, cost=0.0, cumulative=self._totals["tokens"], dollars=False)
         new, after = spent(report, self.total)
-        self.total = after.model_copy(update={"cost_usd": self.total.cost_usd})
+        dollars = {"cost_usd": self.total.cost_usd, "known_cost_usd": self.total.known_cost_usd}
+        self.total = after.model_copy(update=dollars)
         return new
 
     def _new_dollars(self, amount: float) -> float | None:

@@ -19,8 +19,8 @@ from goalrunner.agents.external.said import Checkpoint, cut_call, said_at, said_
 from goalrunner.agents.external.stream import stream_of
 from goalrunner.agents.external.turn import UNNAMED, Turn
 from goalrunner.agents.turns import Turns
-from goalrunner.errors import RecordError
-from goalrunner.model.usage import AgentSession
+from goalrunner.errors import AgentNotInstalled, AgentNotSignedIn, RecordError
+from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import AgentRun, Completion, Launcher, Message, Recorder, RoundReply, Unfinished
 
 GO_ON = "The run was interrupted in the middle of your turn. Look at what is done already, and go on with the task."
@@ -84,7 +84,7 @@ class CommandConversation:
             recorder.check_budget()
             before, prompt = tuple(self.messages), notice or GO_ON
             self._add({"role": "user", "content": prompt}, recorder)
-            return await self._round(before, prompt, recorder)
+            return await self._round(before, prompt, recorder, cut=True)
 
     def checkpoint(self) -> Checkpoint:
         """What was said so far."""
@@ -95,7 +95,9 @@ class CommandConversation:
         self.messages[:] = said_at(checkpoint)
         self._session = None
 
-    async def _round(self, before: Sequence[Message], prompt: str, recorder: Recorder) -> RoundReply:
+    async def _round(
+        self, before: Sequence[Message], prompt: str, recorder: Recorder, *, cut: bool = False
+    ) -> RoundReply:
         preset, session = self.agent.preset, self._session
         if not (preset.resume and session is not None):
             self._session = None
@@ -105,6 +107,8 @@ class CommandConversation:
         except _SessionLost:
             self._session = None
             recorder.session(AgentSession(agent=self.agent.name, id=""))
+            if cut and preset.totals:  # what was cut would have been in its next total
+                recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
             return await self._run(preset.argv, with_history(before, prompt), recorder)
 
@@ -141,11 +145,11 @@ class CommandConversation:
         except BaseException:
             await _stopped(launched)
             with contextlib.suppress(RecordError):
-                await turn.end()
+                await turn.end(cut=True)
                 await recorder.agent_ran(AgentRun(agent.name, "cut", 0.0, output, errors))
             raise
         finally:
-            self._session = turn.session
+            self._session = turn.ledger.session
             if started.prompt_file is not None:
                 started.prompt_file.unlink(missing_ok=True)
         return await self._settled(completion, turn, recorder, errors, resumed=session is not None)
@@ -180,9 +184,11 @@ class CommandConversation:
         )
         if lost:
             raise _SessionLost
+        if isinstance(error, AgentNotInstalled | AgentNotSignedIn) and not (turn.calls or turn.ledger.reports):
+            recorder.usage("agent", Usage())  # no model answered
         if error is not None:
             raise error
-        return RoundReply(turn.text, "answered", max(1, turn.reports), completion.survivors)
+        return RoundReply(turn.text, "answered", max(1, turn.ledger.reports), completion.survivors)
 
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)

@@ -84,9 +84,14 @@ def failure_of(agent: ExternalAgent, turn: Turn, ended: Ended) -> AgentError | N
     silent = not turn.spoke and not turn.calls
     if completion.exit_code != 0 and not turn.spoke:
         return _error(agent, nothing, ended)
-    if preset.stream == "json" and silent and not turn.tokens:
+    if preset.stream == "json" and silent and not turn.ledger.tokens:
         return _error(agent, nothing or "it said nothing that could be understood", ended)
-    if len(turn.text) <= _SHORT and not turn.calls and not turn.tokens and denied(agent, turn.text + ended.errors):
+    if (
+        len(turn.text) <= _SHORT
+        and not turn.calls
+        and not turn.ledger.tokens
+        and denied(agent, turn.text + ended.errors)
+    ):
         return _error(agent, turn.text, ended)
     return None
 
@@ -105,7 +110,7 @@ def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
 
 def lost_session(error: AgentError, turn: Turn, ended: Ended) -> bool:
     """Whether a round failed because the agent does not know its own memory any more. Nothing was done in it then."""
-    refused = isinstance(error, AgentNotInstalled | AgentNotSignedIn) or turn.spoke or turn.calls or turn.tokens
+    refused = isinstance(error, AgentNotInstalled | AgentNotSignedIn) or turn.spoke or turn.calls or turn.ledger.tokens
     return not refused and _LOST.search(f"{error.message}\n{ended.errors}") is not None
 
 

@@ -6,7 +6,6 @@ being there, an exit code above all.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,17 +24,14 @@ from goalrunner.agents.external.happenings import (
     Said,
     SessionNamed,
 )
-from goalrunner.agents.external.metering import UNKNOWN, spent
+from goalrunner.agents.external.ledger import Ledger
 from goalrunner.agents.external.outputs import handed_on
 from goalrunner.model.observation import source_of
-from goalrunner.model.usage import AgentSession, Usage
+from goalrunner.model.usage import AgentSession
 from goalrunner.ports import Recorder, ToolResult
 
 UNNAMED = "tool"
 """A tool whose name was not told."""
-
-_SESSION = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
-"""An id that may stand on a command line: it can never be taken for an option."""
 
 _LONGEST_ID, _LONGEST_COMMAND = 200, 4_000
 _MOST_OPEN = 1_000
@@ -62,21 +58,16 @@ class Turn:
         session: AgentSession | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.session = session
-        """The agent's memory as far as it is known."""
         self.text = ""
         """Its last message."""
         self.spoke = False
         self.calls = 0
         """Tool calls that it reported."""
-        self.reports = 0
-        """Reports of what it used."""
-        self.tokens = 0
-        """All that it reported in this turn."""
         self.broke: str | None = None
         """What failed, in its words, with no sign of work after it."""
         self._agent = agent
-        self._total = session.total if session is not None else Usage()
+        self.ledger = Ledger(agent, recorder, session, clock)
+        """Its session, and what it used."""
         self._recorder = recorder
         self._messages = messages
         self._clock = clock
@@ -89,7 +80,7 @@ class Turn:
         """Record one happening."""
         match happening:
             case SessionNamed(id=name):
-                self._named(name)
+                self.ledger.named(name)
             case Piece(text=text):
                 self._recorder.text(text)
                 self._pieces.add(text)
@@ -102,30 +93,30 @@ class Turn:
                 self._flush()
                 await self._returned(happening)
             case Reported():
-                self._reported(happening)
+                self.ledger.reported(happening)
             case Broke(message=message):
                 self._flush()
                 self.broke = shortened(message, _NOISE)
             case Noise(text=text):
                 self._noise.add(text + "\n")
 
-    async def end(self) -> None:
-        """The turn is over: what is open is closed as interrupted."""
+    async def end(self, *, cut: bool = False) -> None:
+        """The turn is over: what is open is closed as interrupted.
+
+        Of one that was `cut` nobody knows what it used beside what it said, which is not for this turn to write: whoever
+        goes on with the run estimates it.
+        """
         self._flush()
         for name in tuple(self._open):
             await self._close(name, ("interrupted",), b"", "interrupted")
-        if not self.reports and (self.spoke or self.calls):
-            self._recorder.usage("agent", UNKNOWN)
+        if cut:
+            self.ledger.write()
+        else:
+            self.ledger.end(worked=self.spoke or bool(self.calls))
 
     def noise(self) -> str:
         """What it wrote that nothing knows how to read; its two ends. Gives it once."""
         return self._noise.take()
-
-    def _named(self, name: str) -> None:
-        if not _SESSION.fullmatch(name) or (self.session is not None and self.session.id == name):
-            return
-        self.session = AgentSession(agent=self._agent, id=name, total=self._total)
-        self._recorder.session(self.session)
 
     def _said(self, text: str) -> None:
         text = shortened(text, MESSAGE)
@@ -163,6 +154,7 @@ class Turn:
         if len(self._open) >= _MOST_OPEN:
             await self._close(next(iter(self._open)), ("interrupted",), b"", "interrupted")
         self.calls += 1
+        self.ledger.write()
         one = _Open(source_of(tool), shortened(command, _LONGEST_COMMAND), self._clock())
         self._open[name] = one
         self._recorder.tool_called(name, one.tool, one.command)
@@ -187,6 +179,7 @@ class Turn:
 
     async def _close(self, name: str, facts: tuple[str, ...], output: bytes | Path, summary: str) -> None:
         one = self._open.pop(name)
+        self.ledger.write()
         await self._recorder.tool_result(
             ToolResult(
                 tool_call_id=name,
@@ -207,13 +200,3 @@ class Turn:
             return name[:_LONGEST_ID]
         nameless = [known for known in self._open if known.startswith("call-")]
         return nameless[-1] if of_result and nameless else f"call-{self.calls + 1}"
-
-    def _reported(self, report: Reported) -> None:
-        before = self._total
-        new, self._total = spent(report, before)
-        self.reports += 1
-        self.tokens += new.tokens
-        self._recorder.usage("agent", new)
-        if self.session is not None and self._total != before:
-            self.session = self.session.model_copy(update={"total": self._total})
-            self._recorder.session(self.session)
