@@ -20,10 +20,24 @@ from goalrunner.events import (
     VerdictRecorded,
 )
 from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.preset import BudgetName
 from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.policy import Audit, Brief, Finish, RunRound, Validate, budget_spent, decide, failed, proven, timed_out
+from goalrunner.policy import (
+    Audit,
+    Brief,
+    Finish,
+    RunRound,
+    Validate,
+    budget_spent,
+    decide,
+    failed,
+    out_of_budget,
+    proven,
+    shortfall,
+    timed_out,
+)
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 
@@ -179,6 +193,26 @@ def test_an_unknown_price_never_counts_as_free() -> None:
     unknown = UsageRecorded(account="agent", usage=Usage(input_tokens=1, cost_usd=None))
     assert "without a known price" in budget_spent(state_after(Plan(has_judge=True, cost_usd=5.0), unknown))
     assert budget_spent(state_after(Plan(has_judge=True), unknown)) == ""
+
+
+@pytest.mark.parametrize("name", ["tokens", "cost_usd"])
+@pytest.mark.parametrize("unenforced", [False, True])
+def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenforced: bool) -> None:
+    limits = {"tokens": 100} if name == "tokens" else {"cost_usd": 1.0}
+    plan = Plan.model_validate({"has_judge": True, **limits, "unenforced": (name,) if unenforced else ()})
+    started = RunStarted(workspace="/w", version="1", agent_command="x", models={"agent": "x"})
+    told = UsageRecorded(account="agent", usage=Usage(input_tokens=40, cost_usd=0.5, calls=1))
+    nothing = UsageRecorded(account="agent", usage=Usage.unknown())
+    partly = state_after(plan, started, told, nothing)
+    found = shortfall(partly)
+    assert (found is None) is unenforced
+    if found is not None:
+        assert (found.budget, found.unknown) == (name, True)
+        assert "what a turn of x" in found.words
+        assert f"--allow-unenforced {name} " in out_of_budget(partly).message
+    spent = shortfall(state_after(plan, started, told, nothing, told, told))
+    assert spent is not None
+    assert (spent.unknown, spent.words.endswith("are spent")) == (False, True)
 
 
 def test_an_ended_run_stays_ended() -> None:

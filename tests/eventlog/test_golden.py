@@ -53,3 +53,14 @@ def test_schema_1_2() -> None:
     assert (rows[0].observation, rows[0].seen_by, rows[0].fresh) == ("o6", "double", True)
     assert all(row.satisfied for row in rows)
     assert not [record for record in read_records(GOLDEN / "1.2.jsonl") if record.event.type == "unrecognised"]
+
+
+def test_schema_1_3() -> None:
+    """An external agent: a round that told what it used, one that was killed, one that told nothing, and the last."""
+    state = folded(GOLDEN / "1.3.jsonl")
+    assert (state.status, state.stop_reason, state.resumes) == (GoalStatus.COMPLETE, StopReason.SATISFIED, 2)
+    used = state.usage["agent"]
+    assert (used.input_tokens, used.output_tokens, used.estimated_tokens, used.uncounted_calls) == (207, 21, 110, 1)
+    assert (used.cost_usd, used.known_cost_usd) == (None, 0.75)
+    assert state.plan.unenforced == ("cost_usd",)
+    assert not [record for record in read_records(GOLDEN / "1.3.jsonl") if record.event.type == "unrecognised"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -59,6 +60,7 @@ def test_a_running_one_says_what_it_does() -> None:
         criteria_satisfied=1,
         judge_model="",
         tokens=0,
+        cost_usd=0.0,
         max_iterations=None,
         limits={},
         current_step="run 2 validators",
@@ -188,3 +190,48 @@ def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) ->
 def test_what_weakens_the_proof_stands_in_the_status() -> None:
     weak = status_text(summary(labels=["unprotected", "self-judged"]), now=NOW)
     assert "labels     unprotected · self-judged\n" in weak
+
+
+@pytest.mark.parametrize(
+    ("changes", "spent", "row"),
+    [
+        (
+            {"tokens": None, "uncounted_calls": 2, "cost_usd": None},
+            "tokens unknown · cost unknown",
+            ["unknown", "unknown"],
+        ),
+        ({"tokens": 0, "cost_usd": None}, "tokens unknown · cost unknown", ["unknown", "unknown"]),  # of before
+        (
+            {"uncounted_calls": 1, "cost_usd": None, "known_cost_usd": 0.2},
+            "at least 41,210 tokens · at least $0.20",
+            [">= 41,210", ">= $0.20"],
+        ),
+        (
+            {"uncounted_calls": 0, "cost_usd": None, "known_cost_usd": 0.2},
+            "41,210 tokens · at least $0.20, of which judge <1 % of the tokens",
+            ["41,210", ">= $0.20"],
+        ),
+        ({"tokens": 0, "uncounted_calls": 0, "cost_usd": 0.0, "judge_tokens": 0}, "3 min 12 s", ["-", "-"]),
+    ],
+)
+def test_what_is_not_known_is_no_nought(changes: dict[str, Any], spent: str, row: list[str]) -> None:
+    values = summary(**changes)
+    (said,) = [line for line in status_text(values, now=NOW).splitlines() if line.startswith("spent")]
+    assert said.endswith(f" {spent}")
+    cells = re.split(r"  +", listing_text([values], now=NOW).splitlines()[1])
+    assert cells[4:6] == row
+
+
+def test_a_run_whose_process_is_gone_may_have_used_more() -> None:
+    gone = {"status": "running", "stop_reason": None, "exit_code": None, "pid": gone_pid()}
+    told = Summary(summary(**gone)).told
+    assert [told[key] for key in ("status", "tokens", "uncounted_calls", "cost_usd", "known_cost_usd")] == [
+        "lost",
+        41_210,
+        1,
+        None,
+        0.21,
+    ]
+    nothing = Summary(summary(**gone, tokens=0, cost_usd=0.0)).told
+    assert (nothing["tokens"], nothing["cost_usd"]) == (None, None)
+    assert Summary(summary()).told == summary()

@@ -18,7 +18,7 @@ def list_runs(*, json: bool = False) -> int:
     from goalrunner.reports.summary import Summary
 
     home = runs.goal_home(os.environ)
-    found = [{**values, "status": Summary(values).status} for values in runs.list_runs(home)]
+    found = [Summary(values).told for values in runs.list_runs(home)]
     if json:
         output.say(json_text(found))
         return 0

@@ -27,7 +27,7 @@ def print_status(reference: str | None, *, json: bool = False) -> int:
     values = runs.read_summary(folder)
     summary = Summary(values)
     if json:
-        output.say(json_text({**values, "status": summary.status, "path": str(folder.path)}))
+        output.say(json_text({**summary.told, "path": str(folder.path)}))
     else:
         columns = output.columns(sys.stdout)
         output.say(status_text(values, now=datetime.now(UTC), folder=str(folder.path), columns=columns))

@@ -72,7 +72,7 @@ def refuse_unknown_spend(state: RunState, plan: Plan, in_flight: Mapping[Account
 
 
 def _unknown(state: RunState, found: policy.Shortfall) -> UsageError:
-    return UsageError(f"run {state.goal.run_id} is capped: {found.words}", policy.lifting(state, found))
+    return UsageError(f"run {state.goal.run_id} is capped: {found.words}", policy.lifting(state))
 
 
 def _spent(state: RunState, name: str, why: str, enough: float) -> UsageError:

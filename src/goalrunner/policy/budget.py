@@ -25,20 +25,11 @@ def shortfall(state: RunState) -> Shortfall | None:
 
     Budgets that are `unenforced` count what is known.
     """
-    total, plan = state.total, state.plan
-    if plan.tokens is not None:
-        if total.tokens >= plan.tokens:
-            return Shortfall("tokens", f"{total.tokens:,} of {plan.tokens:,} tokens are spent")
-        if total.uncounted_calls and "tokens" not in plan.unenforced:
-            known = f"{total.tokens:,} of {plan.tokens:,} tokens"
-            return Shortfall("tokens", f"{_unknown(state, 'used')}, beside {known} that are known", unknown=True)
-    if plan.cost_usd is not None:
-        known = f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f}"
-        if total.known_cost_usd >= plan.cost_usd:
-            return Shortfall("cost_usd", f"{known} are spent")
-        if total.cost_usd is None and "cost_usd" not in plan.unenforced:
-            return Shortfall("cost_usd", _unknown_dollars(state, known), unknown=True)
-    return None
+    found = _spent(state)
+    if found is not None:
+        return found
+    unknown = _unknown(state)
+    return unknown[0] if unknown else None
 
 
 def budget_spent(state: RunState) -> str:
@@ -47,19 +38,41 @@ def budget_spent(state: RunState) -> str:
     return found.words if found else ""
 
 
-def lifting(state: RunState, found: Shortfall) -> str:
-    """What to type for a budget that is not known to be spent."""
-    option, resume = _OPTIONS[found.budget], f"goal resume {state.goal.run_id}"
-    return f"{resume} --allow-unenforced {found.budget} counts what is known alone, {option} inf lifts the budget"
+def lifting(state: RunState) -> str:
+    """What to type where budgets can no longer be kept, because something is not known."""
+    names = [found.budget for found in _unknown(state)]
+    allow = " ".join(f"--allow-unenforced {name}" for name in names)
+    lift = " ".join(f"{_OPTIONS[name]} inf" for name in names)
+    return (
+        f"goal resume {state.goal.run_id} {allow} goes on and counts what is known alone; {lift} lifts the limit"
+        " (in a goal file: [budget] allow_unenforced)"
+    )
 
 
-def _unknown_dollars(state: RunState, known: str) -> str:
-    usage = state.usage.get("agent")
-    if state.external and usage is not None and usage.cost_usd is None:
-        return f"{_unknown(state, 'cost')}, beside {known} that are known"
-    return "a model call without a known price was made, so the dollar budget can no longer be kept"
+def _spent(state: RunState) -> Shortfall | None:
+    total, plan = state.total, state.plan
+    if plan.tokens is not None and total.tokens >= plan.tokens:
+        return Shortfall("tokens", f"{total.tokens:,} of {plan.tokens:,} tokens are spent")
+    if plan.cost_usd is not None and total.known_cost_usd >= plan.cost_usd:
+        return Shortfall("cost_usd", f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f} are spent")
+    return None
 
 
-def _unknown(state: RunState, did: str) -> str:
+def _unknown(state: RunState) -> list[Shortfall]:
+    total, plan = state.total, state.plan
+    found = []
+    if plan.tokens is not None and total.uncounted_calls and "tokens" not in plan.unenforced:
+        known = f"{total.tokens:,} of {plan.tokens:,} tokens"
+        found.append(Shortfall("tokens", _untold(state, "used", known), unknown=True))
+    if plan.cost_usd is not None and total.cost_usd is None and "cost_usd" not in plan.unenforced:
+        known = f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f}"
+        usage = state.usage.get("agent")
+        untold = state.external and usage is not None and usage.cost_usd is None
+        words = "a model call without a known price was made, so the dollar budget can no longer be kept"
+        found.append(Shortfall("cost_usd", _untold(state, "cost", known) if untold else words, unknown=True))
+    return found
+
+
+def _untold(state: RunState, did: str, known: str) -> str:
     agent = state.models.get("agent") or "the agent"
-    return f"what a turn of {agent} {did} is not known, because it was cut or {agent} did not say"
+    return f"what a turn of {agent} {did} is not known (it was cut, or {agent} did not say), beside {known} that are"

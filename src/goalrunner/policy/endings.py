@@ -23,7 +23,7 @@ def out_of_budget(state: RunState) -> Finish:
     """The next model call cannot be paid for."""
     found = shortfall(state)
     said = found.words if found else "the budget is spent"
-    hint = f"\n{lifting(state, found)}" if found and found.unknown else ""
+    hint = f"\n{lifting(state)}" if found and found.unknown else ""
     return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, said + hint)
 
 

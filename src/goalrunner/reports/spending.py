@@ -26,11 +26,14 @@ class Spending:
     elapsed: float = 0.0
     rounds: int = 0
     told: frozenset[str] = frozenset()
+    left: Usage | None = None
+    """What an earlier process used, as it looked before anybody estimated what it was doing in the end."""
 
     @classmethod
     def of(cls, state: RunState) -> Spending:
         """What an earlier process has used. What is nearly used up is told anew."""
-        return cls(state.plan, total_of(state), state.elapsed, state.iterations)
+        left = total_of(state, over=True)
+        return cls(state.plan, state.total, state.elapsed, state.iterations, left=left)
 
     def add(self, record: Record) -> Iterator[Fact]:
         """Take in a record; a line for each limit that comes near with it."""
@@ -41,7 +44,7 @@ class Spending:
                 self.plan = event.plan
             case events.RunResumed():
                 self.plan = event.plan
-                self.usage = sum(event.in_flight.values(), self.usage)
+                self.usage, self.left = sum(event.in_flight.values(), self.usage), None
             case events.UsageRecorded():
                 self.usage += event.usage
             case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
@@ -60,9 +63,9 @@ class Spending:
         parts = [f"{self.rounds} of {figures.count(plan.max_iterations, 'round')}" if plan.max_iterations else rounds]
         time = figures.elapsed(self.elapsed)
         parts.append(f"{time} of {figures.span(plan.timeout)}" if plan.timeout else time)
-        tokens, cost = figures.spent(self.usage)
-        parts.append(f"{tokens} of {plan.tokens:,}" if plan.tokens else tokens)
-        parts.append(f"{cost} of {figures.dollars(plan.cost_usd)}" if plan.cost_usd else cost)
+        tokens, cost = figures.spent(self.left or self.usage)
+        parts.append(_of(tokens, f"{plan.tokens:,}") if plan.tokens else tokens)
+        parts.append(_of(cost, figures.dollars(plan.cost_usd)) if plan.cost_usd else cost)
         return " · ".join(parts)
 
     def _uses(self) -> Iterator[tuple[str, float, float, str]]:
@@ -80,3 +83,8 @@ class Spending:
         if plan.timeout:
             words = f"{figures.elapsed(self.elapsed)} of {figures.span(plan.timeout)} are used"
             yield "timeout", self.elapsed, plan.timeout, words
+
+
+def _of(used: str, limit: str) -> str:
+    """Of what nobody knows nothing is a part of the limit."""
+    return f"{used} (limit {limit})" if used in (figures.UNKNOWN_TOKENS, figures.UNKNOWN_COST) else f"{used} of {limit}"

@@ -95,21 +95,41 @@ class Summary:
 
     @property
     def uncounted(self) -> int:
-        """Calls whose tokens nobody knows. A run whose process was killed may have one more than it could say."""
-        return self.integer("uncounted_calls") + (self.status == LOST)
+        """Calls whose tokens nobody knows. A run whose process was killed may have one more than it could say.
+
+        Summaries of before had 0 tokens at an unknown price.
+        """
+        earlier = "cost_usd" in self.values and self.values["cost_usd"] is None and self.number("tokens") == 0
+        known = self.integer("uncounted_calls") if "uncounted_calls" in self.values else int(earlier)
+        return known + (self.status == LOST)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars; None where not all of them are known."""
+        return None if self.status == LOST else self.number("cost_usd")
+
+    @property
+    def known_cost_usd(self) -> float:
+        """Of the dollars, those that are known."""
+        return self.number("known_cost_usd") or self.number("cost_usd") or 0.0
 
     @property
     def cost(self) -> str:
         """Dollars in words."""
-        cost, known = self.number("cost_usd"), self.number("known_cost_usd") or 0.0
-        if self.status == LOST and cost is not None:
-            return figures.paid(None, cost, self.uncounted)
-        return figures.paid(cost, known, self.uncounted)
+        return figures.paid(self.cost_usd, self.known_cost_usd, self.uncounted)
 
     @property
     def has_spent(self) -> bool:
-        """Whether anything was used, as far as is known, or may have been."""
-        return bool(self.integer("tokens") or self.integer("uncounted_calls") or self.number("known_cost_usd"))
+        """Whether anything was used, or may have been."""
+        return bool(self.integer("tokens") or self.uncounted or self.known_cost_usd)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The values for machines, with what is known of a run whose process is gone."""
+        if self.status != LOST:
+            return {**self.values, "status": self.status}
+        spent = {"uncounted_calls": self.uncounted, "cost_usd": self.cost_usd, "known_cost_usd": self.known_cost_usd}
+        return {**self.values, "status": LOST, "tokens": self.tokens, **spent}
 
 
 def _number(value: object) -> float | None:

@@ -8,6 +8,7 @@ from goalrunner import events
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.state.changes import with_fields, with_memory
 from goalrunner.state.run_state import Phase, RunState
+from goalrunner.state.spending import counted
 from goalrunner.state.stops import memory_stop, record_status
 
 
@@ -35,6 +36,6 @@ def _ended(state: RunState, status: GoalStatus, reason: StopReason, message: str
     goal = state.goal.model_copy(update={"status": record_status(status, reason)})
     ended = with_memory(state, stop_reason=memory_stop(status, reason))
     left = state.left if state.phase is Phase.ENDED else state.phase
-    return with_fields(
-        ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message
+    return counted(
+        with_fields(ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message)
     )

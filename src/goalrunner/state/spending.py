@@ -20,7 +20,7 @@ def spent(state: RunState, account: str, usage: Usage) -> RunState:
         follows = state.external and state.awaiting is None and before is not None and not usage.calls
         last = {**last, account: before + usage if follows and before is not None else usage}
     accounts = {**state.usage, account: state.usage.get(account, Usage()) + usage}
-    return _counted(with_fields(state, usage=accounts, last_call=last, awaiting=None))
+    return counted(with_fields(state, usage=accounts, last_call=last, awaiting=None))
 
 
 def with_cut(state: RunState, cut: Mapping[Account, Usage] | Mapping[str, Usage]) -> RunState:
@@ -28,7 +28,7 @@ def with_cut(state: RunState, cut: Mapping[Account, Usage] | Mapping[str, Usage]
     accounts = {**state.usage}
     for account, usage in cut.items():
         accounts[account] = accounts.get(account, Usage()) + usage
-    return _counted(with_fields(state, usage=accounts, awaiting=None)) if cut else state
+    return counted(with_fields(state, usage=accounts, awaiting=None))
 
 
 def accounts_of(state: RunState, *, over: bool | None = None) -> dict[str, Usage]:
@@ -48,9 +48,9 @@ def total_of(state: RunState, *, over: bool | None = None) -> Usage:
     return sum(accounts_of(state, over=over).values(), Usage())
 
 
-def _counted(state: RunState) -> RunState:
+def counted(state: RunState) -> RunState:
     """The budget of the working memory, brought up to date."""
-    total = state.total
+    total = total_of(state)
     cents = None if total.cost_usd is None else round(total.cost_usd * 100, 6)
     tokens = None if total.input_tokens is None else total.tokens
     return with_budget(state, token_estimate=tokens, cost_cents=cents)
