@@ -210,7 +210,7 @@ async def test_a_crash_fails_the_run_which_can_be_resumed(tmp_path: Path) -> Non
 
     outcome = await course.run()
     assert (outcome.status, outcome.exit_code) == ("failed", 4)
-    assert "the agent acp failed (exit 139): segmentation fault" in outcome.message
+    assert "the agent acp failed (exit 139: SIGSEGV): segmentation fault" in outcome.message
     resumed = await course.resume()
 
     assert resumed.status == "complete"
