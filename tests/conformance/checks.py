@@ -204,6 +204,14 @@ async def a_wrong_key_is_named_with_what_mends_it(place: Place) -> None:
     assert len(place.told) == 1
 
 
+@check("persists")
+async def a_wrong_key_ends_a_round_in_which_it_is_tried_again_and_again(place: Place) -> None:
+    place.prepare((Fails(KEYLESS, advised=False),))
+    ran = await place.run(timeout=15.0 * place.agent.patience)
+    assert ran.how[0] == "failed", ran.how
+    assert "key or login" in ran.outcome.message
+
+
 @check("tries")
 async def a_model_that_is_out_of_order_ends_the_run_at_its_deadline(place: Place) -> None:
     place.prepare((Fails(BROKEN),))

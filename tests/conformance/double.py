@@ -89,7 +89,9 @@ class Acp:
         )
 
     def used(self, given: int, made: int, cost: float) -> None:
-        _, _, total = grown(self.session, given, made, cost)
+        tokens_in, tokens_out, total = grown(self.session, given, made, cost)
+        if os.environ.get("CUMULATIVE"):
+            given, made = tokens_in, tokens_out
         self.usage = {"inputTokens": given, "outputTokens": made, "totalTokens": given + made}
         self.update(sessionUpdate="usage_update", used=1, size=1000, cost={"amount": total, "currency": "USD"})
 
@@ -145,8 +147,11 @@ def behave(mouth: Stream | Acp, move: dict[str, Any], stop: threading.Event) -> 
             mouth.text(move["text"])
         case "use":
             mouth.used(move["given"], move["made"], move["cost"])
-        case "fail":
+        case "fail" if move["advised"]:
             mouth.failed(move["message"])
+        case "fail":
+            emit({"type": "retry", "message": move["message"]})
+            threading.Event().wait()
         case "hang":
             (HOME / "hanging").touch()
             while not (move["heeds"] and stop.is_set()):

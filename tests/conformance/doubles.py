@@ -54,6 +54,11 @@ fields = { id = ["id"], output = ["output"], exit_code = ["exit_code"] }
 kind = "error"
 when = { type = "error" }
 fields = { message = ["message"] }
+[[rules]]
+kind = "error"
+ends = true
+when = { type = "retry" }
+fields = { message = ["message"] }
 """
 
 _USAGE = """
@@ -64,7 +69,7 @@ fields = { input = ["input"], output = ["output"], cost = ["cost"] }
 """
 
 _ALL: frozenset[Ability] = frozenset(
-    {"resume", "usage", "cost", "silent", "hang", "die", "leave", "flood", "claim", "absent"}
+    {"resume", "usage", "cost", "cumulative", "budget", "silent", "hang", "die", "leave", "flood", "claim", "absent"}
 )
 
 OWN = "double"
@@ -87,9 +92,9 @@ class Double:
 
     @property
     def can(self) -> frozenset[Ability]:
-        """Budgets of tokens cannot be kept with what ACP promises, and totals are of one stream alone."""
-        own: frozenset[Ability] = frozenset({"cumulative", "budget"}) if self.protocol == "command" else frozenset()
-        return _ALL | own | (frozenset({"jailed"}) if self.jailed else frozenset())
+        """Everything; over ACP nobody says that he tries again."""
+        own: set[Ability] = {"persists"} if self.protocol == "command" else set()
+        return _ALL | own | ({"jailed"} if self.jailed else set())
 
     def prepare(self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
         """Its script, and a preset in a folder of presets."""
@@ -115,7 +120,9 @@ class Double:
         help_ = 'install = "pip install double"\nsign_in = "double login"\ndenied = ["no valid key"]\nstream = "json"\n'
         help_ += f'home = ["{OWN}"]\n'
         if self.protocol == "acp":
-            return f"acp = {json.dumps(own)}\n{help_}"
+            tokens = "session" if cumulative else "turn"
+            told = "" if silent else f'acp_reports = {{ tokens = "{tokens}", cost_usd = "session" }}\n'
+            return f"acp = {json.dumps(own)}\n{help_}{told}"
         usage = "" if silent else _USAGE + ("cumulative = true\n" if cumulative else "")
         resume = [*own, "{session}"]
         return f"argv = {json.dumps(own)}\nresume = {json.dumps(resume)}\n{help_}{_RULES}{usage}"

@@ -22,9 +22,11 @@ Ability = Literal[
     "absent",
     "jailed",
     "tries",
+    "persists",
 ]
 """What a check needs an agent to be able to do, or to be made to do. "silent": it can be made to report no usage; "absent":
-a program can be named that is not there; "tries": it goes on trying where its model is out of order."""
+a program can be named that is not there; "tries": it goes on trying where its model is out of order; "persists": also
+with a wrong key, where nobody says that no other try helps."""
 
 
 KEYLESS = "401 no valid key"
@@ -67,9 +69,13 @@ class Uses:
 
 @dataclass(frozen=True)
 class Fails:
-    """It cannot work and says why, in whatever way it says such things; its exit code is 0 where it can be."""
+    """It cannot work and says why, in whatever way it says such things; its exit code is 0 where it can be.
+
+    `advised`: it was told that no other try helps; else it goes on trying, and says so.
+    """
 
     message: str
+    advised: bool = True
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,11 @@ class Stage(Rehearsal):
         self._rounds = [number for number, script in enumerate(scripts) for _ in script]
         self._asked: list[tuple[int, Request]] = []
         self._one = threading.Lock()
-        keyless = any(isinstance(move, Fails) and KEYLESS in move.message for moves in rounds for move in moves)
+        failures = [move for moves in rounds for move in moves if isinstance(move, Fails)]
         # The script goes on although a conversation begins anew, or is cut.
         super().__init__([answer for script in scripts for answer in script], fresh=True)
-        self.api_key = "another" if keyless else None
+        self.api_key = "another" if any(KEYLESS in one.message for one in failures) else None
+        self.advises = all(one.advised for one in failures)
 
     def answer(self, wire: Wire, request: Request) -> Answer:
         """As the script says; what is asked besides costs nothing."""
@@ -141,6 +142,8 @@ class Program:
         able.add("jailed" if self.jailed else "die")
         if self.protocol == "acp" or self.preset.resume:
             able.add("resume")
+        if (self.name, self.protocol) == ("claude", "command"):
+            able.add("persists")
         if "tokens" in self.preset.reports_by(self.protocol):
             able |= {"usage", "budget"}
         return frozenset(able)
