@@ -281,7 +281,7 @@ async def test_dollars_that_were_promised_and_are_not_told_end_a_run_with_a_budg
     outcome = await course.run(budget=Budget(cost_usd=10), **reporter(course))
 
     assert (outcome.stop_reason, outcome.iterations) == ("budget_exhausted", 1)
-    assert "without a known price" in outcome.message
+    assert "what a turn of reporter cost is not known" in outcome.message
 
 
 async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:

@@ -162,6 +162,25 @@ def test_tokens_that_are_totals_of_a_session_are_counted_once_although_a_turn_wa
     assert agents(telling) == (330, 0, None, 0.0, 0)
 
 
+def test_what_an_agent_used_that_died_is_unknown_until_it_is_estimated(telling: Telling) -> None:
+    telling.write([*TOLD], ["die"], [tokens(7, 1), dollars(0.5), SAID, "done"], budget="cost_usd = 5")
+    ended = telling.goal("run", "goal.toml")
+    assert (ended.code, telling.outcome["status"]) == (4, "failed"), ended
+    assert agents(telling) == (110, 1, None, 0.25, 0)
+    assert telling.goal("resume").code == 0
+    assert agents(telling) == (228, 0, 0.75, 0.75, 110)
+
+
+def test_an_agent_without_a_login_used_nothing(telling: Telling) -> None:
+    telling.write(["deny"], [*TOLD, "done"], budget="cost_usd = 5\ntokens = 500")
+    ended = telling.goal("run", "goal.toml")
+    assert (ended.code, telling.outcome["stop_reason"]) == (4, "authentication"), ended
+    assert agents(telling) == (0, 0, 0.0, 0.0, 0)
+    assert "unknown" not in ended.out
+    assert telling.goal("resume").code == 0
+    assert agents(telling) == (110, 0, 0.25, 0.25, 0)
+
+
 def test_a_flood_of_reports_does_not_flood_the_log(telling: Telling) -> None:
     many = 30_000
     telling.write([*([tokens(1, 1)] * many), dollars(0.5), SAID, "done"])

@@ -24,6 +24,11 @@ print(json.dumps({"kind": "session", "id": "s-1"}), flush=True)
 for move in json.loads((place / "script.json").read_text())[number - 1]:
     if move == "done":
         Path("done").touch()
+    elif move == "die":
+        os.kill(os.getpid(), 9)
+    elif move == "deny":
+        print("run mine login")
+        sys.exit(1)
     elif move == "hang":
         (place / "hanging").touch()
         time.sleep(1000)
@@ -36,6 +41,7 @@ PRESET = """
 argv = {argv}
 resume = {resume}
 stream = "json"
+denied = ["run mine login"]
 [[agents.mine.rules]]
 kind = "session"
 when = {{ kind = "session" }}

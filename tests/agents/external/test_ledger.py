@@ -33,7 +33,9 @@ async def turned(
     turn = Turn("x", recorder, [], None, clock or Clock())
     for happening in happenings:
         await turn.add(happening)
-    await turn.end(cut=cut)
+    await turn.end()
+    if not cut:
+        turn.settle()
     return turn, recorder
 
 

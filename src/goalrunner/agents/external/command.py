@@ -19,7 +19,7 @@ from goalrunner.agents.external.said import Checkpoint, cut_call, said_at, said_
 from goalrunner.agents.external.stream import stream_of
 from goalrunner.agents.external.turn import UNNAMED, Turn
 from goalrunner.agents.turns import Turns
-from goalrunner.errors import AgentNotInstalled, AgentNotSignedIn, RecordError
+from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError
 from goalrunner.model.usage import AgentSession, Usage
 from goalrunner.ports import AgentRun, Completion, Launcher, Message, Recorder, RoundReply, Unfinished
 
@@ -141,11 +141,13 @@ class CommandConversation:
             await _stopped(launched)
             await turn.end()
             await recorder.agent_ran(AgentRun(agent.name, GIVEN_UP, 0.0, output, errors))
-            raise failed(agent, turn.broke or "", GIVEN_UP, tail_of(errors)) from None
+            given_up = failed(agent, turn.broke or "", GIVEN_UP, tail_of(errors))
+            _tell_refusal(given_up, turn, recorder)
+            raise given_up from None
         except BaseException:
             await _stopped(launched)
             with contextlib.suppress(RecordError):
-                await turn.end(cut=True)
+                await turn.end()
                 await recorder.agent_ran(AgentRun(agent.name, "cut", 0.0, output, errors))
             raise
         finally:
@@ -184,15 +186,21 @@ class CommandConversation:
         )
         if lost:
             raise _SessionLost
-        if isinstance(error, AgentNotInstalled | AgentNotSignedIn) and not (turn.calls or turn.ledger.reports):
-            recorder.usage("agent", Usage())  # no model answered
         if error is not None:
+            _tell_refusal(error, turn, recorder)
             raise error
+        turn.settle()
         return RoundReply(turn.text, "answered", max(1, turn.ledger.reports), completion.survivors)
 
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)
         recorder.message(message)
+
+
+def _tell_refusal(error: AgentError, turn: Turn, recorder: Recorder) -> None:
+    """An agent that cannot be started, or has no login, used nothing: no model answered it."""
+    if isinstance(error, AgentNotInstalled | AgentNotSignedIn) and not (turn.calls or turn.ledger.reports):
+        recorder.usage("agent", Usage())
 
 
 async def _stopped(launched: asyncio.Task[Completion]) -> None:

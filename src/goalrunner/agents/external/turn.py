@@ -100,19 +100,19 @@ class Turn:
             case Noise(text=text):
                 self._noise.add(text + "\n")
 
-    async def end(self, *, cut: bool = False) -> None:
-        """The turn is over: what is open is closed as interrupted.
-
-        Of one that was `cut` nobody knows what it used beside what it said, which is not for this turn to write: whoever
-        goes on with the run estimates it.
-        """
+    async def end(self) -> None:
+        """The turn is over, however: what is open is closed as interrupted."""
         self._flush()
         for name in tuple(self._open):
             await self._close(name, ("interrupted",), b"", "interrupted")
-        if cut:
-            self.ledger.write()
-        else:
-            self.ledger.end(worked=self.spoke or bool(self.calls))
+        self.ledger.write()
+
+    def settle(self) -> None:
+        """It is an answer, so what it did not tell of its usage is not known.
+
+        Of a turn that was cut or failed that is not for this turn to write: whoever goes on with the run estimates it.
+        """
+        self.ledger.end(worked=self.spoke or bool(self.calls))
 
     def noise(self) -> str:
         """What it wrote that nothing knows how to read; its two ends. Gives it once."""
