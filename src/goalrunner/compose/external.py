@@ -169,7 +169,7 @@ def external_notes(named: Named, environ: Mapping[str, str]) -> tuple[str, ...]:
         notes.append(f"no key ({keys}) and no login of {named.name} was found; if it needs one: {preset.sign_in}")
     for budget in named.unenforced:
         what = "tokens" if budget == "tokens" else "dollars"
-        notes.append(f"{named.name} does not report its {what}: the budget counts the judge's alone")
+        notes.append(f"{named.name} does not report its {what}: the budget counts what is known alone")
     return tuple(notes)
 
 
@@ -183,7 +183,7 @@ def refuse_unfit_agent(named: Named) -> None:
             way = f', take protocol = "{other}"' if budget in named.preset.reports_by(other) else ""
             raise UsageError(
                 f"{named.name}{how} does not report its {what}, so a budget of {budget} cannot be kept",
-                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to have it count the judge alone',
+                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to have it count what is known alone',
             )
     if named.protocol == "command" and named.guarded:
         approvals = named.goal.approvals
