@@ -87,6 +87,7 @@ def presets(draw: st.DrawFn) -> Preset:
         install=draw(st.one_of(st.just(""), LINE)),
         acp_install=draw(st.one_of(st.just(""), LINE)),
         asking=draw(ENV),
+        helpers=tuple(draw(st.lists(LINE, max_size=2))),
         jailed_env=draw(ENV),
         denied=tuple(draw(st.lists(WORD, max_size=2))),
         hints=draw(st.dictionaries(WORD, LINE, max_size=2)),

@@ -273,3 +273,30 @@ async def test_when_the_runner_is_killed_so_is_the_child(tmp_path: Path, command
     runner.wait()
 
     await until(lambda: not living(child))
+
+
+@linux
+async def test_helpers_that_are_known_by_name_stay_with_their_children_and_nobody_below(bench: Bench) -> None:
+    script = """
+        ln -s /bin/sh keeper
+        read line
+        setsid ./keeper -c 'setsid sh -c "setsid sleep 606 & echo \\$! > below; wait; exec sleep 608" & echo $! > held; wait' &
+        echo $! > kept
+        setsid sleep 607 & echo $! > left
+        echo ready
+        read line
+    """
+    async with bench(script) as child:
+        child.mark()
+        await child.write(b"go\n")
+        assert await child.read() == b"ready\n"
+        kept, held, below, left = [await pid_in(bench.folder / name) for name in ("kept", "held", "below", "left")]
+        there = ["keeper", "sh", "sleep", "sleep"]
+        await until(lambda: sorted(one.name for one in child._ending.living().values()) == there)
+
+        names = await child.sweep(["keeper"])
+
+        assert set(names) == {"sleep"}
+        assert (living(kept), living(held), living(below), living(left)) == (True, True, False, False)
+        assert set(await child.sweep()) == {"keeper", "sleep"}
+    assert not any(map(living, (kept, held)))

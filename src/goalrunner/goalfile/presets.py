@@ -211,6 +211,7 @@ PRESET_KEYS: dict[str, Reader] = {
     "model": _holding("name"),
     "env": variables,
     "asking": variables,
+    "helpers": each(line),
     "jailed_env": variables,
     "keys": _variable_names,
     "login": _home_paths,

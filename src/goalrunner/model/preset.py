@@ -70,6 +70,11 @@ class Preset(Frozen):
     jailed_env: dict[str, str] = Field(
         default_factory=dict, description="added to it in a jail, and only there: what says that it is in one"
     )
+    helpers: tuple[str, ...] = Field(
+        default=(),
+        description="names of processes that it starts for itself where it speaks ACP, and needs in later rounds: a terminal."
+        " They are left alone at the end of a round, and their children; not those below",
+    )
     keys: tuple[str, ...] = Field(
         default=(), description="variables that hold its key: given on to it, never to its commands"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +66,11 @@ class Connection(Protocol):
         """A round begins: who lives now belongs to the agent itself."""
         ...
 
-    async def sweep(self) -> tuple[str, ...]:
-        """End every process below it that began after `mark` in a group of its own; gives their names."""
+    async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
+        """End every process below it that began after `mark` in a group of its own; gives their names.
+
+        Processes of the names in `helpers` stay, and their children, though not who is below these.
+        """
         ...
 
     @property

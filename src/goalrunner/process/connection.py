@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,11 +126,11 @@ class ProcessConnection:
         self._known = frozenset(living)
         self._groups = frozenset({self._leader.pid} | {one.group for one in living.values()})
 
-    async def sweep(self) -> tuple[str, ...]:
+    async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
         """See `goalrunner.ports.Connection`. Whoever shares a group with a process of before `mark` helps the agent itself."""
         found: dict[int, str] = {}
         began = time.monotonic()
-        while strangers := self._strangers():
+        while strangers := self._strangers(helpers):
             found.update((one.pid, one.name) for one in strangers)
             waited = time.monotonic() - began
             if waited > self._grace + PATIENCE:
@@ -139,9 +139,14 @@ class ProcessConnection:
             await asyncio.sleep(0.01)
         return tuple(found.values())
 
-    def _strangers(self) -> list[table.Entry]:
+    def _strangers(self, helpers: Collection[str]) -> list[table.Entry]:
         living = self._ending.living()
-        return [one for one in living.values() if one.pid not in self._known and one.group not in self._groups]
+        kept = {one.pid for one in living.values() if one.name in helpers}
+        return [
+            one
+            for one in living.values()
+            if one.pid not in self._known and one.group not in self._groups and not {one.pid, one.parent} & kept
+        ]
 
 
 def _signal(processes: Sequence[table.Entry], number: Signals) -> None:

@@ -189,7 +189,7 @@ class AcpConversation:
         recorder.usage("agent", self._meter.turn(response))
         if self._meter.total != self._told:
             self._tell_session(recorder)
-        left = await running.connection.sweep()
+        left = await running.connection.sweep(self.agent.preset.helpers)
         said = turn.text
         if not turn.calls and len(said) <= SHORT and denied(self.agent, said):
             raise not_signed_in(self.agent, said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -56,8 +56,8 @@ class _Jailed:
     def mark(self) -> None:
         self._connection.mark()
 
-    async def sweep(self) -> tuple[str, ...]:
-        return await self._connection.sweep()
+    async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
+        return await self._connection.sweep(helpers)
 
     @property
     def exit_code(self) -> int | None:
