@@ -275,13 +275,17 @@ async def test_a_budget_is_kept_to_by_what_the_preset_says_that_it_reports(tmp_p
     assert len({message["params"]["sessionId"] for message in course.seen("session/prompt")}) == 1
 
 
-async def test_dollars_that_were_promised_and_are_not_told_end_a_run_with_a_budget_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("budget", "unknown"), [(Budget(tokens=1_000), "used"), (Budget(cost_usd=10), "cost")])
+async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
+    tmp_path: Path, budget: Budget, unknown: str
+) -> None:
     course = Course(tmp_path, [["say", "not yet"]])
 
-    outcome = await course.run(budget=Budget(cost_usd=10), **reporter(course))
+    outcome = await course.run(budget=budget, **reporter(course))
 
     assert (outcome.stop_reason, outcome.iterations) == ("budget_exhausted", 1)
-    assert "what a turn of reporter cost is not known" in outcome.message
+    assert f"what a turn of reporter {unknown} is not known" in outcome.message
+    assert "--allow-unenforced" in outcome.message
 
 
 async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:
