@@ -245,3 +245,37 @@ async def test_a_call_that_was_refused_by_the_agent_itself_was_not_done(tmp_path
     await talk.close()
 
     assert recorder.facts() == [("edit", "/x", ("error",))]
+
+
+CONFIRM = {"toolCallId": "confirmation-1", "kind": "other", "title": "Confirm Agent Actions", "status": "pending"}
+
+
+@pytest.mark.parametrize("denied", [False, True])
+async def test_leave_that_is_asked_without_a_word_is_for_what_is_under_way(tmp_path: Path, denied: bool) -> None:
+    """As OpenHands asks: a call is under way, and leave is asked under another name that tells nothing."""
+    begun = {"toolCallId": "c1", "kind": "execute", "status": "in_progress", "rawInput": {"command": "echo did > done"}}
+    done = ["shell", "echo did > done", "c1", False]
+    bench = AcpBench(
+        tmp_path, [["report", "tool_call", begun], ["ask", CONFIRM, [ONCE, NO], [done], []], ["say", "ok"]]
+    )
+    recorder, talk = bench.recorder(), bench.conversation()
+    recorder.answers = ["The owner denied it."] if denied else []
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert recorder.asked[0][1:3] == ("shell", "echo did > done")
+    assert bench.outcomes() == [chosen(NO if denied else ONCE)]
+    assert (bench.workspace / "done").exists() is not denied
+    assert recorder.facts()[0] == ("execute", "echo did > done", ("denied",) if denied else ("exit 0",))
+
+
+async def test_one_that_tells_what_it_asks_for_is_asked_for_alone(tmp_path: Path) -> None:
+    begun = {"toolCallId": "c0", "kind": "execute", "status": "in_progress", "rawInput": {"command": "make"}}
+    bench = AcpBench(tmp_path, [["report", "tool_call", begun], asking(execute("echo did > done"))])
+    recorder, talk = bench.recorder(), bench.conversation()
+
+    await talk.send("do it", recorder)
+    await talk.close()
+
+    assert [text for _, _, text, _ in recorder.asked] == ["echo did > done"]

@@ -29,6 +29,8 @@ LONGEST_COMMAND = 4_000
 REMEMBERED = 20_000
 """Characters of a message that stay in memory; the transcript has more."""
 _LONGEST_ID = 200
+_TELLING = ("content", "locations", "rawInput")
+"""Where a call says what is to be done; OpenHands asks without any of these, and under a name that no call has."""
 
 
 class Rule(Protocol):
@@ -133,40 +135,53 @@ class Turn:
             self._announce(call, text(name)[:_LONGEST_ID])
 
     async def _permission(self, request: Mapping[str, Any]) -> None:
-        asked = at(request, "params", "toolCall")
-        call = self._call(asked["toolCallId"])
-        call.learn(asked)
-        self._asked.add(call.id)
-        if call.effect is None:
+        calls = self._asked_about(at(request, "params", "toolCall"))
+        self._asked.update(call.id for call in calls)
+        named = {identity(call.effect, call.command, _preview(call)): call for call in calls if call.effect is not None}
+        if not named:
             answer = allowed(request, guarded=False)
             self._peer.answer(request, answer or CANCELLED)
             return
-        preview = shortened(call.diff, MESSAGE) if call.effect == "write" else ""
-        name = identity(call.effect, call.command, preview)
+        denial: str | None = None
         ending: ApprovalDenied | None = None
-        try:
-            denial = await self._permit(name, call.effect, call.command, preview)
-        except ApprovalDenied as error:
-            denial, ending = error.told, error
-        except BaseException:  # nobody decides now; the agent must not wait for it
-            self._peer.answer(request, CANCELLED)
-            raise
-        answer = allowed(request, guarded=self._guarded) if denial is None else None
-        if denial is None and answer is None:
-            denial = NO_SINGLE_LEAVE
-        call.recorded_as = ""  # under this name, its approval is used up now
-        self._announce(call, name)
-        if denial is not None:
-            self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
-            await self._deny(call, denial)
-        self._peer.answer(request, answer or rejected(request))
+        for name, call in named.items():
+            try:
+                denial = await self._permit(name, call)
+            except ApprovalDenied as error:
+                denial, ending = error.told, error
+            except BaseException:  # nobody decides now; the agent must not wait for it
+                self._peer.answer(request, CANCELLED)
+                raise
+            answer = allowed(request, guarded=self._guarded) if denial is None else None
+            if denial is None and answer is None:
+                denial = NO_SINGLE_LEAVE
+            call.recorded_as = ""  # under this name, its approval is used up now
+            self._announce(call, name)
+            if denial is not None:
+                self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
+                await self._deny(call, denial)
+                break
+        self._peer.answer(request, rejected(request) if denial is not None else answer)
         if ending is not None:
             raise ending
 
-    async def _permit(self, name: str, kind: Literal["shell", "write"], words: str, preview: str) -> str | None:
-        if len(words) > LONGEST_ACTION:  # rules must see all of it, and a person too
+    def _asked_about(self, asked: Any) -> list[Call]:
+        """The calls that leave is asked for. One that says nothing of itself may stand for those under way as well."""
+        name = asked["toolCallId"]
+        mute = name not in self._calls and not any(at(asked, key) for key in _TELLING)
+        call = self._call(name)
+        call.learn(asked)
+        if not (self._guarded and mute and call.kind == "other"):
+            return [call]
+        under_way = [one for one in self._calls.values() if one.recorded_as and not one.closed]
+        return [*(one for one in under_way if one.id not in self._asked), call]
+
+    async def _permit(self, name: str, call: Call) -> str | None:
+        if call.effect is None:
+            return None
+        if len(call.command) > LONGEST_ACTION:  # rules must see all of it, and a person too
             return TOO_LONG
-        return await self._recorder.permit(name, kind, words, preview)
+        return await self._recorder.permit(name, call.effect, call.command, _preview(call))
 
     def _call(self, name: str) -> Call:
         known = self._calls.get(name)
@@ -218,3 +233,7 @@ class Turn:
             self.text = said
             self._texts.append(shortened(said, REMEMBERED))
             self._recorder.message({"role": "assistant", "content": said})
+
+
+def _preview(call: Call) -> str:
+    return shortened(call.diff, MESSAGE) if call.effect == "write" else ""
