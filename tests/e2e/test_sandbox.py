@@ -357,3 +357,25 @@ def test_an_agent_is_told_that_it_is_in_a_sandbox_where_it_is_in_one(
     ended = goal("run", path, cwd=place)
     assert ended.code == 0, ended
     assert (place / "done").read_text() == ("[yes]\n" if sandbox == "bwrap" else "[]\n")
+
+
+@needs_jail
+@pytest.mark.parametrize("had", [True, False], ids=["there before", "made by the agent"])
+def test_a_program_in_the_home_of_an_agent_is_none_of_the_checks(
+    place: Path, own_home: Path, tmp_path: Path, had: bool
+) -> None:
+    """PATH begins in ~/.local/bin, where the agent puts a grep that is content with everything."""
+    user = tmp_path / "user"
+    (user / ".local/bin" if had else user).mkdir(parents=True)
+    plant = (
+        "mkdir -p ~/.local/bin; printf '#!/bin/sh\\n' > ~/.local/bin/grep; chmod +x ~/.local/bin/grep; echo 1 > done"
+    )
+    path = tmp_path / "goal.toml"
+    path.write_text(
+        f'objective = "make done hold a 3"\nvalidator = "grep -q 3 done"\nmax_iterations = 1\n'
+        f'[agent]\nuse = "command"\ncommand = ["sh", "-c", "{plant}"]\n[workspace]\npath = "{place}"\nsandbox = "bwrap"\n'
+    )
+    env = {"HOME": str(user), "PATH": f"{user / '.local/bin'}:{os.environ['PATH']}"}
+    ended = goal("run", path, cwd=place, env=env)
+    assert (ended.code, (place / "done").read_text()) == (1, "1\n"), ended
+    assert not (user / ".local/bin/grep").exists()
