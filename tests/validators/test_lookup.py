@@ -64,6 +64,7 @@ def test_the_programs_that_start_a_check_are_those_of_its_line_and_its_scripts(
         (spec("accept", env={"PATH": "bin"}), MACHINE, {"bin"}),
         (spec("PATH=$PWD/bin:${PWD}/sub/tools:$HOME/x:$PATH accept"), MACHINE, {"bin", "sub/tools"}),
         (spec("export PATH=bin:$PATH; accept"), MACHINE, {"bin"}),
+        (spec("PATH=$HOME/bin accept"), MACHINE, set()),
         (spec("accept"), MACHINE, set()),
         (spec("accept"), "{ws}/../elsewhere", set()),
     ],
@@ -72,7 +73,7 @@ def test_folders_of_the_workspace_that_path_names_are_found(
     workspace: Path, check: ValidatorSpec, path: str, folders: set[str]
 ) -> None:
     ways = searched(check, {"PATH": path.replace("{ws}", str(workspace))}, workspace)
-    assert lookup_of(ways, workspace, {}).folders == folders
+    assert {way.folder for way in lookup_of(ways, workspace, {}).ways} == folders
 
 
 @pytest.mark.parametrize(
@@ -103,4 +104,6 @@ def test_only_what_the_machine_has_too_is_stood_before(workspace: Path) -> None:
     lookup = lookup_of([(f"{workspace}/bin{os.pathsep}/bin", workspace)], workspace, {})
     assert lookup.before("bin/sh") == "the program sh"
     assert (lookup.before("bin/accept"), lookup.before("sub/sh"), lookup.before("sh")) == (None, None, None)
+    behind = lookup_of([(f"/bin{os.pathsep}{workspace}/bin{os.pathsep}", workspace)], workspace, {})
+    assert (behind.before("bin/sh"), behind.before("sh")) == (None, None)
     assert (lookup.leads("bin"), lookup.leads("sub"), lookup.leads("bin/x")) == (True, False, False)

@@ -29,7 +29,7 @@ def searched(spec: ValidatorSpec, env: Mapping[str, str], workspace: Path) -> tu
         for folder in (program.folder, ""):
             here = Path(os.path.normpath(start / folder))
             given = (word for word in (*program.assignments, *program.words) if word.startswith(_ASSIGNED))
-            found |= dict.fromkeys((text, here) for text in (own, *map(_plain, given)) if text)
+            found |= dict.fromkeys((text, here) for text in (own, *(_plain(word, own) for word in given)) if text)
     return tuple(found)
 
 
@@ -61,11 +61,13 @@ def _word(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[:1] if words and "$" not in words[0] else ()
 
 
-def _plain(assigned: str) -> str:
-    """The entries of `PATH=bin:$PWD/tools:$PATH` that can be known."""
-    given = assigned.removeprefix(_ASSIGNED).split(os.pathsep)
-    known = (entry.removeprefix("$PWD/").removeprefix("${PWD}/") for entry in given)
-    return os.pathsep.join(entry for entry in known if entry and "$" not in entry)
+def _plain(assigned: str, own: str) -> str:
+    """The entries of `PATH=bin:$PWD/tools:$PATH` that can be known; `own` is what PATH was before."""
+    known = []
+    for entry in assigned.removeprefix(_ASSIGNED).split(os.pathsep):
+        plain = entry.removeprefix("$PWD/").removeprefix("${PWD}/")
+        known += own.split(os.pathsep) if entry in ("$PATH", "${PATH}") else [plain] if "$" not in plain else []
+    return os.pathsep.join(known)
 
 
 def _interpreters(script: Path) -> Iterator[str]:
