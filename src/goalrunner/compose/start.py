@@ -12,6 +12,7 @@ from pathlib import Path
 from goalrunner.errors import RecordError
 from goalrunner.runs import RunFolder
 from goalrunner.state import RunState
+from goalrunner.wholefile import UNFINISHED
 
 START = "start"
 """The folder of these files, in that of the run."""
@@ -21,7 +22,7 @@ UNCERTAIN = "this log is of an older schema: it does not say what was kept of th
 def kept_files(folder: RunFolder) -> dict[str, str]:
     """Each file with its SHA-256. Raises RecordError for one that cannot be read."""
     start = folder.path / START
-    found = sorted(path for path in start.rglob("*") if path.is_file() and path.suffix != ".new")
+    found = sorted(path for path in start.rglob("*") if path.is_file() and path.suffix != UNFINISHED)
     return {path.relative_to(start).as_posix(): _digest(path) for path in found}
 
 

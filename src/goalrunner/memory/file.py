@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pydantic import ValidationError
 from goalrunner.errors import RecordError
 from goalrunner.eventlog import AppendFile, WriterLock, encode
 from goalrunner.memory.item import MemoryItem
+from goalrunner.wholefile import write_whole
 
 _LONGEST_NAME = 100
 
@@ -118,14 +118,8 @@ class MemoryFile:
         return [_parsed(raw) for raw in self._raw()]
 
     def _rewrite(self, lines: Sequence[bytes]) -> None:
-        new = self.path.with_name(f".{self.path.name}-new")
         try:
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with open(handle, "wb") as file:  # noqa: PTH123 - no Path, a handle
-                file.write(b"\n".join(lines))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
+            write_whole(self.path, b"\n".join(lines))
         except OSError as error:
             raise _unwritable(self.path, error) from error
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.errors import RecordError, UsageError
+from goalrunner.wholefile import write_whole
 
 
 def goal_home(environ: Mapping[str, str]) -> Path:
@@ -138,18 +139,7 @@ class RunFolder:
         One that is not `lasting` may be the one before it after a power cut, and spares a wait for the disk.
         """
         try:
-            new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - no Path, a handle
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                new.replace(path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    new.unlink()
-                raise
+            write_whole(path, text.encode(errors="replace"))
             if lasting:
                 _sync_folder(path.parent)
         except OSError as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from goalrunner.errors import RecordError
 from goalrunner.model.validation import ValidatorResult
+from goalrunner.wholefile import write_whole
 
 
 class BaseResults:
@@ -35,12 +35,7 @@ class BaseResults:
         text = json.dumps({name: self._written(result) for name, result in self._results.items()})
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = self._path.with_suffix(".new")
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._path)
+            write_whole(self._path, text.encode())
         except OSError as error:
             raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error
 

@@ -15,6 +15,7 @@ from goalrunner.errors import WorkspaceError
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.process.program import program_outside
 from goalrunner.validators.lookup import names
+from goalrunner.wholefile import write_whole
 from goalrunner.workspace.refusal import Refusal
 
 _Found = dict[str, dict[str, str]]
@@ -50,7 +51,7 @@ class Whereabouts:
     def _keep(self, record: Path) -> None:
         try:
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            record.write_text(json.dumps(self._start), encoding="utf-8")
+            write_whole(record, json.dumps(self._start).encode())
         except OSError as error:
             raise WorkspaceError(f"cannot write {record}: {error.strerror or error}", "free some space") from error
 

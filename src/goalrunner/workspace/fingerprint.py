@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from goalrunner.wholefile import write_whole
+
 HASHED = 2_000_000
 """Bytes up to which a file counts by its content."""
 
@@ -52,14 +54,9 @@ class Fingerprint:
     files: Mapping[str, Seen]
 
     def save(self, path: Path) -> None:
-        """Write it as JSON, whole or not at all, mode 0600."""
+        """Write it as JSON. Raises OSError."""
         rows = {name: [seen.mode, seen.size, seen.digest, seen.stat] for name, seen in self.files.items()}
-        beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-            file.write(json.dumps(rows))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        write_whole(path, json.dumps(rows).encode())
 
     @classmethod
     def load(cls, path: Path) -> Fingerprint | None:
