@@ -19,6 +19,9 @@ from tests.support.jails import needs_jail
 from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import git
 
+pytestmark = pytest.mark.kill
+"""Beside the default run, which tries the sandbox itself and what it is for."""
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:

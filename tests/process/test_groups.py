@@ -63,7 +63,7 @@ async def pids(folder: Path) -> list[int]:
 
 async def test_who_moved_into_another_group_is_ended_with_the_leader(tmp_path: Path) -> None:
     launched = asyncio.ensure_future(
-        ProcessLauncher().launch(
+        ProcessLauncher(grace=0.3).launch(
             [sys.executable, "-c", MOVED], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
         )
     )
@@ -80,7 +80,7 @@ async def test_who_moved_into_another_group_is_ended_with_the_leader(tmp_path: P
 
 
 async def test_who_stays_in_the_leaders_group_is_ended_after_it(tmp_path: Path) -> None:
-    done = await ProcessLauncher().launch(
+    done = await ProcessLauncher(grace=0.3).launch(
         ["sh", "-c", "sleep 1000 & echo $!"], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
     )
     assert (done.exit_code, done.survivors) == (0, ("a process of its group",))
@@ -93,7 +93,7 @@ async def test_a_ps_that_does_not_say_is_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ps: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("goalrunner.process.groups._PS", ps)
-    done = await ProcessLauncher().launch(
+    done = await ProcessLauncher(grace=0.3).launch(
         ["sleep", "1000"], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out", timeout=0.1
     )
     assert done.timed_out
