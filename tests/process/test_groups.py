@@ -39,6 +39,8 @@ made[0].wait()
 @pytest.fixture(autouse=True)
 def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalrunner.process.launcher.Ending", functools.partial(Ending, by_table=False))
+    # Here nobody but the test reaps who is dead, and without a table the dead look alive.
+    monkeypatch.setattr("goalrunner.process.ending.PATIENCE", 0.2)
     for name in ("entry", "everybody", "children"):
         monkeypatch.delattr(f"goalrunner.process.table.{name}")
 
