@@ -17,7 +17,8 @@ import pytest
 
 from goalrunner.ports import Confinement
 from goalrunner.process.jail import choose
-from tests.support.jails import Prison, needs_jail
+from goalrunner.process.jail.sockets import listening
+from tests.support.jails import CHOICE, Prison, needs_jail
 
 pytestmark = needs_jail
 
@@ -166,6 +167,36 @@ async def test_who_listens_in_a_folder_that_is_read_cannot_be_talked_to(prison: 
     assert codes == [1, 0], prison.said
     # Nobody listens any more: a file like any other.
     assert (await prison(f"test -S {places[0]}")).exit_code == 0
+
+
+async def test_what_an_agent_listens_at_hides_no_file_from_a_check(prison: Prison) -> None:
+    """The kernel tells a path as the listener spelled it: here in a home of his own."""
+    assert CHOICE.jail is not None
+    rules, own = prison.user / "rules", prison.root / "own"
+    rules.write_text("strict\n")
+    own.mkdir()
+    listen = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind({str(rules)!r}); s.listen()"
+    within = Confinement(writable=(prison.workspace,), home=(prison.user, own))
+    argv = [sys.executable, "-c", f"{listen}; print(flush=True); input()"]
+    with subprocess.Popen(
+        CHOICE.jail.confine(argv, cwd=prison.workspace, within=within), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as agent:
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == b"\n"
+        done = await prison(f"grep -q strict {rules}")
+        agent.communicate(b"\n")
+    assert (done.exit_code, (own / "rules").is_socket()) == (0, True), prison.said
+
+
+def test_a_path_with_a_line_of_the_table_in_it_names_nothing_and_breaks_nothing(tmp_path: Path) -> None:
+    file, place = tmp_path / "file", tmp_path / "a\x0bb"
+    file.write_text("no socket\n")
+    row = "0000000000000000: 00000002 00000000 00010000 0001 01 7"
+    table = tmp_path / "unix"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+        table.write_text(f"Num Path\n{row} x\n0: 2 0 zz 1 1 1 /y\n{row} {file}\n{row} {tmp_path}\n{row} {place}\n")
+        assert listening(table) == (place,)
 
 
 async def test_without_network_no_abstract_socket_of_the_machine_answers(prison: Prison) -> None:
