@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from goalrunner.model.preset import Preset, Protocol
-from goalrunner.presets import find
+from goalrunner.presets import builtin
 from goalrunner.rehearsal import Rehearsal, fail, pointed, run, say
 from goalrunner.rehearsal.answer import Answer
 from goalrunner.rehearsal.commands import command_tool
@@ -132,7 +132,7 @@ class Program:
     @property
     def preset(self) -> Preset:
         """As it comes along."""
-        return find(self.name, {}, {})
+        return builtin()[self.name]
 
     @property
     def can(self) -> frozenset[Ability]:

@@ -151,12 +151,22 @@ def test_a_run_that_goes_on_without_its_sandbox_says_so(place: Path, own_home: P
     assert (ended.code, "no sandbox: bwrap is not on PATH" in ended.out) == (3, True), ended
 
 
+USERS_OWN = """
+argv = ["x"]
+stream = "json"
+install = "the secret"
+[[rules]]
+kind = "text"
+fields = { text = "message.text" }
+"""
+
+
 @needs_jail
 def test_neither_keys_nor_logins_nor_the_home_of_goal_are_seen(place: Path, own_home: Path, tmp_path: Path) -> None:
     user = tmp_path / "user"
     for name in (".ssh/id_ed25519", ".claude.json", ".codex/auth.json", ".config/goal/agents/x.toml"):
         (user / name).parent.mkdir(parents=True, exist_ok=True)
-        (user / name).write_text('install = "the secret"\n' if name.endswith("toml") else "the secret\n")
+        (user / name).write_text(USERS_OWN if name.endswith("toml") else "the secret\n")
     look = f"cat ~/.ssh/* ~/.claude.json ~/.codex/* ~/.config/goal/agents/*; ls -AR {own_home} $HOME/.local/state/goal; env"
     procs = "cat /proc/[0-9]*/environ | tr '\\0' '\\n'"
     ended = drive(
@@ -166,6 +176,23 @@ def test_neither_keys_nor_logins_nor_the_home_of_goal_are_seen(place: Path, own_
     assert ended.code == 0, ended
     seen = outputs(own_home)
     assert ("the secret" in seen, "sk-ant-the-key" in seen, "agent.9" in seen, "events" in seen) == (False,) * 4
+
+
+@needs_jail
+def test_what_cannot_be_hidden_because_it_cannot_be_read_is_refused_before_anything_is_written(
+    place: Path, own_home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "user/.config/goal/agents/broken.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("argv = 'x'\n")
+    ended = drive(place, "touch done", HOME=str(tmp_path / "user"), XDG_CONFIG_HOME="")
+    assert (ended.code, f"{file}:1:8  argv must be a list" in ended.err, "mend that file" in ended.err) == (
+        2,
+        True,
+        True,
+    )
+    assert not (own_home / "runs").exists()
+    assert drive(place, "touch done", workspace="", HOME=str(tmp_path / "user"), XDG_CONFIG_HOME="").code == 0
 
 
 @needs_jail

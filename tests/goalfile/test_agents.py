@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import GoalFileError
-from goalrunner.goalfile import dump_goal, load_goal, load_goal_text
+from goalrunner.errors import GoalFileError, UsageError
+from goalrunner.goalfile import all_presets, dump_goal, load_goal, load_goal_text, preset_named
 from goalrunner.goalfile.agents import preset_of_text
 from goalrunner.model.goal import AgentConfig, Goal
 from goalrunner.model.preset import Preset, StreamRule
-from goalrunner.presets import builtin, builtin_names, builtin_text, find, protocol_of
+from goalrunner.presets import builtin, builtin_names, builtin_text, protocol_of
 
 HEAD = "objective = 'x'\nvalidator = 'y'\n"
 MINE = """
@@ -49,7 +49,7 @@ def test_an_agent_that_comes_along_needs_nothing_but_its_name(name: str) -> None
     goal = load(f"agent = '{name}'")
     assert goal.agent == AgentConfig(use=name)
     assert not goal.agents
-    assert find(name, goal.agents, {}) == builtin()[name]
+    assert preset_named(name, goal.agents, {}) == builtin()[name]
 
 
 @pytest.mark.parametrize("name", builtin_names())
@@ -116,6 +116,19 @@ def test_a_file_of_the_user_s_is_an_agent_and_becomes_part_of_the_goal(tmp_path:
     assert load("agent = 'claude'", environ=environ).agents == {"claude": Preset(argv=("my-claude",))}
     own = load("agent = 'mine'\n[agents.mine]\nargv = ['other']", environ=environ)
     assert own.agents == {"mine": Preset(argv=("other",))}
+
+
+def test_a_program_that_makes_a_goal_reads_the_user_s_file_as_a_goal_file_does(tmp_path: Path) -> None:
+    folder = tmp_path / "goal/agents"
+    folder.mkdir(parents=True)
+    rule = "[[rules]]\nkind = 'session'\nfields = { id = 'session.id' }\n"
+    (folder / "mine.toml").write_text(f"argv = ['mine']\nstream = 'json'\n{rule}")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    mine = preset_named("mine", {}, environ)
+    assert mine.rules == (StreamRule(kind="session", fields={"id": ("session.id",)}),)
+    assert all_presets({"own": Preset()}, environ) == {**builtin(), "mine": mine, "own": Preset()}
+    with pytest.raises(UsageError, match='there is no agent "other"'):
+        preset_named("other", {}, environ)
 
 
 def test_what_is_wrong_in_the_user_s_file_is_said_with_its_own_path(tmp_path: Path) -> None:

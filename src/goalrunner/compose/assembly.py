@@ -19,7 +19,7 @@ from goalrunner.compose.parts import Extras, goal_redactor
 from goalrunner.compose.records import goal_created
 from goalrunner.compose.refusals import refuse_unfit, workspace_of
 from goalrunner.compose.retaken import Left, left_out
-from goalrunner.compose.sandbox import NONE, chosen_jail, sandbox_name, sandbox_notes
+from goalrunner.compose.sandbox import NONE, refuse_unfenced, sandbox_name, sandbox_notes
 from goalrunner.driver import Run
 from goalrunner.driver.validation import is_hidden
 from goalrunner.errors import UsageError
@@ -68,7 +68,7 @@ def assemble(
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
     named = external_named(goal, environ) if extras.conversation is None else None
     refuse_unfit(goal, models, home, named)
-    chosen_jail(goal, setting.place(goal))
+    refuse_unfenced(goal, setting.place(goal))
     earlier: tuple[Message, ...] = ()
     if continues is not None:
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)

@@ -17,10 +17,11 @@ from goalrunner import policy
 from goalrunner.agents import acp
 from goalrunner.agents.external import CommandConversation, ExternalAgent, not_installed, pinned, program_of
 from goalrunner.errors import UsageError
+from goalrunner.goalfile import preset_named
 from goalrunner.model.goal import Goal
 from goalrunner.model.preset import BudgetName, Preset, Protocol
 from goalrunner.ports import Conversation
-from goalrunner.presets import find, protocol_of
+from goalrunner.presets import protocol_of
 from goalrunner.process import ProcessConnector, ProcessLauncher, child_environment
 from goalrunner.process.jail import Cell, JailedConnector, JailedLauncher
 
@@ -100,7 +101,7 @@ def external_named(goal: Goal, environ: Mapping[str, str]) -> Named | None:
     config = goal.agent
     if not config.external:
         return None
-    preset = find(config.use, goal.agents, environ)
+    preset = preset_named(config.use, goal.agents, environ)
     protocol = protocol_of(config, preset)
     if config.command:
         preset = preset.model_copy(update={"acp" if protocol == "acp" else "argv": config.command})

@@ -17,7 +17,7 @@ from goalrunner.compose.limits import Limit, raised, refuse_final, refuse_low_li
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
-from goalrunner.compose.sandbox import chosen_jail, sandbox_notes
+from goalrunner.compose.sandbox import refuse_unfenced, sandbox_notes
 from goalrunner.compose.start import refuse_other_start, start_notes
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
@@ -90,7 +90,7 @@ def reassemble(
     models = chosen_models(goal, setting.extras, None)
     named = external_named(goal, environ)
     refuse_unfit(goal, models, home, named)
-    chosen_jail(goal, setting.place(goal))
+    refuse_unfenced(goal, setting.place(goal))
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
         run, left = _replayed(goal, models, folder, past, equipment, startable(models, named, environ))

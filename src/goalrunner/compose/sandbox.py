@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.compose.leftovers import checkouts_of
-from goalrunner.errors import UsageError
+from goalrunner.errors import GoalFileError, UsageError
+from goalrunner.goalfile import all_presets
 from goalrunner.model.goal import Goal
 from goalrunner.ports import Confinement, Jail, Launcher
-from goalrunner.presets import known
 from goalrunner.process.jail import Cell, Choice, JailedLauncher, Room, choose, hidden_in, inside, shown
 from goalrunner.runs import goal_home
 from goalrunner.workspace.cleanroom import ROOM, ROOM_TMP
@@ -67,6 +67,12 @@ def chosen_jail(goal: Goal, place: Place) -> Choice:
             f'{choice.remedy}, or write sandbox = "auto" to go on without',
         )
     return choice
+
+
+def refuse_unfenced(goal: Goal, place: Place) -> None:
+    """Raise UsageError where the jail that the goal asks for does not work, or what it must hide is not known."""
+    if chosen_jail(goal, place).jail is not None:
+        _hidden(goal, place)
 
 
 def sandbox_notes(goal: Goal, place: Place) -> tuple[str, ...]:
@@ -150,7 +156,12 @@ def _hidden(goal: Goal, place: Place) -> tuple[Path, ...]:
     """GOAL_HOME, the one that is used without it, and where logins lie."""
     usual = goal_home({name: value for name, value in place.environ.items() if name != "GOAL_HOME"})
     homes = [path for path in (place.home, Path(os.path.realpath(usual))) if path.exists()]
-    logins = (path for preset in known(goal.agents, place.environ).values() for path in preset.home)
+    try:
+        presets = all_presets(goal.agents, place.environ)
+    except GoalFileError as error:
+        told = f"the sandbox hides the logins of all agents, and one of them cannot be read:\n{error.message}"
+        raise UsageError(told, "mend that file, or remove it") from error
+    logins = (path for preset in presets.values() for path in preset.home)
     return (*dict.fromkeys(homes), *hidden_in(place.user_home, logins))
 
 

@@ -5,6 +5,7 @@ Starts nothing and asks no model. `LLM_BASE_URL` and `LLM_API_KEY` are not read 
 
 from __future__ import annotations
 
+from goalrunner.goalfile.agents import all_presets, preset_named
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.durations import parse_duration
 from goalrunner.goalfile.loading import load_goal, load_goal_text, place_in
@@ -13,12 +14,14 @@ from goalrunner.goalfile.resolving import resolve_goal, resolve_limits
 
 __all__ = [
     "OPTIONS",
+    "all_presets",
     "dump_goal",
     "load_goal",
     "load_goal_text",
     "option_of",
     "parse_duration",
     "place_in",
+    "preset_named",
     "resolve_goal",
     "resolve_limits",
 ]

@@ -1,4 +1,7 @@
-"""The agents that a goal may name: finding them, and reading the files of the user's own. Owns no rule of a goal."""
+"""The agents that a goal may name: finding them, and reading the files of the user's own. Owns no rule of a goal.
+
+A name is looked up in the goal first, then in `$XDG_CONFIG_HOME/goal/agents/NAME.toml`, then among those that come along.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalrunner.errors import UsageError
 from goalrunner.goalfile.parsing import parse, read_text
 from goalrunner.goalfile.presets import RESERVED, preset
 from goalrunner.goalfile.problems import Problems, Source, Spot
+from goalrunner.goalfile.wording import listed, quoted
 from goalrunner.model.goal import CHAT
 from goalrunner.model.preset import Preset
-from goalrunner.presets import ACP, COMMAND, builtin_names, builtin_text
+from goalrunner.presets import ACP, COMMAND, builtin_names, builtin_text, user_files
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,24 @@ class Known:
         if name in builtin_names():
             return preset_of_text(builtin_text(name), f"{name}.toml")
         raise KeyError(name)
+
+
+def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:
+    """The preset of that name, for a goal whose `[agents]` are `own`.
+
+    Raises GoalFileError for a file of the user's that does not hold, and UsageError where there is no such agent.
+    """
+    known = Known(own, user_files(environ))
+    try:
+        return known.preset(name)
+    except KeyError:
+        raise UsageError(f"there is no agent {quoted(name)}", f"valid: {listed(known.names)}") from None
+
+
+def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, Preset]:
+    """All that such a goal may name. Raises GoalFileError for a file of the user's that does not hold, used or not."""
+    known = Known(own, user_files(environ))
+    return {name: known.preset(name) for name in known.names if name not in RESERVED}
 
 
 def read_preset(path: Path) -> Preset:

@@ -1,7 +1,4 @@
-"""The agents that are known by name, as data: one TOML table each. Owns finding and reading them; starts none.
-
-A name is looked up in the goal first, then in `$XDG_CONFIG_HOME/goal/agents/NAME.toml`, then among those that come along.
-"""
+"""The agents that are known by name, as data: one TOML table each. Owns where they are; starts none."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ from goalrunner.presets.registry import (
     builtin,
     builtin_names,
     builtin_text,
-    find,
-    known,
     protocol_of,
     user_files,
 )
@@ -23,8 +18,6 @@ __all__ = [
     "builtin",
     "builtin_names",
     "builtin_text",
-    "find",
-    "known",
     "protocol_of",
     "user_files",
 ]
