@@ -18,7 +18,7 @@ from goalrunner.ports import CleanRoom, Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
 from goalrunner.proof import ProofRoom
 from goalrunner.redaction import Redactor
-from goalrunner.validators import Whereabouts, build_validators, module_roots, named_paths, named_programs, searched
+from goalrunner.validators import Whereabouts, build_validators, ruler_at_start, searched
 from goalrunner.workspace.dependencies import Dependencies
 from goalrunner.workspace.lookup import BROUGHT_FIRST, lookup_of
 from goalrunner.workspace.protection import Protection
@@ -114,31 +114,25 @@ def goal_clean_room(
         return None
     config = goal.workspace
     env = child_environment(environ, withhold=withheld(goal, environ))
-    always = {
-        path: f'named by validator "{spec.name}"' for spec in goal.validators for path in named_paths(spec, workspace)
-    }
+    ruler = ruler_at_start(goal.validators, env, workspace, run / START / "ruler.json")
     linked = tuple(f"{name.strip('/').removeprefix('./')}/" for name in config.link)
-    always = {path: rule for path, rule in always.items() if not path.startswith(linked)}
+    always = {path: rule for path, rule in ruler.scripts.items() if not path.startswith(linked)}
     if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
         always[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
     ways = [way for spec in goal.validators for way in searched(spec, env, workspace)]
-    named = {
-        path: f'starts validator "{spec.name}"'
-        for spec in goal.validators
-        for path in named_programs(spec, env, workspace)
-    }
-    lookup = lookup_of(ways, workspace, named, BROUGHT_FIRST if config.setup else ())
-    roots = {root for spec in goal.validators for root in module_roots(spec, workspace)}
+    lookup = lookup_of(ways, workspace, ruler.programs, BROUGHT_FIRST if config.setup else ())
+    whereabouts = Whereabouts(goal.validators, env, workspace, run / START / "programs.json")
+    whereabouts.remember()
     return ProofRoom(
         store,
         workspace,
         checkouts_of(home, run.name),
         specs=goal.validators,
-        protection=Protection(config.protect, config.allow, always, roots, lookup),
+        protection=Protection(config.protect, config.allow, always, ruler.roots, lookup),
         dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
         launcher=launcher,
         env=env,
-        whereabouts=Whereabouts(goal.validators, env, workspace, run / START / "programs.json"),
+        whereabouts=whereabouts,
         record=run / START,
         redact=redact,
     )

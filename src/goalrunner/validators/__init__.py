@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from goalrunner.validators.build import build_validators
 from goalrunner.validators.inprocess import CallableValidator
-from goalrunner.validators.lookup import named_programs, searched
+from goalrunner.validators.lookup import searched
 from goalrunner.validators.missing import missing_tests, without_missing
 from goalrunner.validators.python import PythonValidator
-from goalrunner.validators.scripts import module_roots, named_paths
+from goalrunner.validators.ruler import Ruler, ruler_at_start
 from goalrunner.validators.shell import ShellValidator
 from goalrunner.validators.standing import Standing, standing
 from goalrunner.validators.weaknesses import weaknesses
@@ -16,14 +16,13 @@ from goalrunner.validators.whereabouts import Whereabouts
 __all__ = [
     "CallableValidator",
     "PythonValidator",
+    "Ruler",
     "ShellValidator",
     "Standing",
     "Whereabouts",
     "build_validators",
     "missing_tests",
-    "module_roots",
-    "named_paths",
-    "named_programs",
+    "ruler_at_start",
     "searched",
     "standing",
     "weaknesses",
