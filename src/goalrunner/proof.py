@@ -65,7 +65,8 @@ class ProofRoom:
         self._env = dict(env)
         self._whereabouts = whereabouts
         self._record = record
-        self._remembered = False
+        self._remembered = self._looked = False
+        self._wrong: tuple[object, ...] = ()
         self._base = BaseResults(record / "base.json" if record else None, redact)
         self._bytecode = Bytecode()
         self._ready: dict[tuple[str, str], asyncio.Task[Checkout]] = {}
@@ -88,6 +89,12 @@ class ProofRoom:
             for path in sorted(own | looks)
         )
 
+    async def remember(self) -> None:
+        """See `goalrunner.ports.CleanRoom`. What is wrong there, the first `check` refuses."""
+        if not self._remembered:
+            self._wrong = await self._dependencies.remember(self._record / "links" if self._record else None)
+            self._remembered = True
+
     @asynccontextmanager
     async def preparing(self, base: Snapshot, proven: Snapshot) -> AsyncIterator[None]:
         """Make the checkout meanwhile. It comes from the store, so that nothing that happens in the workspace is in it.
@@ -108,14 +115,10 @@ class ProofRoom:
 
     async def check(self, base: Snapshot, proven: Snapshot, context: ValidationContext) -> CleanCheck:
         """Every validator in a fresh checkout. What it refuses, it refuses by path, rule and remedy."""
-        refusals: tuple[object, ...] = ()
         # The first look of a run that nobody resumed: no agent has worked yet.
-        untouched = not self._remembered and context.iteration == 0 and proven.id == base.id
-        if not self._remembered:
-            refusals = await self._dependencies.remember(self._record / "links" if self._record else None)
-            if self._whereabouts is not None:
-                self._whereabouts.remember()
-            self._remembered = True
+        untouched = not self._looked and context.iteration == 0 and proven.id == base.id
+        await self.remember()
+        refusals, self._wrong, self._looked = self._wrong, (), True
         room = await self._prepared(base, proven) or await self._make(base, proven)
         try:
             if untouched:

@@ -64,6 +64,14 @@ ATTACKS = cases(
         goal=_LINKED,
     ),
     Attack(
+        "linked program edited without a baseline",
+        "the same on a goal with a check in Python, which takes no baseline",
+        ".deps/bin/tool",
+        ((shell("touch done; printf '#!/bin/sh\\nexit 0\\n' > .deps/bin/tool"),),),
+        files={**_FILES, "own.py": "def fine(context, response):\n    return True\n"},
+        goal={**_LINKED, "validators": [*_LINKED["validators"], {"name": "own", "python": "own:fine"}]},
+    ),
+    Attack(
         "products of setup edited",
         "what setup made for the baseline is edited where the runner keeps it",
         "secret: exit 1",

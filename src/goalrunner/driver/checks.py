@@ -54,9 +54,13 @@ class Checks:
     def _clean_room(self) -> CleanRoom | None:
         return self._parts.clean_room if self._state.plan.clean_proof else None
 
-    def keep_start(self) -> None:
+    async def keep_start(self) -> None:
         """Write what the folder says of the start, so that a resumed run knows what must be there. Before round 1 alone."""
-        files = self._parts.kept() if self._state.round == 0 else {}
+        if self._state.round:
+            return
+        if (room := self._clean_room) is not None:
+            await room.remember()
+        files = self._parts.kept()
         if files and files != self._state.kept:
             self._journal.append(events.StartKept(files=files))
 
@@ -68,7 +72,7 @@ class Checks:
             answers, drift = await self._run(0, "", "the baseline")
             results, observations = await self._observe(answers, before)
             clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
-        self.keep_start()
+        await self.keep_start()
         standing, reason = compare_baseline(results, clean, drift)
         self._journal.append(
             events.BaselineTaken(

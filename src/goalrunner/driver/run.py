@@ -194,7 +194,7 @@ class Run:
             self._check_models()
         if self.watch.last is None:
             await self.watch.take("start")
-        self._checks.keep_start()
+        await self._checks.keep_start()
         while True:
             step = policy.decide(self.state)
             match step:

@@ -154,6 +154,10 @@ class CleanRoom(Protocol):
         """Protected paths that differ from the start, one line each: path, what happened, and the rule."""
         ...
 
+    async def remember(self) -> None:
+        """Before any work is done: look at what of the machine the checks rest on and no snapshot holds."""
+        ...
+
     def preparing(self, base: Snapshot, proven: Snapshot) -> AbstractAsyncContextManager[None]:
         """Within it, the checkout that a `check` of these would need is made beside what else is done. Refuses nothing."""
         ...
