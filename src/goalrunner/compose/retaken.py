@@ -183,11 +183,13 @@ def _new_key(home: Path) -> bytes:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            os.write(handle, os.urandom(_BYTES))
+            with open(handle, "wb") as file:  # noqa: PTH123 - no Path, a handle
+                file.write(os.urandom(_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
             with contextlib.suppress(FileExistsError):
                 os.link(new, path)
         finally:
-            os.close(handle)
             new.unlink()
         return path.read_bytes()
     except OSError as error:
