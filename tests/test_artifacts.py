@@ -154,6 +154,26 @@ def test_once_it_is_hurried_the_two_ends_of_a_file_are_kept_in_whole_lines(
     assert rest == {b"first line", b"token=[redacted:MY_TOKEN] and so on, and on", b"last line", b""}
 
 
+@pytest.mark.parametrize("after_head", [True, False], ids=["head", "tail"])
+@pytest.mark.parametrize("known", ["a key by its form", "a value of the environment"])
+def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str, after_head: bool) -> None:
+    body = "".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC{number:04}\n" for number in range(26))
+    edge = "PRIVATE KEY-----\n" if known == "a key by its form" else "PASSPHRASES-----\n"
+    secret = f"-----BEGIN {edge}{body}-----END {edge}"
+    store = ArtifactStore(tmp_path / "artifacts", Redactor({"MY_TOKEN": secret} if "value" in known else {}))
+    size, end = 5 << 20, 1 << 20
+    place = (end if after_head else size - end) - len(secret) // 2
+    data = bytearray(b"x" * 99 + b"\n") * (size // 100 + 1)
+    data[place - 1 : place + len(secret)] = f"\n{secret}".encode()
+    source = tmp_path / "output"
+    source.write_bytes(data[:size])
+
+    kept = store.read(store.adopt(source, lambda: True))
+
+    assert [line for line in body.splitlines() if line.encode() in kept] == []
+    assert len(kept) > 2 * end - 300_000
+
+
 def test_a_short_file_is_kept_whole_whatever_the_hurry(store: ArtifactStore, tmp_path: Path) -> None:
     source = tmp_path / "output"
     source.write_bytes(b"x" * 999_999 + b"\n")

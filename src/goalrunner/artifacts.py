@@ -20,6 +20,8 @@ from goalrunner.errors import RecordError
 from goalrunner.model.observation import ArtifactRef
 
 _CHUNK = 1 << 20
+_SEAM = 1 << 16
+"""Bytes on either side of a cut that are looked through for secrets."""
 
 
 class Redacts(Protocol):
@@ -47,7 +49,7 @@ class ArtifactStore:
         As soon as `hurried` says so, of what is not kept yet the two ends are, with the omission marked.
         """
         try:
-            ref = self._keep(_content(path, hurried))
+            ref = self._keep(_content(path, hurried, self._tears))
             path.unlink()
         except OSError as error:
             raise RecordError(f"cannot take over {path}: {error.strerror}") from error
@@ -79,6 +81,13 @@ class ArtifactStore:
     def path(self, ref: ArtifactRef) -> Path:
         """Where the bytes lie."""
         return self._folder / ref.sha256[:2] / ref.sha256
+
+    def _tears(self, before: bytes, after: bytes) -> bool:
+        """Whether a secret would be cut in two between them: neither half is known for one."""
+        return self._clean(before) + self._clean(after) != self._clean(before + after)
+
+    def _clean(self, data: bytes) -> bytes:
+        return b"".join(self._redactor.chunks((data,)))
 
     def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
         try:
@@ -132,22 +141,41 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _content(path: Path, hurried: Callable[[], bool]) -> Iterator[bytes]:
+def _content(path: Path, hurried: Callable[[], bool], tears: Callable[[bytes, bytes], bool]) -> Iterator[bytes]:
     """A regular file piece by piece; a link or a pipe in its place is refused."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise RecordError(f"cannot take over {path}: it is no regular file")
         while chunk := file.read(_CHUNK):
-            left_out = os.fstat(handle).st_size - _CHUNK - file.tell()
+            here = file.tell()
+            left_out = os.fstat(handle).st_size - _CHUNK - here
             if left_out <= 0 or not hurried():
                 yield chunk
                 continue
-            # Whole lines alone: half of a secret is not known for one.
-            yield chunk[: chunk.rfind(b"\n") + 1]
+            # Whole lines alone, and no cut within a secret that is longer than a line.
+            end = chunk.rfind(b"\n") + 1
+            while end and tears(*_around(handle, here - len(chunk) + end)):
+                end = chunk.rfind(b"\n", 0, max(0, end - _SEAM)) + 1
+            yield chunk[:end]
             yield f"[... {left_out:,} bytes and more left out, for the run was cut ...]\n".encode()
-            file.seek(left_out, os.SEEK_CUR)
-            yield file.read(_CHUNK).partition(b"\n")[2]
+            start = file.seek(left_out, os.SEEK_CUR)
+            tail = file.read(_CHUNK)
+            at = _line_at(tail, 0)
+            while at < len(tail) and tears(*_around(handle, start + at)):
+                at = _line_at(tail, at + _SEAM)
+            yield tail[at:]
+
+
+def _line_at(data: bytes, place: int) -> int:
+    """Where the next line begins; the end where none does."""
+    return data.find(b"\n", place) + 1 or len(data)
+
+
+def _around(handle: int, place: int) -> tuple[bytes, bytes]:
+    """What stands on both sides of a place in a file."""
+    start = max(0, place - _SEAM)
+    return os.pread(handle, place - start, start), os.pread(handle, _SEAM, place)
 
 
 def _sync_folder(folder: Path) -> None:
