@@ -41,6 +41,14 @@ def test_a_resumed_run_has_the_secrets_of_its_goal_file_again_and_keeps_none(goa
     assert (goal.home / SEAL).stat().st_mode & 0o777 == 0o600
 
 
+def test_what_a_person_says_of_a_run_holds_no_secret_of_its_goal_file(goal: Goal) -> None:
+    written(goal)
+    assert goal.command("cancel", "--reason", f"it told {SECRET}").code == 0
+    assert "it told [redacted:agent.env.DEPLOY_PASSWORD]" in goal.outcome()["message"]
+    for path in (path for path in goal.folder.rglob("*") if path.is_file()):
+        assert SECRET.encode() not in path.read_bytes(), path
+
+
 def test_an_agent_of_the_goals_own_has_its_secret_again(goal: Goal) -> None:
     text = f"""\
 objective = "make done"

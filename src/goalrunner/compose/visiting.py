@@ -11,8 +11,9 @@ from goalrunner.compose.earlier import frozen_goal
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.system import SystemClock
 from goalrunner.driver.journal import Journal
-from goalrunner.errors import GoalError
+from goalrunner.errors import GoalError, RecordError
 from goalrunner.eventlog import EventLog, TornTail, TranscriptFile, read_records
+from goalrunner.events import RunStarted
 from goalrunner.model.outcome import GoalStatus
 from goalrunner.ports import Clock
 from goalrunner.redaction import Redactor
@@ -56,9 +57,17 @@ def visit(
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
-    """What replaces secrets as in the run itself; a goal whose secrets were not kept has none to be replaced."""
+    """What replaces secrets as in the run itself. One that its goal file does not give any more is not known."""
     try:
-        goal = frozen_goal(folder, environ)
+        return goal_redactor(frozen_goal(folder, environ, _start_of(folder)), environ)
     except GoalError:
         return Redactor(dict(environ))
-    return goal_redactor(goal, environ)
+
+
+def _start_of(folder: RunFolder) -> RunStarted | None:
+    """How it was started, where its log says so."""
+    with contextlib.suppress(RecordError, OSError):
+        return next(
+            (record.event for record in read_records(folder.events) if isinstance(record.event, RunStarted)), None
+        )
+    return None
