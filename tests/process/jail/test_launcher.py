@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,16 @@ class Unbuildable(Bubblewrap):
         return (*words[:at], "--ro-bind", "/no/such/folder", "/mnt", *words[at:])
 
 
+class Hanging(Bubblewrap):
+    """A jail that is built when somebody who listened has just hung up."""
+
+    def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
+        words = super().confine(argv, cwd=cwd, within=within)
+        for name in {word for word in words if word.endswith("/brief.sock")}:
+            Path(name).unlink()
+        return words
+
+
 def _in(prison: Prison, **changes: Any) -> JailedLauncher:
     """A launcher in the cell of a prison, but for these changes."""
     return JailedLauncher(ProcessLauncher(), replace(prison.cell, **changes))
@@ -38,6 +49,21 @@ def _in(prison: Prison, **changes: Any) -> JailedLauncher:
 @pytest.fixture
 def prison(tmp_path: Path) -> Prison:
     return Prison(tmp_path)
+
+
+@needs_jail
+async def test_a_socket_that_is_gone_before_it_is_hidden_keeps_no_command_from_running(prison: Prison) -> None:
+    jail = prison.cell.jail
+    assert isinstance(jail, Bubblewrap)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(prison.user / "brief.sock"))
+        server.listen()
+        launcher = _in(prison, jail=Hanging(jail.program, jail.own_users))
+        done = await launcher.launch(
+            ["/bin/sh", "-c", "echo ran >> file; exit 3"], cwd=prison.workspace, env=prison.env, output=prison.output
+        )
+    assert (done.exit_code, (prison.workspace / "file").read_text()) == (3, "ran\n"), done
+    assert not (prison.user / "brief.sock").exists()
 
 
 @needs_jail

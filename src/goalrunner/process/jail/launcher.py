@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from goalrunner.ports import Completion, Launcher
@@ -41,9 +42,14 @@ class JailedLauncher:
             output.touch(mode=0o600)
             return Completion(missing.exit_code, 0.0, timed_out=False, output=output, error=missing.reason)
         confined = self.cell.confined(argv, cwd, shared)
-        done = await self.inner.launch(
-            confined, cwd=cwd, env=env, output=output, timeout=timeout, stdin=stdin, errors=errors
+        launch = partial(
+            self.inner.launch, cwd=cwd, env=env, output=output, timeout=timeout, stdin=stdin, errors=errors
         )
+        done = await launch(confined)
+        if done.exit_code and self.cell.jail.failure(done.exit_code, _first_bytes(errors or output)):
+            # Whoever listened somewhere may be gone by now, and nothing can be laid over a socket that is not there.
+            again = self.cell.confined(argv, cwd, shared)
+            done = await launch(again) if again != confined else done
         done = replace(done, survivors=_without_first(done.survivors))
         if not done.exit_code or done.error:
             return done
