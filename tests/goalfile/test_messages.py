@@ -203,6 +203,12 @@ def test_validators_that_are_no_tables_are_told_both_ways_to_write_them(written:
     )
 
 
+def test_who_names_no_agent_that_can_be_read_is_not_told_to_name_a_model() -> None:
+    assert refusal("objective = 'x'\nvalidator = 'y'\n[agent]\nuse = 3") == (
+        "objective.toml:4:7  agent.use must be a string, not the number 3"
+    )
+
+
 def test_an_empty_file_is_told_all_that_a_goal_needs() -> None:
     assert refusal("") == (
         'objective.toml  objective is missing; write objective = "...", or give --objective\n'

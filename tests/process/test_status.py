@@ -11,7 +11,7 @@ from goalrunner.process.status import killer, words_of
     ("status", "words"),
     [
         (0, "exit 0"), (1, "exit 1"), (128, "exit 128"), (137, "exit 137: SIGKILL"), (143, "exit 143: SIGTERM"),
-        (255, "exit 255"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40"),
+        (145, "exit 145"), (255, "exit 255"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40"),
     ],
 )  # fmt: skip
 def test_a_signal_is_named_also_where_a_shell_or_a_jail_gives_it_on(status: int, words: str) -> None:

@@ -169,6 +169,15 @@ def test_the_list_of_runs_is_a_table() -> None:
         """)
 
 
+def test_a_narrow_terminal_is_spared_columns_and_no_row_is_longer_than_it() -> None:
+    kept = {70: ["ROUNDS", "TOKENS"], 60: []}
+    for columns, names in kept.items():
+        rows = listing_text([summary()], now=NOW, columns=columns).splitlines()
+        assert rows[0].split() == ["RUN", "STATUS", *names, "STARTED", "GOAL"]
+        assert max(map(len, rows)) <= columns
+    assert rows[1] == "k3f9-make-parse  complete  3 min ago  Make parse() accept e…"
+
+
 def test_no_runs_is_an_empty_table() -> None:
     assert listing_text([], now=NOW) == ""
 

@@ -122,7 +122,10 @@ def test_an_agent_that_cannot_be_pointed_anywhere_is_not_tried(programs: Program
 def test_a_command_of_the_goal_s_is_looked_for_and_never_run(programs: Programs) -> None:
     config = AgentConfig(use="command", command=("./work.sh --fast",))
     assert check(diagnosis(programs, config, Preset()), "program") == Check(
-        "program", "bad", "./work.sh does not exist, or cannot be run", "install ./work.sh"
+        "program",
+        "bad",
+        "./work.sh does not exist, or cannot be run",
+        "put a program there that can be run (chmod +x ./work.sh), or name another in [agent] command",
     )
     script = programs.root / "workspace/work.sh"
     script.write_text("#!/bin/sh\ntouch ran\n")

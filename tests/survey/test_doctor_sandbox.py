@@ -52,7 +52,7 @@ def test_an_agent_is_tried_in_the_sandbox_that_it_would_be_in_and_that_is_said(
     found = diagnosis(programs, sandbox=sandbox, ASKING_KEY="the-real-one")
     assert found.usable, found
     assert check(found, "version").said == "3.2.1"
-    assert check(found, "sandbox").said == "bwrap works here, and the agent is tried in it"
+    assert check(found, "sandbox").said == "bwrap works here, and the agent runs in it"
     assert check(found, "a round").said.startswith("in the sandbox (bwrap), against a scripted server, in ")
     assert not (programs.home / "kept").exists()
 

@@ -102,7 +102,7 @@ def _check_objective(layer: Layer, problems: Problems) -> None:
 def _check_model(layer: Layer, problems: Problems) -> None:
     if chosen(layer) != CHAT or ("agent", "model") in layer.values:
         return
-    if not problems.excuses(("agent", "model"), ("model",)):
+    if not problems.excuses(("agent", "model"), ("model",), ("agent", "use")):
         problems.add(
             'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL',
             "model",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from goalrunner.reports.terminal_text import cut, one_line, pad, width
+from goalrunner.reports.terminal_text import cut, one_line, pad, width, wrap
 
 if TYPE_CHECKING:
     from goalrunner.survey import AgentFacts
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 _HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
 _GAP = "  "
+_OTHERS = 'Any other command is an agent as well: use = "command" or "acp" in [agent].'
 
 
 def agents_text(facts: Sequence[AgentFacts], columns: int | None = None) -> str:
-    """One row an agent, in the order given, then how to install those that are not there. `columns`: a terminal's width.
+    """One row an agent, in the order given, then how to install those that are not there. `columns`: a terminal's width;
+    the table is cut to it, and what is to be typed is not.
 
     It is 80 columns wide as long as all of them are built in; the version of one that is not installed is a dash.
     """
@@ -26,11 +28,14 @@ def agents_text(facts: Sequence[AgentFacts], columns: int | None = None) -> str:
     widths = [max(map(width, column)) for column in zip(*table, strict=True)]
     rows = [_GAP.join(pad(cell, wide) for cell, wide in zip(cells, widths, strict=True)).rstrip() for cells in table]
     missing = [one for one in facts if not one.installed and one.install]
+    said: list[str] = []
     if missing:
         names = max(width(one.name) for one in missing)
-        rows += ["", "not installed:", *(f"{pad(one.name, names)}{_GAP}{one_line(one.install)}" for one in missing)]
-    rows += ["", 'Any other command is an agent as well: use = "command" or "acp" in [agent].']
-    return "".join(f"{row if columns is None else cut(row, columns)}\n" for row in rows)
+        said = [f"{pad(one.name, names)}{_GAP}{one_line(one.install)}" for one in missing]
+    rows = rows if columns is None else [cut(row, columns) for row in rows]
+    more = ["", "not installed:", *said] if said else []
+    more += ["", *([_OTHERS] if columns is None else wrap(_OTHERS, columns, len(_OTHERS)))]
+    return "".join(f"{row}\n" for row in (*rows, *more))
 
 
 def _cells(one: AgentFacts) -> tuple[str, ...]:

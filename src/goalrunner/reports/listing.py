@@ -16,22 +16,45 @@ UNKNOWN = "unknown"
 """Stands where nothing is known of what was used; a dash: nothing was used."""
 _GAP = "  "
 _LEAST_GOAL = 16
+"""Columns of a goal, for the sake of which other columns are left out."""
+_NARROWEST = 8
+"""Columns that a goal has in any case."""
+_DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS")
+"""Columns that a narrow terminal is spared, the first one first: `goal status` has them."""
 _WAITING = 5
 """Runs that are said to wait for a person, below the table."""
 
 
 def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, columns: int | None = None) -> str:
-    """One row a run, in the order given; empty for none. `columns` is a terminal's width: goals are cut to it."""
+    """One row a run, in the order given; empty for none. `columns` is a terminal's width: goals are cut to it.
+
+    Where that is not enough, columns are left out.
+    """
     if not summaries:
         return ""
-    table = [_HEADINGS, *(_cells(Summary(summary), now) for summary in summaries)]
-    widths = [max(map(width, column)) for column in zip(*table, strict=True)]
-    room = columns - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1) if columns is not None else widths[-1]
-    rows = [_row(cells, widths, max(room, _LEAST_GOAL)) for cells in table]
+    table: list[tuple[str, ...]] = [_HEADINGS, *(_cells(Summary(summary), now) for summary in summaries)]
+    for name in _DISPENSABLE:
+        if columns is None or _room(table, columns) >= _LEAST_GOAL:
+            break
+        place = table[0].index(name)
+        table = [(*cells[:place], *cells[place + 1 :]) for cells in table]
+    widths = _widths(table)
+    room = widths[-1] if columns is None else max(_room(table, columns), _NARROWEST)
+    rows = [_row(cells, widths, room) for cells in table]
     waiting = [line for line in (waiting_line(Summary(summary)) for summary in summaries) if line]
     more = [f"and {len(waiting) - _WAITING} more wait"] if len(waiting) > _WAITING else []
     said = ["", *waiting[:_WAITING], *more] if waiting else []
     return "".join(f"{line}\n" for line in (*rows, *said))
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(width, column)) for column in zip(*table, strict=True)]
+
+
+def _room(table: Sequence[Sequence[str]], columns: int) -> int:
+    """What is left of so many columns for the goals, which stand last."""
+    *others, _ = _widths(table)
+    return columns - sum(others) - len(_GAP) * len(others)
 
 
 def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:

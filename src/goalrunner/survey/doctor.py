@@ -96,7 +96,9 @@ def _program(way: Way, preset: Preset, box: Box | None) -> Check:
         return Check("program", "good", way.path)
     place = "does not exist, or cannot be run" if "/" in way.program else "is not on PATH"
     install = preset.installing("acp" if way.by == "acp" else "command")
-    return Check("program", "bad", f"{way.program} {place}", install or f"install {way.program}")
+    own = f"put a program there that can be run (chmod +x {way.program}), or name another in [agent] command"
+    usual = own if "/" in way.program else f"install {way.program}, or name its whole path"
+    return Check("program", "bad", f"{way.program} {place}", install or usual)
 
 
 def _version(name: str, preset: Preset, environ: Mapping[str, str], box: Box | None) -> Check:

@@ -91,6 +91,6 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Box | 
         return Check(_NAME, "bad", error.message, error.hint), None
     if choice.jail is None:
         return Check(_NAME, "note", f"{choice.why}; this goal goes on without", choice.remedy), None
-    who = ", and the agent is tried in it" if goal.agent.external else ""
+    who = ", and the agent runs in it" if goal.agent.external else ""
     said = f"{choice.jail.name} works here{who}"
     return Check(_NAME, "good", said), Box(choice.jail.name, goal, place)

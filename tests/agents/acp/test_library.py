@@ -24,7 +24,8 @@ async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(tmp_p
 
     assert reply.text == "heard this"
     assert recorder.facts() == [("execute", "true", ("exit 0",))]
-    assert [usage for _, usage in recorder.usages] == [Usage(input_tokens=10, output_tokens=2, cost_usd=None, calls=1)]
+    told = Usage(input_tokens=10, output_tokens=2, cost_usd=None, calls=1, uncounted_calls=1)
+    assert [usage for _, usage in recorder.usages] == [told]
     later, afterwards = bench.conversation(COMMAND), bench.recorder()
     later.load(recorder.messages, Unfinished(session=recorder.sessions[-1]), afterwards)
     await later.send("more", afterwards)

@@ -84,6 +84,13 @@ def test_what_is_no_amount_is_unknown(amount: object) -> None:
     assert meter.turn(tokens(1, 1)).cost_usd is None
 
 
+def test_tokens_that_nobody_promised_are_a_lower_bound() -> None:
+    meter = Meter({"cost_usd": "session"})
+    told = meter.turn(tokens(10, 5)) + meter.turn(tokens(20, 5))
+    assert (told.tokens, told.calls, told.uncounted_calls) == (40, 2, 2)
+    assert Meter(CLAUDE).turn(tokens(10, 5)).uncounted_calls == 0
+
+
 def test_other_currencies_are_unknown_and_so_is_a_turn_that_tells_nothing() -> None:
     meter = Meter(CLAUDE)
     meter.hear(dollars(0.25, "EUR"))

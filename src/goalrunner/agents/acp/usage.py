@@ -2,8 +2,8 @@
 
 The protocol is stable on one number alone: the dollars of the whole session so far, in `usage_update`. Tokens are a draft
 that does not say whether they are the turn's or the session's, and agents put them where they like. The places that are
-known are looked at, and a preset's `acp_reports` says what is found there. Where it says nothing, tokens are taken for the
-turn's: where that is wrong, too much is counted, and a budget ends a run too early rather than too late.
+known are looked at, and a preset's `acp_reports` says what is found there. Where it promises no tokens, those that are told
+are taken for a part of the turn's, and the rest is unknown: of some agents they are those of its last model call alone.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Meter:
         self.total = known if known.cost_usd is not None else known.model_copy(update={"cost_usd": 0.0})
         """What it reported of the session in all, where it reports totals."""
         self._totals = {"tokens": scopes.get("tokens") == "session", "cost_usd": scopes.get("cost_usd") != "turn"}
+        self._promised = "tokens" in scopes
         self._tokens: Tokens | None = None
         self._dollars: float | None = None
 
@@ -45,7 +46,7 @@ class Meter:
             self._tokens = (before[0] + tokens[0], before[1] + tokens[1])
 
     def turn(self, response: Any) -> Usage:
-        """What the turn cost that ended with this response. What it did not say is unknown."""
+        """What the turn cost that ended with this response. What it did not say is unknown, and whether it said all."""
         tokens, self._tokens = _of_answer(response) or self._tokens, None
         dollars, self._dollars = self._dollars, None
         used = self._new_tokens(tokens) if tokens is not None else Usage()
@@ -56,7 +57,7 @@ class Meter:
             # Tokens for no dollars at all are of a model whose price the agent does not know.
             cost_usd=None if used.tokens and not cost else cost,
             calls=1,
-            uncounted_calls=int(tokens is None),
+            uncounted_calls=int(tokens is None or not self._promised),
         )
 
     def _hear_dollars(self, amount: float | None) -> None:
