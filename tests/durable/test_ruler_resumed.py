@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from goalrunner.events import StartKept
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell
 
@@ -55,3 +56,16 @@ def test_what_stands_there_of_the_start_is_taken_whole_or_refused(goal: Goal) ->
     kept.write_text("[]")
     refused = goal.resume("--max-iterations", "2")
     assert (refused.code, f"{kept} is damaged" in refused.err) == (4, True), refused
+
+
+def test_it_is_kept_before_round_1_where_no_baseline_is_taken(goal: Goal) -> None:
+    text = OBJECTIVE + '[[validators]]\npython = "own:fine"\n[[validators]]\nname = "check"\nrun = "sh check.sh"\n'
+    goal.write(text, agent("", shell("echo")), agent("yes"), workspace='link = ["libs"]\n')
+    (goal.work / "libs").mkdir()
+    (goal.work / "own.py").write_text("def fine(response, agent):\n    return True\n")
+    assert goal.run().code == 1
+    events = [record.event for record in goal.records()]
+    before = events[: [event.type for event in events].index("round_started")]
+    (kept,) = (event.files for event in before if isinstance(event, StartKept))
+    assert {"ruler.json", "programs.json"} < set(kept)
+    assert [name for name in kept if name.startswith("links/")]
