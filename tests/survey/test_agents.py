@@ -56,6 +56,13 @@ def test_a_program_without_a_version_or_none_at_all_is_listed_all_the_same(progr
     ]
 
 
+def test_a_warning_on_stderr_is_no_version_where_another_one_is_said(programs: Programs) -> None:
+    programs.shell("warning", "echo 'retrying in 2.8s' >&2; echo 'the agent 1.16.0'")
+    programs.shell("shy", "echo 'the agent 1.2.3' >&2")
+    found = survey([candidate(name, argv=[name], version=[name]) for name in ("warning", "shy")], programs.environ)
+    assert [one.version for one in found] == ["1.16.0", "1.2.3"]
+
+
 def test_no_key_is_given_to_a_version_command(programs: Programs) -> None:
     programs.shell("nosy", "echo ${NOSY_KEY:-no} ${OPENAI_API_KEY:-key}")
     one = candidate("nosy", argv=["nosy"], version=["nosy"], keys=["NOSY_KEY"])

@@ -82,7 +82,7 @@ def sandbox_notes(goal: Goal, place: Place) -> tuple[str, ...]:
         return ()
     choice = chosen_jail(goal, place)
     if choice.jail is None:
-        return (f"no sandbox: {choice.why}; commands run as you ({choice.remedy})",)
+        return (f"no sandbox: {choice.why}; commands run as you; to have one, {choice.remedy}",)
     net = "the network is open" if config.network else "no network"
     notes = [f"sandbox: {choice.jail.name}; commands write the workspace and a /tmp of their own alone; {net}"]
     if goal.agent.external and not config.network:

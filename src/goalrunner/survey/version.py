@@ -49,13 +49,19 @@ async def _version(
     env = {**child_environment(environ, withhold=preset.keys), **preset.env}
     try:
         words = pinned_words(preset.version, env, Path.cwd())
-        said = await launcher.launch(words, cwd=folder, env=env, output=folder / "said", timeout=PATIENCE)
+        out, errors = folder / "said", folder / "errors"
+        said = await launcher.launch(words, cwd=folder, env=env, output=out, errors=errors, timeout=PATIENCE)
         if said.exit_code != 0:
             return ""
-        with said.output.open("rb") as file:
-            return number_in(file.read(_READ).decode(errors="replace"))
+        # Warnings are full of numbers, so stderr counts only where nothing else is said.
+        return number_in(_head(out)) or number_in(_head(errors))
     except (GoalError, OSError):
         return ""
+
+
+def _head(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_READ).decode(errors="replace")
 
 
 def number_in(text: str) -> str:
