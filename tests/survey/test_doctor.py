@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,13 @@ def test_neither_key_nor_login_stands_in_the_way_unless_there_is_a_keychain(
     found = sign_in_check(PRESET, {**programs.environ, "ASKING_KEY": "  "})
     assert (found.state, found.remedy) == (state, "run asking login")
     assert found.said.startswith("ASKING_KEY is not set, and there is no ~/.asking/login.json")
+
+
+@pytest.mark.parametrize("added", [{"args": ("--provider", "mine")}, {"env": {"ASK_ANOTHER": "1"}}])
+def test_what_the_goal_adds_may_sign_it_in(programs: Programs, added: dict[str, Any]) -> None:
+    programs.python("asking", asking())
+    found = check(diagnosis(programs, AgentConfig(use="asking", **added)), "sign-in")
+    assert (found.state, found.remedy) == ("note", "run asking login")
 
 
 @pytest.mark.parametrize(

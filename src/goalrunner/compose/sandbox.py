@@ -83,7 +83,8 @@ def sandbox_notes(goal: Goal, place: Place) -> tuple[str, ...]:
     choice = chosen_jail(goal, place)
     if choice.jail is None:
         return (f"no sandbox: {choice.why}; commands run as you; to have one, {choice.remedy}",)
-    net = "the network is open" if config.network else "no network"
+    held = "no network for the validators" if goal.agent.external else "no network"
+    net = "the network is open" if config.network else held
     notes = [f"sandbox: {choice.jail.name}; commands write the workspace and a /tmp of their own alone; {net}"]
     if goal.agent.external and not config.network:
         notes.append(f"network = false holds for the validators alone: {goal.agent.use} must reach its model")

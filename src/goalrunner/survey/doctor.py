@@ -83,7 +83,7 @@ def _of_agent(patient: Patient, environ: Mapping[str, str], box: Box | None) -> 
     if starts and preset.version:
         checks.append(_version(agent.use, preset, environ, box))
     if agent.use not in (COMMAND, ACP):
-        checks.append(sign_in_check(preset, environ, box))
+        checks.append(sign_in_check(preset, environ, box, configured=bool(agent.args or agent.env)))
     checks += [_other(other) for other in ways if other is not way]
     subject = Subject(agent.use, preset, added, protocol, patient.folder)
     return [*checks, trial_check(subject, surrounding, box)] if starts else checks

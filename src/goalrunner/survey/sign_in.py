@@ -17,10 +17,13 @@ from goalrunner.survey.sandbox import Box
 _NAME = "sign-in"
 
 
-def sign_in_check(preset: Preset, environ: Mapping[str, str], box: Box | None = None) -> Check:
+def sign_in_check(
+    preset: Preset, environ: Mapping[str, str], box: Box | None = None, *, configured: bool = False
+) -> Check:
     """The key or the login of an external agent. Whether they are right, only its provider can say.
 
-    A login must be in view where the agent will be: in `box`.
+    A login must be in view where the agent will be: in `box`. `configured`: the goal adds words or variables to it, with
+    which it may ask somebody else and sign in there.
     """
     for name in preset.keys:
         if environ.get(name, "").strip():
@@ -37,6 +40,8 @@ def sign_in_check(preset: Preset, environ: Mapping[str, str], box: Box | None = 
     missing = _either(preset)
     if sys.platform == "darwin" and preset.login:
         return Check(_NAME, "note", f"{missing}; its login may be in the keychain", preset.sign_in)
+    if configured:
+        return Check(_NAME, "note", f"{missing}; what [agent] adds may sign it in", preset.sign_in)
     return Check(_NAME, "bad", missing, preset.sign_in or _exports(preset))
 
 
