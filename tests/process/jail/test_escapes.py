@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.ports import Confinement
-from goalrunner.process.jail import choose
+from goalrunner.process.jail import choose, shown
 from goalrunner.process.jail.sockets import listening
 from tests.support.jails import CHOICE, Prison, needs_jail
 
@@ -176,7 +176,7 @@ async def test_what_an_agent_listens_at_hides_no_file_from_a_check(prison: Priso
     rules.write_text("strict\n")
     own.mkdir()
     listen = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind({str(rules)!r}); s.listen()"
-    within = Confinement(writable=(prison.workspace,), home=(prison.user, own))
+    within = Confinement(writable=(prison.workspace,), readable=shown(prison.env), home=(prison.user, own))
     argv = [sys.executable, "-c", f"{listen}; print(flush=True); input()"]
     with subprocess.Popen(
         CHOICE.jail.confine(argv, cwd=prison.workspace, within=within), stdin=subprocess.PIPE, stdout=subprocess.PIPE
