@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -102,7 +103,9 @@ class Double:
         presets = user / ".config" / "goal" / "agents"
         for made in (folder, presets):
             made.mkdir(parents=True, exist_ok=True)
-        (presets / f"{self.name}.toml").write_text(self._preset(**settings))
+        # Its own copy: where the tests lie, a jail may show nothing.
+        shutil.copy(DOUBLE, folder)
+        (presets / f"{self.name}.toml").write_text(self._preset(folder / DOUBLE.name, **settings))
         script = [[{"do": _NAMES[type(move)], **asdict(move)} for move in moves] for moves in rounds]
         (folder / "script.json").write_text(json.dumps(script))
         cumulative = {"CUMULATIVE": "1"} if settings.get("cumulative") else {}
@@ -115,8 +118,10 @@ class Double:
         lines = path.read_text().splitlines() if path.exists() else []
         return [Told(said["prompt"], said["session"], said["resumed"]) for said in map(json.loads, lines)]
 
-    def _preset(self, *, cumulative: bool = False, silent: bool = False, program: str = sys.executable) -> str:
-        own = [program, str(DOUBLE), "stream" if self.protocol == "command" else "acp"]
+    def _preset(
+        self, double: Path, *, cumulative: bool = False, silent: bool = False, program: str = sys.executable
+    ) -> str:
+        own = [program, str(double), "stream" if self.protocol == "command" else "acp"]
         help_ = 'install = "pip install double"\nsign_in = "double login"\ndenied = ["no valid key"]\nstream = "json"\n'
         help_ += f'home = ["{OWN}"]\n'
         if self.protocol == "acp":

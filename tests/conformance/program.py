@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
+import shutil
 import sys
 import threading
 from collections.abc import Sequence
@@ -67,10 +68,10 @@ _SETTINGS = {
 class Stage(Rehearsal):
     """The scripted server of one program, which keeps what was asked at the start of each round."""
 
-    def __init__(self, rounds: Sequence[Sequence[Move]]) -> None:
+    def __init__(self, rounds: Sequence[Sequence[Move]], tools: Path) -> None:
         self._mark = secrets.token_hex(4)
         played = [*rounds, *[rounds[-1]] * _AGAIN]
-        scripts = [_answers(moves, f"({self._mark}-{number})") for number, moves in enumerate(played)]
+        scripts = [_answers(moves, f"({self._mark}-{number})", tools) for number, moves in enumerate(played)]
         self._rounds = [number for number, script in enumerate(scripts) for _ in script]
         self._asked: list[tuple[int, Request]] = []
         self._one = threading.Lock()
@@ -157,7 +158,11 @@ class Program:
         """A server that plays the rounds, and a machine on which the program asks that one."""
         if self.stage is not None:
             self.stage.stop()
-        self.stage = Stage(rounds)
+        # Named by PATH, they are in view wherever the tests lie.
+        tools = user.parent / "tools"
+        tools.mkdir(exist_ok=True)
+        shutil.copy(DOUBLE, tools)
+        self.stage = Stage(rounds, tools)
         self.stage.start()
         point = pointed(self.preset, self.stage)
         assert point is not None
@@ -166,7 +171,8 @@ class Program:
             (user / path).write_text(text)
         # The tests run in a place that is theirs alone; as root claude wants to be told so. In a sandbox it is.
         own = {} if self.jailed else {"IS_SANDBOX": "1"}
-        environ = {**point.env, **own, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{search_path()}"}
+        path = os.pathsep.join([str(Path(sys.executable).parent), str(tools), search_path()])
+        environ = {**point.env, **own, "PATH": path}
         room = {"sandbox": "bwrap"} if self.jailed else {}
         return Prepared({"use": self.name, "protocol": self.protocol, "args": list(point.args)}, environ, room)
 
@@ -175,7 +181,7 @@ class Program:
         return self.stage.told() if self.stage is not None else []
 
 
-def _answers(moves: Sequence[Move], mark: str) -> list[Answer]:
+def _answers(moves: Sequence[Move], mark: str, tools: Path) -> list[Answer]:
     """The model's answers of one round. What leaves, hangs or dies is one command, so that no answer is left of its round."""
     whole = any(isinstance(move, Leaves | Hangs | Dies) for move in moves)
     answers: list[Answer] = []
@@ -183,7 +189,7 @@ def _answers(moves: Sequence[Move], mark: str) -> list[Answer]:
     before = ""
     for move, after in pairwise((*moves, None)):
         if isinstance(move, Runs | Leaves | Hangs | Dies):
-            lines.append(_line(move))
+            lines.append(_line(move, tools))
             if not (whole and isinstance(after, Runs | Leaves | Hangs | Dies)):
                 answers.append(run("; ".join(lines), text=before))
                 lines, before = [], ""
@@ -204,11 +210,11 @@ def _costing(answers: list[Answer], uses: Sequence[Uses]) -> list[Answer]:
     return [first, *(replace(answer, usage=(1, 1)) for answer in answers[1:])]
 
 
-def _line(move: Runs | Leaves | Hangs | Dies) -> str:
+def _line(move: Runs | Leaves | Hangs | Dies, tools: Path) -> str:
     if isinstance(move, Runs):
         return move.line
     if isinstance(move, Leaves):
-        return shlex.join([sys.executable, str(DOUBLE), "leave", move.how, move.name])
+        return shlex.join([sys.executable, str(tools / DOUBLE.name), "leave", move.how, move.name])
     return shlex.join(
         [sys.executable, "-c", _KILL % os.getpid() if isinstance(move, Dies) else "import time; time.sleep(1000)"]
     )
