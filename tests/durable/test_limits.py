@@ -11,6 +11,8 @@ from tests.support.durable_goal import Goal
 from tests.support.model_server import ModelServer, hang, say
 from tests.support.recordings import agent, shell
 
+pytestmark = pytest.mark.kill
+
 PLAIN = 'objective = "make done"\nmodel = "MODEL"\nvalidator = "test -e done"\n'
 
 
