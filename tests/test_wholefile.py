@@ -25,3 +25,9 @@ def test_what_cannot_take_its_name_is_not_left_behind(tmp_path: Path) -> None:
         write_whole(tmp_path / "kept", b"one")
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert (tmp_path / "kept" / "inner").is_dir()
+
+
+def test_a_file_of_the_users_own_is_as_new_files_of_theirs_are(tmp_path: Path) -> None:
+    (tmp_path / "usual").write_bytes(b"one")
+    write_whole(tmp_path / "copy", b"one", mode=0o666)
+    assert (tmp_path / "copy").stat().st_mode == (tmp_path / "usual").stat().st_mode

@@ -219,9 +219,6 @@ def stream(session: str) -> None:
     emit({"type": "session", "id": session})
     number, moves = begin(session, known, prompt)
     play(Stream(session), number, moves, threading.Event())
-    for move in moves:
-        if move["do"] == "exit":
-            sys.exit(move["code"])
 
 
 class Server:

@@ -14,7 +14,6 @@ from tests.conformance.moves import (
     Ability,
     Claims,
     Dies,
-    Exits,
     Fails,
     Floods,
     Hangs,
@@ -30,7 +29,7 @@ from tests.conformance.moves import (
 DOUBLE = Path(__file__).with_name("double.py")
 
 _NAMES: dict[type[Move], str] = {
-    Runs: "run", Says: "say", Claims: "claim", Uses: "use", Fails: "fail", Exits: "exit", Dies: "die", Hangs: "hang",
+    Runs: "run", Says: "say", Claims: "claim", Uses: "use", Fails: "fail", Dies: "die", Hangs: "hang",
     Leaves: "leave", Floods: "flood",
 }  # fmt: skip
 

@@ -79,13 +79,6 @@ class Fails:
 
 
 @dataclass(frozen=True)
-class Exits:
-    """The exit code at the end of the round, where a round is a process."""
-
-    code: int
-
-
-@dataclass(frozen=True)
 class Dies:
     """SIGKILL."""
 
@@ -113,7 +106,7 @@ class Floods:
     size: int
 
 
-Move = Runs | Says | Claims | Uses | Fails | Exits | Dies | Hangs | Leaves | Floods
+Move = Runs | Says | Claims | Uses | Fails | Dies | Hangs | Leaves | Floods
 
 
 @dataclass(frozen=True)

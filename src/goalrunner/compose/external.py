@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal, assert_never, get_args
 
 from goalrunner import policy
 from goalrunner.agents import acp
@@ -59,17 +59,18 @@ class Named:
     @property
     def unenforced(self) -> tuple[BudgetName, ...]:
         """The goal's budgets of which it does not report what is used."""
-        budget = self.goal.budget
-        wanted: dict[BudgetName, float | None] = {"tokens": budget.tokens, "cost_usd": budget.cost_usd}
         reported = self.preset.reports_by(self.protocol)
-        return tuple(name for name, limit in wanted.items() if limit is not None and name not in reported)
+        return tuple(name for name in self._budgets if name not in reported)
 
     @property
     def allowed(self) -> tuple[BudgetName, ...]:
         """The goal's budgets that may count what is known alone."""
-        budget = self.goal.budget
-        limits: dict[BudgetName, float | None] = {"tokens": budget.tokens, "cost_usd": budget.cost_usd}
-        return tuple(name for name, limit in limits.items() if limit is not None and name in budget.allow_unenforced)
+        return tuple(name for name in self._budgets if name in self.goal.budget.allow_unenforced)
+
+    @property
+    def _budgets(self) -> list[BudgetName]:
+        names: tuple[BudgetName, ...] = get_args(BudgetName)
+        return [name for name in names if getattr(self.goal.budget, name) is not None]
 
     @property
     def totals(self) -> frozenset[BudgetName]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from goalrunner.errors import GoalError, UsageError
+from goalrunner.wholefile import write_whole
 
 _DESCRIPTOR = re.compile(r"(?:/dev/fd|/proc/(\d+)/(?:task/\d+/)?fd)/(\d+)")
 _MOST_LINKS = 40
@@ -62,7 +63,8 @@ def write_copy(path: Path, text: str) -> None:
         elif is_stream(path):
             _write(os.open(path, os.O_WRONLY), data)
         else:
-            _replace(Path(os.path.realpath(path)), data)
+            # The user's own: whoever may read new files of theirs may read it.
+            write_whole(Path(os.path.realpath(path)), data, mode=0o666)
     except OSError as error:
         raise GoalError(f"--output {path} could not be written: {error.strerror or error}") from error
 
@@ -132,17 +134,3 @@ def _write(handle: int, data: bytes) -> None:
             rest = rest[os.write(handle, rest) :]
     finally:
         os.close(handle)
-
-
-def _replace(target: Path, data: bytes) -> None:
-    fresh = target.with_name(f".goal-{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        with fresh.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-        raise
