@@ -1,0 +1,1 @@
+"""The check environment: the workspace as validators see it, and what counts of it."""
