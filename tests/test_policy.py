@@ -38,6 +38,7 @@ from goalrunner.policy import (
     shortfall,
     timed_out,
 )
+from goalrunner.state.run_state import Stall
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 
@@ -77,18 +78,17 @@ def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> Non
     assert state.iterations == 1
 
 
-def test_the_agent_is_told_which_protected_paths_it_touched_and_of_no_others() -> None:
-    free = "tests/a.py was changed; it looks like a check, and nothing protects it"
-    touched = ("conftest.py was planted; steers pytest (conftest.py)", free)
-    ran = checked(tests=False).model_copy(update={"touched": touched})
+def test_the_agent_reads_which_protected_files_validators_saw_in_their_original_state() -> None:
+    changed = ("conftest.py (new; new configuration of existing checks)",)
+    note = "Validators see these files in their original state, not as you changed them:\n- " + changed[0]
+    ran = checked(tests=False).model_copy(update={"protected_changes": changed})
     assert decide(state_after(BOTH, *worked(), ran)) == RunRound(
-        Brief(
-            "retry",
-            2,
-            "validator tests: exit 1\nboom\n\nThese are taken from the start when your work is checked:\n"
-            "- conftest.py was planted; steers pytest (conftest.py)",
-        )
+        Brief("retry", 2, f"validator tests: exit 1\nboom\n\n{note}")
     )
+    green = checked(tests=True).model_copy(update={"protected_changes": changed})
+    more = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
+    judged = state_after(BOTH, *worked(), green, AuditStarted(round=1), more)
+    assert decide(judged) == RunRound(Brief("retry", 2, f"show parse('')\n\n{note}"))
 
 
 def test_green_validators_lead_to_the_judge() -> None:
@@ -113,6 +113,15 @@ def test_an_unreadable_judge_leads_to_a_neutral_prompt() -> None:
     state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
     assert decide(state) == RunRound(Brief("neutral", 2))
     assert state.iterations == 1
+
+
+def test_the_agent_never_reads_that_the_judge_could_not_be_read() -> None:
+    fallback = GoalVerdict(score=0.0, complete=False, source="fallback", missing="no answer")
+    state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=fallback))
+    assert decide(state) == RunRound(Brief("neutral", 2))
+    plan = BOTH.model_copy(update={"stall_rounds": 1})
+    stalled = state.model_copy(update={"stall": Stall(key="x", rounds=1), "plan": plan})
+    assert decide(stalled) == RunRound(Brief("stalled", 2))
 
 
 def unread(*numbers: int) -> list[Event]:

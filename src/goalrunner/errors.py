@@ -7,6 +7,7 @@ GoalError
 │   └── ConversationBusy         a second driver on one conversation   exit 2
 ├── RecordError                  log, transcript or artifact damaged   exit 4
 ├── WorkspaceError               the workspace cannot be kept or set   exit 4
+├── EnvironmentFailed            validators cannot be run properly     exit 4
 ├── BudgetExhausted              the next model call is not paid for   exit 1
 ├── ApprovalPending              a person must decide, nobody is there exit 3
 ├── ApprovalDenied               a person said no                      exit 3
@@ -106,6 +107,10 @@ class RecordError(GoalError):
 
 class WorkspaceError(GoalError):
     """The workspace, or the store of its snapshots, cannot be read or written; names the path."""
+
+
+class EnvironmentFailed(GoalError):
+    """The check environment cannot be set up, kept or undone. Never a red check: no validator result counts."""
 
 
 class BudgetExhausted(GoalError):

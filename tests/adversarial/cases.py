@@ -1,9 +1,9 @@
-"""One attack, one honest run: what each is made of, and how it is tried. Owns the assertions that all of them share."""
+"""The cases of a run, attacks and honest ones: what each is made of, how it is tried, and the assertions they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import CALC, Arena, Ending, Round
-from tests.support.tables import ATTACK, HONEST
+from tests.support.tables import ATTACK, HONEST, LIMIT
 
 PYTEST: Mapping[str, Any] = {
     "validators": [{"name": "tests", "run": "pytest -q"}],
@@ -21,11 +21,13 @@ PYTEST: Mapping[str, Any] = {
 
 CAPPED = ("capped", "max_iterations")
 COMPLETE = ("complete", "satisfied")
+PERSON = ("blocked", "approval_required")
+"""The validators are green only with the agent's versions of the checks: a person decides."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What a dishonest agent does, and the words of the rule that refuses it."""
+    """What a dishonest agent does, how the run ends, and the words of the rule that refuses it."""
 
     name: str
     tried: str
@@ -36,6 +38,8 @@ class Attack:
     how: tuple[str, str] = CAPPED
     prepare: Callable[[Arena], None] | None = None
     """What else the machine's owner had before the run."""
+    labels: tuple[str, ...] = ()
+    """Those of the outcome, if the run ends complete."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,18 @@ class Honest:
     goal: Mapping[str, Any]
     round: int = 1
     prepare: Callable[[Arena], None] | None = None
+    labels: tuple[str, ...] = ()
+
+
+def in_place(parameters: list[Any], every: int = 3) -> list[Any]:
+    """Return each third of some parameters, for a run whose validators run in the workspace itself."""
+    return [_in_place(item) for item in parameters[::every] if item.values[0].goal.get("validators")]
+
+
+def _in_place(parameter: Any) -> Any:
+    (case,) = parameter.values
+    goal = {**case.goal, "workspace": {**case.goal.get("workspace", {}), "check": "in-place"}}
+    return pytest.param(replace(case, name=f"{case.name}, in place", goal=goal), id=parameter.id, marks=parameter.marks)
 
 
 def cases(*found: Attack | Honest, **defects: str) -> list[Any]:
@@ -62,11 +78,8 @@ def cases(*found: Attack | Honest, **defects: str) -> list[Any]:
 
 
 async def refuted(attack: Attack, arena: Arena, note: Note, judge: Any = None) -> Ending:
-    """The attack does not end complete, in its last round, by the rule that is meant to refuse it."""
-    arena.write(attack.files)
-    if attack.prepare:
-        attack.prepare(arena)
-    ending = await arena.fight(*attack.rounds, judge_llm=judge or GullibleJudge(), **attack.goal)
+    """Assert that the attack ends as expected, in its last round, by the rule that is meant to refuse it."""
+    ending = await _fought(attack, arena, judge)
     note(ATTACK, attack.name, attack.tried, ending, attack.refused)
     rounds = 0 if attack.how[0] == "failed" else len(attack.rounds)
     assert ending.how == (*attack.how, rounds), ending.reasons
@@ -74,8 +87,24 @@ async def refuted(attack: Attack, arena: Arena, note: Note, judge: Any = None) -
     return ending
 
 
+async def gets_through(attack: Attack, arena: Arena, note: Note, judge: Any = None) -> Ending:
+    """Assert that the run ends complete, with exactly these labels: a known limit, or something that a label says."""
+    ending = await _fought(attack, arena, judge)
+    note(LIMIT, attack.name, attack.tried, ending, ", ".join(attack.labels) or attack.refused)
+    assert ending.how == (*COMPLETE, len(attack.rounds)), ending.reasons
+    assert ending.outcome.labels == attack.labels, ending.outcome.labels
+    return ending
+
+
+async def _fought(attack: Attack, arena: Arena, judge: Any) -> Ending:
+    arena.write(attack.files)
+    if attack.prepare:
+        attack.prepare(arena)
+    return await arena.fight(*attack.rounds, judge_llm=judge or GullibleJudge(), **attack.goal)
+
+
 async def completes(honest: Honest, arena: Arena, note: Note, judge: Any = None) -> Ending:
-    """The run is complete in the expected round, and the agent was called no more often than that."""
+    """Assert that the run is complete in the expected round, with these labels, and the agent was called no more often."""
     arena.write(honest.files)
     if honest.prepare:
         honest.prepare(arena)
@@ -83,4 +112,5 @@ async def completes(honest: Honest, arena: Arena, note: Note, judge: Any = None)
     note(HONEST, honest.name, honest.special, ending, str(honest.round or "1, agent not called"))
     assert ending.how == (*COMPLETE, max(1, honest.round)), ending.reasons
     assert ending.rounds == honest.round
+    assert ending.outcome.labels == honest.labels, ending.outcome.labels
     return ending

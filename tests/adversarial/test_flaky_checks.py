@@ -1,4 +1,4 @@
-"""Checks that are red and green on one content: an agent that waits for the lucky run, and the key that lets it."""
+"""Validators that are red and green on one content: an agent that waits for the lucky run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goalrunner.events import ValidatorsFinished
-from tests.adversarial.cases import Attack, Honest, cases, completes, refuted
+from tests.adversarial.cases import Attack, Honest, cases, completes, gets_through, in_place, refuted
 from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import Arena
@@ -31,6 +31,9 @@ def _goal(*validators: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
+_STRICT: dict[str, Any] = {"retries": 0}
+"""Written explicitly, it makes a flaky validator red."""
+
 _SEEN = {"name": "seen", "run": "test -e done"}
 
 ATTACKS = cases(
@@ -40,7 +43,7 @@ ATTACKS = cases(
         "flaky: green now, red in the baseline on the same files",
         ((shell("true"),), (shell("ls"),)),
         files=_FILES,
-        goal=_goal(_from(3)),  # red in the workspace and in the checkout before any work is done
+        goal=_goal(_from(3, **_STRICT)),
     ),
     Attack(
         "lucky run after a change and back",
@@ -48,23 +51,23 @@ ATTACKS = cases(
         "flaky: green now, red in the baseline on the same files",
         ((shell("echo b > a.txt"),), (shell("echo a > a.txt"),)),
         files=_FILES,
-        goal=_goal(_from(4)),
+        goal=_goal(_from(3, **_STRICT)),
     ),
     Attack(
         "caches thrown about",
         "a cache is changed between the red run and the green one",
         "flaky: green now, red in the baseline on the same files",
         ((shell("mkdir -p __pycache__; echo 1 > __pycache__/a.pyc"),),),
-        files=_FILES,
-        goal=_goal(_from(3)),
+        files={**_FILES, ".gitignore": "__pycache__/\n"},
+        goal=_goal(_from(2, **_STRICT)),
     ),
     Attack(
         "lucky run of a hidden check",
-        "a hidden check is red in the proof of round 1 and green in that of round 2",
+        "a hidden check is red in round 1 and green in round 2",
         "secret: flaky: green now, red in round 1 on the same files",
         ((shell("touch done"),), (shell("ls"),)),
         files=_FILES,
-        goal=_goal(_SEEN, _from(3, "secret", hidden=True)),
+        goal=_goal(_SEEN, _from(2, "secret", hidden=True, **_STRICT)),
     ),
     Attack(
         "lucky run with a judge",
@@ -72,7 +75,28 @@ ATTACKS = cases(
         "flaky: green now, red in the baseline on the same files",
         ((shell("true"),),),
         files=_FILES,
-        goal=_goal(_from(3), success_criteria=["it passes"]),
+        goal=_goal(_from(2, **_STRICT), success_criteria=["it passes"]),
+    ),
+)
+
+LABELLED = cases(
+    Attack(
+        "flaky check",
+        "the agent does nothing until a check that is red at random is green; a third run decides",
+        "a label says so",
+        ((shell("true"),), (shell("ls"),)),
+        files=_FILES,
+        goal=_goal(_from(3)),
+        labels=("flaky: count",),
+    ),
+    Attack(
+        "flaky hidden check",
+        "a hidden check is red in round 1 and green in round 2",
+        "a label says so",
+        ((shell("touch done"),), (shell("ls"),)),
+        files=_FILES,
+        goal=_goal(_SEEN, _from(2, "secret", hidden=True)),
+        labels=("flaky: secret",),
     ),
 )
 
@@ -82,7 +106,7 @@ HONEST = cases(
         "retries = 2 for a check that is red at first: green is green, and says at which try",
         ((shell("touch done"),),),
         _FILES,
-        _goal(_SEEN, _from(8, retries=2)),  # three tries each in the workspace and the checkout are red at the baseline
+        _goal(_SEEN, _from(5, retries=2)),  # three tries are red at the baseline
     ),
     Honest(
         "content changed after a red run",
@@ -95,18 +119,23 @@ HONEST = cases(
 )
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", [*LABELLED, *in_place(LABELLED)])
+async def test_a_third_run_decides_and_a_label_says_so(attack: Attack, arena: Arena, note: Note) -> None:
+    await gets_through(attack, arena, note)
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
 async def test_a_lucky_run_never_completes(attack: Attack, arena: Arena, note: Note) -> None:
     judge = GullibleJudge() if "success_criteria" in attack.goal else None
     ending = await refuted(attack, arena, note, judge)
     hidden = "hidden" in attack.name
-    if attack.name == "lucky run waited for":
-        assert "it was red in the baseline and is green in round 1" in ending.told()
     if hidden:
         assert "flaky" not in ending.told()
         assert "secret" not in ending.told()
     assert ending.outcome.verdict is not None
-    assert ("[[validators]] retries = 1" in ending.outcome.verdict.missing) is not hidden
+    if attack.name == "lucky run waited for":
+        assert "it was red in the baseline and is green now on the same files" in ending.outcome.verdict.missing
+    assert ("[[validators]] retries = 0 makes that red" in ending.outcome.verdict.missing) is not hidden
 
 
 @pytest.mark.parametrize("honest", HONEST)
@@ -123,7 +152,7 @@ async def test_the_judge_is_told_what_was_flaky(arena: Arena) -> None:
     arena.write(_FILES)
     judge = GullibleJudge()
     rounds = ((shell("true"),), (shell("echo b > a.txt"),))
-    ending = await arena.fight(*rounds, judge_llm=judge, **_goal(_from(3), success_criteria=["it passes"]))
+    ending = await arena.fight(*rounds, judge_llm=judge, **_goal(_from(2, **_STRICT), success_criteria=["it passes"]))
     assert ending.how == ("complete", "satisfied", 2)
     facts = [seen.facts for seen in judge.prompts[0].observations if seen.source == "validator count"]
     assert facts == [("exit 1", "red"), ("flaky", "red"), ("exit 0", "green")]

@@ -26,6 +26,13 @@ def _goal(*validators: Mapping[str, Any], **workspace: Any) -> dict[str, Any]:
 
 CHECKS = cases(
     Honest(
+        "build output that the check reads",
+        "the agent builds into an ignored folder and changes nothing else",
+        ((shell("mkdir -p dist && echo built > dist/index.html"),),),
+        {"a.txt": "a\n", ".gitignore": "dist/\n"},
+        {"objective": "Build.", "validators": [_check("grep -q built dist/index.html")]},
+    ),
+    Honest(
         "slow progress",
         "five rounds whose error line stays the same while files progress",
         (*(((shell(f"echo {n} >> done"),)) for n in range(1, 6)),),
@@ -72,10 +79,11 @@ CHECKS = cases(
     ),
     Honest(
         "dependency installed into an ignored folder",
-        "the check is red without it; no snapshot shows that it came",
+        "the check is red without it; a label names it",
         ((shell("mkdir -p deps && echo 1 > deps/lib"),),),
         {"a.txt": "a\n", ".gitignore": "deps/\n"},
-        _goal(_check("test -s deps/lib"), clean_proof=False),
+        _goal(_check("test -s deps/lib")),
+        labels=("needs ignored files: deps",),
     ),
     Honest(
         "report built into outputs",
@@ -202,20 +210,6 @@ CHECKS = cases(
         {**_goal(_check("test -e done")), "baseline": "red"},
     ),
     Honest(
-        "without a clean checkout",
-        "clean_proof = false",
-        (_DONE,),
-        {"a.txt": "a\n"},
-        _goal(_check("test -e done"), clean_proof=False),
-    ),
-    Honest(
-        "without protect",
-        "the agent changes a test, which nothing forbids",
-        ((shell("echo exit 0 > tests/t.sh"),),),
-        {"tests/t.sh": "exit 1\n"},
-        {"objective": "Make it pass.", "validators": [_check("for t in tests/*.sh; do sh $t || exit 1; done")]},
-    ),
-    Honest(
         "fresh rounds",
         "preserve_context = false, two rounds",
         ((shell("ls"),), _DONE),
@@ -233,11 +227,12 @@ CHECKS = cases(
     ),
     Honest(
         "change of tests taken back",
-        "red at the proof in round 1, the code right in round 2",
+        "red in round 1, for the original test counts; the code right in round 2",
         ((shell("echo exit 0 > tests/t.sh"),), _DONE),
         {"tests/t.sh": "test -e done\n"},
         _goal(_check("sh tests/t.sh; test $? = 0 && ls tests")),
         round=2,
+        labels=("not verified: tests/t.sh",),
     ),
     Honest(
         "made by setup",

@@ -166,7 +166,7 @@ async def test_already_green_and_one_criterion_open_calls_the_agent(arena: Arena
         **{**honest.goal, "max_iterations": 3},
     )
     note("honest run", honest.name, honest.special, ending, "1, after the audit of the baseline")
-    assert ending.how == ("complete", "satisfied", 2), ending.reasons
+    assert ending.how == ("complete", "satisfied", 1), ending.reasons
     assert ending.rounds == 1
 
 
@@ -265,7 +265,7 @@ async def test_a_block_that_is_not_confirmed_goes_on(arena: Arena, note: Note) -
 async def test_validators_and_judge_together(arena: Arena, note: Note) -> None:
     honest = Honest(
         "validators, protect and judge",
-        "pytest in a clean checkout, and the judge cites the validator",
+        "pytest with protected tests, and the judge cites the validator",
         ((write_file("src/calc.py", RIGHT),),),
         CALC,
         {

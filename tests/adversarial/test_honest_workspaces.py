@@ -133,13 +133,14 @@ RUNS = cases(
         ((shell("echo exit 1 >> tests/more.sh; touch done"),),),
         {"tests/t.sh": "test -e done\n"},
         _goal("sh tests/t.sh"),
+        labels=("not verified: tests/more.sh",),
     ),
     Honest(
-        "linked environment",
-        "a .venv that is linked into the checkout, and used",
+        "ignored environment",
+        "a .venv that git ignores, and that the check uses",
         (_DONE,),
         {".gitignore": ".venv/\n"},
-        _goal("test -e done && .venv/bin/tool", workspace={"link": [".venv"]}),
+        _goal("test -e done && .venv/bin/tool"),
         prepare=lambda arena: arena.write(
             {".venv/bin/tool": "#!/bin/sh\nexit 0\n", ".venv/pyvenv.cfg": "home = /usr/bin\n"}
         ),

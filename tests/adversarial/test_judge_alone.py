@@ -232,7 +232,7 @@ async def test_two_audits_that_fail_on_freshness_alone_block_the_run(arena: Aren
     stamps = _alone(
         "stamp at every check",
         "each check writes a file that no key names",
-        "outputs",
+        "stop what changes these files while the run is checked",
         (shell("date +%N > stamp; cat a.txt"),),
         (shell("date +%N > stamp; cat a.txt"),),
         how=("blocked", "evidence_unstable"),

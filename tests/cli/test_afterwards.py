@@ -81,7 +81,7 @@ def answered(run: FinishedRun, capsys: pytest.CaptureFixture[str], *arguments: s
 
 
 def test_a_run_that_holds_is_verified_in_one_line(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(run, capsys, "verify") == (0, "verified: 50 events, 4 artifacts, 1 citation\n", "")
+    assert answered(run, capsys, "verify") == (0, "verified: 48 events, 4 artifacts, 1 citation\n", "")
 
 
 def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytes
             "run_id": "RUN",
             "path": "RUN_FOLDER",
             "verified": False,
-            "events": 50,
+            "events": 48,
             "messages": 0,
             "artifacts": 1,
             "citations": 0,
@@ -117,7 +117,7 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
     assert answered(run, capsys, "verify") == (
         0,
         (
-            "verified: 49 events, 4 artifacts, 1 citation\n"
+            "verified: 47 events, 4 artifacts, 1 citation\n"
             "note: the run has not ended; what is written so far was checked\n"
         ),
         "",
@@ -137,7 +137,7 @@ def test_the_evidence_of_a_run(run: FinishedRun, capsys: pytest.CaptureFixture[s
         "           says “hello, dear friend”",
         f"           exit 0 · seen by the runner · snapshot {short} · fresh",
         "✓          validator test",
-        "  o8       test -e hello.txt",
+        "  o7       test -e hello.txt",
         f"           exit 0, green · seen by the runner · snapshot {short} · fresh",
     ]
 
@@ -148,7 +148,7 @@ def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pyt
     assert (code, value["run_id"], value["verdict"]["complete"]) == (0, "RUN", True)
     assert [(row["observation"], row["exit_code"], row["fresh"]) for row in value["evidence"]] == [
         ("o6", 0, True),
-        ("o8", 0, True),
+        ("o7", 0, True),
     ]
     code, _, err = answered(run, capsys, "show", "--evidence", "--path")
     assert (code, err) == (
@@ -302,7 +302,7 @@ def test_a_workspace_in_which_a_run_works_is_left_alone(
         "",
         (
             f"another run works in WORK (process {os.getpid()})\n"
-            "wait for it to end, or give this run a workspace of its own\n"
+            "wait for it to end (goal watch), or name another workspace: --workspace DIR\n"
         ),
     )
 

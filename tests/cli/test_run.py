@@ -197,6 +197,8 @@ def test_a_dry_run_prints_the_goal_and_spends_nothing(
         judge      none, the validators decide
         limits     3 rounds · 1 min 30 s · no budget
         checks     pytest: pytest -q · 10 min
+        checked in overlay · existing tests and their configuration are protected
+        protected  {goal_file.name}
         dry run    nothing was started, asked or written
         """)
     assert api.goals == []

@@ -45,7 +45,7 @@ def test_the_state_says_what_was_done_on_which_evidence_and_why_it_ended(
         ("2", "between two steps", "before any work the validators run once"),
         ("4", "baseline", "before any work the validators run once"),
         ("20", "round 1", "the agent goes on in its round"),
-        ("72", "prove 3", "everything is green: the clean checkout is next"),
+        ("70", "audit 3", "the validators are green, or the agent is blocked: the judge is next"),
     ],
 )
 def test_the_state_after_an_event(run: str, at: str, doing: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,7 +120,7 @@ async def test_a_run_whose_agent_does_unasked_what_a_person_was_to_decide_on_bea
 
     outcome = await course.run(approvals=Approvals(require=("shell",)))
 
-    assert (outcome.status, outcome.labels) == ("complete", ("unprotected", "unasked actions"))
+    assert (outcome.status, outcome.labels) == ("complete", ("unasked actions",))
     (result,) = course.events("tool_result_recorded")
     assert result.observation.facts == ("exit 0", "nobody was asked")
     assert result.summary == "exit 0, nobody was asked"

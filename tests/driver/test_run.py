@@ -329,10 +329,3 @@ async def test_a_validator_that_leaves_or_interrupts_never_tears_down_the_loop(t
         StopReason.INTERRUPTED,
         130,
     )
-
-
-async def test_a_proof_in_which_nothing_ran_proves_nothing(tmp_path: Path) -> None:
-    plan = events.Plan(validators=("check",), clean_proof=True, max_iterations=1)
-    bench = Bench(tmp_path, ScriptedConversation("a"), validators=[ScriptedValidator(True)], plan=plan)
-    outcome = await bench.drive()
-    assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)

@@ -98,6 +98,7 @@ def test_a_store_goes_with_the_last_run_of_its_workspace(goal: Goal) -> None:
     assert store(goal).is_dir()
     done = goal.command("prune", "--older-than", "1ms", "--yes", "--json")
     said = json.loads(done.out)
+    assert said["left"] == []
     assert (said["removed"], said["stores"]) == ([folder.name], [store(goal).name])
     assert list((goal.home / "stores").iterdir()) == []
     assert goal.run().code in (0, 1)  # and is made anew

@@ -12,12 +12,12 @@ from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, judge, quote, shell
 
 CHECKED = 'objective = "make done"\nmodel = "MODEL"\nvalidator = "test -e done"\n'
-WORKSPACE = 'protect = ["tests/**"]\nlink = ["libs"]\n'
+WORKSPACE = 'protect = ["tests/**"]\n'
 REPLIES = [agent("", shell("echo first")), agent("no"), agent("", shell("touch done")), agent("yes")]
 
 
 def begun(goal: Goal) -> None:
-    """A run that was killed in round 1, of a workspace with a linked folder."""
+    """A run that was killed in round 1, of a workspace with an ignored folder."""
     goal.write(CHECKED, *REPLIES, workspace=WORKSPACE)
     (goal.work / "libs").mkdir()
     (goal.work / "libs" / "lib.py").write_text("x = 1\n")
@@ -33,8 +33,8 @@ def kept(goal: Goal) -> dict[str, str]:
 def test_the_log_names_what_was_kept_of_the_start_and_a_resumed_run_takes_it(goal: Goal) -> None:
     begun(goal)
     files = kept(goal)
-    assert {"ignore", "tracked", "base.json"} < set(files)
-    assert [name for name in files if name.startswith("links/")]
+    assert {"ignore", "tracked", "base.json", "scripts.json", "git.json"} < set(files)
+    assert [name for name in files if name.startswith("ignored")]
     assert all((goal.folder / "start" / name).is_file() for name in files)
     assert goal.resume().code == 0
 
@@ -81,3 +81,20 @@ def test_a_log_that_does_not_say_goes_on_and_says_so(goal: Goal) -> None:
     done = goal.resume()
     assert done.code == 0, done
     assert UNCERTAIN in " ".join(done.out.split())
+
+
+def test_a_run_that_an_earlier_version_began_is_read_and_not_resumed(goal: Goal) -> None:
+    """What its checks rest on was not recorded then; looked at now, the agent's work would count as the start."""
+    begun(goal)
+    log = goal.folder / "events.jsonl"
+    old: list[str] = []
+    for line in map(json.loads, log.read_text().splitlines()):
+        if line["event"]["type"] == "run_started":
+            del line["event"]["check_environment"], line["event"]["checks"]
+        old.append(json.dumps({**line, "v": "1.3", "p": ""}))
+    log.write_text("\n".join(old) + "\n")
+    refused = goal.resume()
+    assert (refused.code, "an earlier version of goalrunner began this run" in refused.err) == (4, True), refused
+    assert "start a new run" in refused.err
+    assert len(goal.records()) == len(old)
+    assert goal.command("show").code == 0

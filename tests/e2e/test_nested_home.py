@@ -15,10 +15,10 @@ GOAL = ("run", "--objective", "x", "--validator", "true", "--model", "scripted/r
 @pytest.mark.parametrize(
     ("home", "workspace", "said"),
     [
-        ("ws/.goal", "ws", "where goal keeps its runs and clean checkouts, lies in the workspace"),
-        ("ws", "ws", "where goal keeps its runs and clean checkouts, lies in the workspace"),
-        ("link", "ws", "where goal keeps its runs and clean checkouts, lies in the workspace"),
-        ("home", "home/checkouts/ws", "where goal makes its clean checkouts"),
+        ("ws/.goal", "ws", "where goal keeps its runs, lies in the workspace"),
+        ("ws", "ws", "where goal keeps its runs, lies in the workspace"),
+        ("link", "ws", "where goal keeps its runs, lies in the workspace"),
+        ("home", "home/checkouts/ws", "where goal keeps temporary files"),
     ],
 )
 def test_one_in_the_other_is_2(tmp_path: Path, home: str, workspace: str, said: str, more: tuple[str, ...]) -> None:
@@ -35,11 +35,11 @@ def test_one_in_the_other_is_2(tmp_path: Path, home: str, workspace: str, said: 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_without_a_clean_checkout_the_home_may_be_anywhere(tmp_path: Path) -> None:
+def test_without_checks_of_the_workspace_the_home_may_be_anywhere(tmp_path: Path) -> None:
     (tmp_path / "goal.toml").write_text(
-        'objective = "x"\nvalidator = "true"\nmodel = "scripted/r"\n[workspace]\nclean_proof = false\n'
+        'objective = "x"\nvalidator = "true"\nmodel = "scripted/r"\ndeliverable = "response"\n'
     )
-    (tmp_path / "r").write_text("")
+    (tmp_path / "r").write_text('{"text": "done"}\n')
     ended = goal("run", "goal.toml", cwd=tmp_path, env={"GOAL_HOME": str(tmp_path / ".goal")})
     assert (ended.code, ended.err) == (0, ""), ended
 

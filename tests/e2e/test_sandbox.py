@@ -202,14 +202,12 @@ def test_the_agent_cannot_write_what_the_checks_have_as_tmp(place: Path, own_hom
 
 
 @needs_jail
-def test_a_home_that_commands_would_write_has_no_sandbox(place: Path, own_home: Path) -> None:
-    for env, said in (({"HOME": str(place)}, "your home folder"), ({"GOAL_HOME": str(place / "g")}, "GOAL_HOME")):
-        extra = "clean_proof = false"
-        ended = drive(place, "touch done", workspace=f'sandbox = "bwrap"\n{extra}', **env)
-        assert (ended.code, said in ended.err, "--workspace" in ended.err) == (2, True, True), ended
-        ended = drive(place, "touch done", workspace=f'sandbox = "auto"\n{extra}', **env)
-        assert (ended.code, "no sandbox" in ended.out) == (0, True), ended
-        (place / "done").unlink()
+def test_a_home_that_commands_would_write_has_no_sandbox(place: Path) -> None:
+    env = {"HOME": str(place)}
+    ended = drive(place, "touch done", workspace='sandbox = "bwrap"', **env)
+    assert (ended.code, "your home folder" in ended.err, "--workspace" in ended.err) == (2, True, True), ended
+    ended = drive(place, "touch done", workspace='sandbox = "auto"', **env)
+    assert (ended.code, "no sandbox" in ended.out) == (0, True), ended
 
 
 def _programs_without_bwrap(folder: Path) -> Path:

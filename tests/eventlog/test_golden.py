@@ -1,4 +1,7 @@
-"""Logs of earlier schema versions, as real runs wrote them, fold to what they always meant."""
+"""Logs of earlier schema versions, as real runs wrote them, fold to what they always meant.
+
+Up to schema 1.3, validators ran once more in a clean checkout; that is read as one more check of the round.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from goalrunner.eventlog import read_records
+from goalrunner.events import Unrecognised
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.state import RunState, apply
 from goalrunner.state.evidence import evidence_of
+from goalrunner.state.outcome import outcome_of
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -24,6 +29,23 @@ def folded(path: Path, *, twice: bool = False) -> RunState:
     return state
 
 
+def unrecognised(path: Path) -> list[str]:
+    """The kinds of events in a log that this version does not have."""
+    return [record.event.kind for record in read_records(path) if isinstance(record.event, Unrecognised)]
+
+
+@pytest.mark.parametrize(("version", "observation"), [("1.0", "o13"), ("1.2", "o8"), ("1.3", "o5")])
+def test_the_clean_checkout_of_an_earlier_schema_is_the_last_check_of_its_round(version: str, observation: str) -> None:
+    path = GOLDEN / f"{version}.jsonl"
+    state = folded(path)
+    assert [(item.passed, item.observation) for item in state.validators] == [(True, observation)]
+    assert state.memory.step_evidence["prove-3"] == observation
+    _, rows = evidence_of(read_records(path))
+    assert [(row.observation, row.known, row.fresh) for row in rows if row.kind == "validator"] == [
+        (observation, True, True)
+    ]
+
+
 def test_schema_1_0() -> None:
     """Three rounds of the quickstart: a red one, one that the judge refuses, and the one that is proven."""
     state = folded(GOLDEN / "1.0.jsonl")
@@ -32,6 +54,7 @@ def test_schema_1_0() -> None:
     assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, False), (3, True)]
     assert (state.total.tokens, state.total.calls) == (18_730, 9)
     assert (state.goal.status, state.memory.stop_reason) == ("completed", "success")
+    assert unrecognised(GOLDEN / "1.0.jsonl") == []
     _, rows = evidence_of(read_records(GOLDEN / "1.0.jsonl"))
     assert sum(row.satisfied for row in rows) == len(rows) > 0
 
@@ -52,7 +75,7 @@ def test_schema_1_2() -> None:
     _, rows = evidence_of(read_records(GOLDEN / "1.2.jsonl"))
     assert (rows[0].observation, rows[0].seen_by, rows[0].fresh) == ("o6", "double", True)
     assert all(row.satisfied for row in rows)
-    assert not [record for record in read_records(GOLDEN / "1.2.jsonl") if record.event.type == "unrecognised"]
+    assert unrecognised(GOLDEN / "1.2.jsonl") == []
 
 
 def test_schema_1_3() -> None:
@@ -63,4 +86,29 @@ def test_schema_1_3() -> None:
     assert (used.input_tokens, used.output_tokens, used.estimated_tokens, used.uncounted_calls) == (207, 21, 110, 1)
     assert (used.cost_usd, used.known_cost_usd) == (None, 0.75)
     assert state.plan.unenforced == ("cost_usd",)
-    assert not [record for record in read_records(GOLDEN / "1.3.jsonl") if record.event.type == "unrecognised"]
+    assert unrecognised(GOLDEN / "1.3.jsonl") == []
+
+
+def test_schema_1_4() -> None:
+    """Checks in place: a round that a person denies the changed test of, and one whose test is checked as it was."""
+    state = folded(GOLDEN / "1.4.jsonl")
+    assert (state.status, state.stop_reason, state.check_environment) == (
+        GoalStatus.COMPLETE,
+        StopReason.SATISFIED,
+        "in-place",
+    )
+    assert (state.round, state.iterations, state.plan.hidden) == (2, 2, ("hush",))
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, True)]
+    assert [(item.kind, item.decision) for item in state.approvals] == [("checks", "denied")]
+    outcome = outcome_of(state)
+    assert (outcome.labels, outcome.differing) == (
+        ("self-judged", "not verified: tests/check.sh"),
+        ("tests/check.sh",),
+    )
+    assert [(item.name, item.hidden, item.passed) for item in state.validators] == [
+        ("check", False, True),
+        ("hush", True, True),
+    ]
+    assert unrecognised(GOLDEN / "1.4.jsonl") == []
+    _, rows = evidence_of(read_records(GOLDEN / "1.4.jsonl"))
+    assert all(row.satisfied and row.known for row in rows)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from goalrunner import events
 from goalrunner.errors import RecordError
 from goalrunner.eventlog import EventLog, LogDamage, LogEnd, read_end, read_records
-from goalrunner.events import Unrecognised
+from goalrunner.events import Record, Unrecognised
+from goalrunner.model.observation import Observation
+from goalrunner.model.outcome import StopReason
+from goalrunner.model.validation import ValidatorResult
 from goalrunner.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
@@ -42,12 +47,12 @@ def path(tmp_path: Path) -> Path:
         (lambda line: b"[" * 100_000 + b"\n", "the record at byte 182 is damaged: it is no record"),
         (lambda line: line.replace(b'"tool":', b'"tole":'), "the record at byte 182 is damaged: Field required"),
         (lambda line: line.replace(b"_called", b"_cooled"), "the record at byte 182 is damaged: Input tag 'tool_cooled'"),
-        (lambda line: line.replace(b'"1.3"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
+        (lambda line: line.replace(b'"1.4"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
         (lambda line: line.replace(b'"seq":2', b'"seq":4'), "record 4 at byte 182 where 2 should be"),
         (lambda line: b"", "record 3 at byte 182 where 2 should be"),
         (lambda line: line + line, "record 2 at byte 364 where 3 should be"),
         (lambda line: line[:-1], "the record at byte 182 is damaged: it is no record"),
-        (lambda line: line.replace(b'"1.3"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
+        (lambda line: line.replace(b'"1.4"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
     ],
 )  # fmt: skip
 def test_damage_in_the_middle_is_named(path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
@@ -74,7 +79,7 @@ def test_a_damaged_log_is_not_continued(path: Path) -> None:
 
 def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothing(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    newer = second.replace(b'"1.3"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
+    newer = second.replace(b'"1.4"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
     path.write_bytes(rechained([first, newer, third]))
 
     records = list(read_records(path))
@@ -87,7 +92,7 @@ def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothi
 
 def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    newer = second.replace(b'"1.3"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
+    newer = second.replace(b'"1.4"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
     path.write_bytes(rechained([first, newer, third]))
 
     with pytest.raises(LogDamage, match=r"the tool_called at byte .* says more than this program understands"):
@@ -95,7 +100,7 @@ def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) 
 
 
 def test_known_kinds_of_a_newer_minor_schema_are_read(path: Path) -> None:
-    lines = path.read_bytes().replace(b'"1.3"', b'"1.7"').splitlines(keepends=True)
+    lines = path.read_bytes().replace(b'"1.4"', b'"1.7"').splitlines(keepends=True)
     path.write_bytes(rechained(lines))
 
     assert [record.v for record in read_records(path)] == ["1.7"] * 3
@@ -113,3 +118,77 @@ def test_the_end_of_a_log(path: Path) -> None:
 def test_a_missing_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"cannot read .*/nothing: No such file"):
         list(read_records(tmp_path / "nothing"))
+
+
+def older(path: Path, version: str, *happened: Mapping[str, object]) -> list[Record]:
+    """The records of a log that an earlier version wrote."""
+    lines = [
+        json.dumps({"v": version, "seq": number, "at": "2026-01-01T00:00:00+00:00", "elapsed": 0.0, "event": event})
+        for number, event in enumerate(happened, 1)
+    ]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return list(read_records(path))
+
+
+def test_what_an_earlier_schema_called_otherwise_is_read(path: Path) -> None:
+    content = {
+        "era": 1,
+        "key": "snapshot a",
+        "when": "round 1",
+        "said": [{"name": "t", "passed": True, "place": "workspace"}],
+    }
+    baseline = {"type": "baseline_taken", "standing": "red", "results": [], "content": content}
+    checked = {
+        "type": "validators_finished",
+        "round": 1,
+        "results": [],
+        "drift": ["a.xml"],
+        "touched": ["t.py was changed"],
+    }
+    hidden = {"name": "h", "passed": False, "hidden": True, "observation": "o2"}
+    seen = [{"kind": "observation", "id": name, "source": "validator", "round": 1} for name in ("o1", "o2")]
+    proof = {"type": "proof_finished", "round": 1, "passed": False, "restored": 2, "feedback": "x"}
+    refused = {**proof, "reason": "y", "content": content}
+    resumed = {"type": "run_resumed", "plan": {"clean_proof": True, "protects": ["t.py"]}, "version": "0"}
+    failed = {"type": "failed", "stop_reason": "baseline_differs", "reason": "x"}
+    records = older(
+        path,
+        "1.3",
+        baseline,
+        {**checked, "content": content},
+        {**proof, "results": [hidden], "observations": seen},
+        refused,
+        resumed,
+        failed,
+    )
+    assert [record.event for record in records] == [
+        events.BaselineTaken(standing="red", results=()),
+        events.ValidatorsFinished(
+            round=1, results=(), refusal="the checks changed a.xml", protected_changes=("t.py was changed",)
+        ),
+        events.ValidatorsFinished(
+            round=1,
+            results=(ValidatorResult(name="h", passed=False, hidden=True, observation="o2"),),
+            observations=(Observation(id="o1", source="validator", round=1),),
+            concealed=(Observation(id="o2", source="validator", round=1),),
+        ),
+        events.ValidatorsFinished(round=1, results=(), refusal="x"),
+        events.RunResumed(plan=events.Plan(protects=("t.py",)), version="0"),
+        events.Failed(stop_reason=StopReason.ENVIRONMENT_FAILED, reason="x"),
+    ]
+    assert [record.v for record in records] == ["1.3"] * 6
+
+
+@pytest.mark.parametrize(
+    ("version", "event", "message"),
+    [
+        ("1.3", {"type": "validators_finished", "round": 1, "results": [], "mood": "calm"}, "Extra inputs"),
+        ("1.3", {"type": "proof_finished", "round": 1, "passed": True, "results": [7]}, "it is no record"),
+        ("1.3", {"type": "proof_started"}, "Input tag 'proof_started'"),
+        ("1.4", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
+        ("1.4", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),
+    ],
+)
+def test_what_no_earlier_schema_had_is_damage(path: Path, version: str, event: dict[str, object], message: str) -> None:
+    with pytest.raises(LogDamage, match=message):
+        older(path, version, event)

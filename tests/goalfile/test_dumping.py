@@ -69,7 +69,6 @@ cost_usd = 0.5
 path = "/"
 sandbox = "none"
 network = true
-clean_proof = true
 
 [approvals]
 expires = 86400.0
@@ -84,7 +83,6 @@ run = "pytest -q"
 timeout = inf
 serial = false
 hidden = false
-retries = 0
 
 [validators.expect]
 exit_code = 0
@@ -95,7 +93,6 @@ python = "pkg:ok"
 timeout = 600.0
 serial = false
 hidden = false
-retries = 0
 """
 
 ANY = st.characters(exclude_characters="\0", codec="utf-8")

@@ -13,6 +13,7 @@ import pytest
 
 from goalrunner.errors import AuthenticationFailed, BudgetExhausted, ModelError, ProviderUnavailable, UsageError
 from goalrunner.judge import JUDGE_SCHEMA, JUDGE_SYSTEM_PROMPT, LLMJudge, judge_goal_async
+from goalrunner.judge.audit import UNREADABLE
 from goalrunner.judge.budgeting import tokens
 from goalrunner.judge.wording import ANSWER_FORMAT
 from goalrunner.model.goal import Goal, JudgeConfig
@@ -47,7 +48,7 @@ KEPT = {
     "evidence": [{"observation": "o2", "fact": "exit 0"}],
     "missing": "",
 }
-FALLBACK = GoalVerdict(score=0.0, complete=False, missing="", source="fallback")
+FALLBACK = GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback")
 
 
 def answer(*criteria: dict[str, Any], score: float = 1.0, complete: bool = True, missing: str = "") -> str:

@@ -18,10 +18,22 @@ def _foresee(model: str, **more: object) -> None:
     asyncio.run(LLM(model, account="judge", **more).foresee())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("model", ["nonsense/x", "no-such-model-anywhere"])
-def test_a_provider_that_nobody_knows(model: str) -> None:
-    with pytest.raises(ModelNotFound, match=f"the model {model} was not found: LLM Provider NOT provided"):
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("qqqqqq/x", 'unknown provider "qqqqqq"'),
+        ("opnai/gpt-5-mini", 'unknown provider "opnai"; did you mean openai/gpt-5-mini?'),
+        ("antropic/claude", 'unknown provider "antropic"; did you mean anthropic/claude?'),
+        (
+            "no-such-model-anywhere",
+            "it names no provider; write provider/model, for example openai/no-such-model-anywhere",
+        ),
+    ],
+)
+def test_an_unknown_provider_is_named_with_the_one_that_may_be_meant(model: str, said: str) -> None:
+    with pytest.raises(ModelNotFound) as raised:
         _foresee(model)
+    assert raised.value.message == f"the model {model} was not found: {said}"
 
 
 def test_an_address_makes_no_provider() -> None:

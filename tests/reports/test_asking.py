@@ -56,5 +56,23 @@ def test_a_completion_shows_paths_patch_and_evidence() -> None:
     row = EvidenceRow(criterion="tests pass", satisfied=True, observation="o3", command="pytest -q", quote="3 passed")
     asked = request("complete: make it", kind="complete")
     shown = asking.approval_text(ApprovalRequest(asked.approval, "+new\n", ("a.py",), (row,)))
-    for part in ("may it be called complete?", "changed since the start: a.py", "│ +new", "o3 pytest -q", "“3 passed”"):
+    for part in (
+        "All checks passed. Accept the result?",
+        "changed since the start: a.py",
+        "│ +new",
+        "o3 pytest -q",
+        "“3 passed”",
+    ):
+        assert part in shown
+
+
+def test_changed_checks_are_shown_with_paths_and_patch() -> None:
+    asked = request("checks changed: tests/test_a.py", kind="checks")
+    shown = asking.approval_text(ApprovalRequest(asked.approval, "-assert x\n+pass\n", ("tests/test_a.py",)))
+    for part in (
+        "The checks pass only with the agent's changes to these files.",
+        "tests/test_a.py",
+        "│ -assert x",
+        "│ +pass",
+    ):
         assert part in shown

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from goalrunner import events
-from goalrunner.model.outcome import StopReason
+from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
+from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.line import Layout, plain
 from goalrunner.reports.show import show_text
 from tests.support import told_run
 from tests.support.told_run import MISSING, numbered
@@ -16,6 +18,7 @@ def test_a_proof_that_did_not_hold_is_called_so_and_said_once() -> None:
             numbered(
                 told_run.created(),
                 told_run.started(),
+                events.RoundStarted(round=1, prompt="first"),
                 events.VerdictRecorded(round=1, verdict=verdict, refusals=(REFUSAL,)),
                 events.Capped(stop_reason=StopReason.MAX_ITERATIONS, reason="not complete after 1 round"),
             ),
@@ -23,8 +26,50 @@ def test_a_proof_that_did_not_hold_is_called_so_and_said_once() -> None:
         )
     )
     assert told.splitlines()[4:] == [
-        f"           ✗ judge   1.00, not proven           missing: {MISSING}",
-        "capped     1 round · 4.0 s",
+        f"round 1    ✗ judge   1.00, not proven           missing: {MISSING}",
+        "capped     1 round · 5.0 s",
         "           not complete after 1 round",
         "           /r/outcome.json",
     ]
+
+
+def closing(status: GoalStatus, *labels: str, differing: tuple[str, ...] = ()) -> list[str]:
+    """The last lines of a run with these labels."""
+    outcome = GoalOutcome(
+        status=status,
+        iterations=1,
+        run_id="k3f9-make-parse",
+        objective="x",
+        labels=labels,
+        differing=differing,
+    )
+    layout = Layout(None)
+    return "".join(plain(layout.rows(line)) for line in closing_lines(outcome)).splitlines()
+
+
+def test_every_label_is_named_at_the_end() -> None:
+    lines = closing(GoalStatus.COMPLETE, "flaky: tests", "needs ignored files: build")
+    assert [line for line in lines if line.startswith("note")] == [
+        "note       flaky: tests",
+        "note       needs ignored files: build",
+    ]
+    assert not [line for line in lines if "goal restore" in line]
+
+
+def test_files_that_were_not_verified_can_be_restored_with_the_last_line() -> None:
+    paths = ("tests/test_a.py", "conf test.py")
+    lines = closing(GoalStatus.COMPLETE, "not verified: tests/test_a.py, conf test.py", differing=paths)
+    assert "           goal restore k3f9-make-parse 0 --path tests/test_a.py --path 'conf test.py'" in lines
+
+
+def test_at_most_five_paths_are_named_in_the_command() -> None:
+    paths = tuple(f"t{number}.py" for number in range(9))
+    (line,) = [
+        line for line in closing(GoalStatus.COMPLETE, "not verified: x", differing=paths) if "goal restore" in line
+    ]
+    assert line.count("--path") == 5
+
+
+def test_a_run_that_is_not_complete_restores_nothing() -> None:
+    lines = closing(GoalStatus.CAPPED, "not verified: t.py", differing=("t.py",))
+    assert not [line for line in lines if "goal restore" in line]

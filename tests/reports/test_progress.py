@@ -15,6 +15,7 @@ from goalrunner import events
 from goalrunner.events import Event, Record
 from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 from goalrunner.reports.progress import PlainProgress, QuietProgress, is_living, open_progress
@@ -312,3 +313,46 @@ def test_a_pipe_never_loads_rich(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.splitlines()[-1] == "[]"
     assert "\x1b" not in ran.stdout
+
+
+def checked(**more: Any) -> events.ValidatorsFinished:
+    """A round whose validators are green."""
+    return told_run.checked(True, "43 passed").model_copy(update=more)
+
+
+def test_the_check_environment_is_named_in_the_first_lines() -> None:
+    started = told_run.started().model_copy(update={"checks": "overlay · protects tests/**"})
+    assert "checks     overlay · protects tests/**" in lines_of(told_run.created(), started)
+
+
+def test_what_a_check_says_beside_its_results_is_told() -> None:
+    changed = events.ChangedChecks(key="k", paths=("a.py", "b.py"), results=())
+    happened = (
+        events.RoundStarted(round=1, prompt="first"),
+        checked(
+            protected_changes=tuple(f"t{number}.py (changed; existing test)" for number in range(7)),
+            labels=("flaky: tests",),
+            leaked=("x.py",),
+            changed_checks=changed,
+        ),
+        checked(results=(), refusal="installed packages changed", hint="allow them"),
+        events.WorkspaceChanged(paths=("y.py",), snapshot=Snapshot(id="a" * 64, tree="a" * 64)),
+    )
+    told_lines = [" ".join(line.split()) for line in lines_of(told_run.created(), told_run.started(), *happened)]
+    for line in (
+        "! original t0.py (changed; existing test)",
+        "! original and 2 more",
+        "✗ checks the workspace changed while it was checked: x.py",
+        "! checks green only with the agent's versions of a.py, b.py",
+        "! note flaky: tests",
+        "✗ checks installed packages changed; allow them",
+        "! checks the workspace changed after it was checked: y.py; it is checked again",
+    ):
+        assert line in told_lines, (line, told_lines)
+    assert "! original t5.py (changed; existing test)" not in told_lines
+
+
+def test_a_green_baseline_is_told() -> None:
+    baseline = events.BaselineTaken(standing="green", results=checked().results)
+    said = [" ".join(line.split()) for line in lines_of(told_run.created(), told_run.started(), baseline)]
+    assert said[-1] == "✓ checks already green"

@@ -74,11 +74,15 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
     )
     capped = events.Capped(stop_reason=StopReason.MAX_ITERATIONS, reason="not complete after 1 round")
     records = numbered(
-        told_run.created(), told_run.started(), events.ValidatorsFinished(round=1, results=(result,)), capped
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+        events.ValidatorsFinished(round=1, results=(result,)),
+        capped,
     )
     assert "".join(show_text(records, folder="/r")).splitlines()[4:] == [
-        "           ✗ tests   make test                  1.0 s   exit 2: AssertionError: 4",
-        "capped     1 round · 4.0 s",
+        "round 1    ✗ tests   make test                  1.0 s   exit 2: AssertionError: 4",
+        "capped     1 round · 5.0 s",
         "           not complete after 1 round",
         "red        tests: exit 2: AssertionError: 4",
         "           …",

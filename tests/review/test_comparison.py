@@ -35,7 +35,7 @@ def state() -> RunState:
 
 def test_an_outcome_of_schema_1_0_holds(state: RunState) -> None:
     now: dict[str, Any] = outcome_of(state).model_dump(mode="json")
-    assert (now["schema_version"], now["usage"]["agent"]["uncounted_calls"]) == ("1.1", 2)
+    assert (now["schema_version"], now["usage"]["agent"]["uncounted_calls"]) == ("1.2", 2)
     assert outcome_differs(state, (), now) == ""
     old = {"input_tokens": 0, "output_tokens": 0, "cost_usd": None, "calls": 1, "retries": 0, "estimated_tokens": 0}
     before = {**now, "schema_version": "1.0", "usage": {"agent": old}}

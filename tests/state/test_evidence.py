@@ -128,15 +128,14 @@ def test_the_table_of_a_run_is_that_of_its_last_verdict() -> None:
 def test_the_index_knows_observations_of_every_kind_and_the_last_staleness() -> None:
     index = EvidenceIndex()
     happened = (
-        events.BaselineTaken(standing="red", results=(), observations=(seen(1),)),
+        events.BaselineTaken(standing="red", results=(), observations=(seen(1),), concealed=(seen(6),)),
         told_run.tool_result("shell", "ls", "exit 0", number=2),
         events.RoundFinished(round=1, response=seen(3, "response")),
-        events.ValidatorsFinished(round=1, results=(), observations=(seen(4),)),
-        events.ProofFinished(round=1, passed=True, observations=(seen(5),)),
+        events.ValidatorsFinished(round=1, results=(), observations=(seen(4),), concealed=(seen(5),)),
         events.VerdictRecorded(round=1, verdict=verdict(), stale={"o2": "a changed after o2"}),
         events.VerdictRecorded(round=2, verdict=verdict(), stale={"o4": "b changed after o4"}),
     )
     for record in numbered(*happened):
         index.add(record)
-    assert list(index.observations) == ["o1", "o2", "o3", "o4", "o5"]
+    assert list(index.observations) == ["o1", "o6", "o2", "o3", "o4", "o5"]
     assert index.stale == {"o4": "b changed after o4"}

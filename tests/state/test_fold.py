@@ -13,12 +13,14 @@ from goalrunner.errors import RecordError
 from goalrunner.events import Event, Record
 from goalrunner.model.observation import Observation
 from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.state import RunState, apply
 from goalrunner.state.run_state import KEPT
 from goalrunner.state.stops import STOPS
 from goalrunner.testing import MemoryLog, satisfied, unsatisfied
+from tests.support.folding import state_after
 
 CREATED = events.GoalCreated(
     goal=events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"),
@@ -49,6 +51,10 @@ def tool(number: int) -> events.ToolResultRecorded:
     return events.ToolResultRecorded(tool_call_id=f"call_{number}", evidence_ref=f"o{number}", observation=observation)
 
 
+GREEN = ValidatorResult(name="tests", passed=True)
+RED = ValidatorResult(name="tests", passed=False)
+OTHER = Snapshot(id="b" * 64, tree="b" * 64)
+
 SOME = st.lists(
     st.sampled_from(
         [
@@ -56,7 +62,22 @@ SOME = st.lists(
             tool(1),
             events.UsageRecorded(account="agent", usage=Usage(input_tokens=3, output_tokens=4)),
             events.RoundFinished(round=1),
-            events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),)),
+            events.ValidatorsFinished(round=1, results=(GREEN,)),
+            events.ValidatorsFinished(round=1, results=(RED,), labels=("flaky: tests",), refusal="refused"),
+            events.ValidatorsFinished(round=1, results=(GREEN,), leaked=("a.py",), snapshot=OTHER),
+            events.ValidatorsFinished(
+                round=1,
+                results=(RED,),
+                changed_checks=events.ChangedChecks(key="k", paths=("t.py",), results=(GREEN,)),
+                differing=("t.py",),
+            ),
+            events.ApprovalRequested(approval_id="a1", kind="checks", action="x", rule="r", snapshot="k"),
+            events.ApprovalRecorded(approval_id="a1", decision="approved"),
+            events.ApprovalRecorded(approval_id="a1", decision="denied"),
+            events.WorkspaceChanged(paths=("a.py",), snapshot=OTHER),
+            events.BaselineTaken(standing="green", results=(GREEN,)),
+            events.RunResumed(plan=CREATED.plan, version="0", changed=("a.py",), snapshot=OTHER),
+            events.Unrecognised(kind="proof_finished"),
             events.AuditStarted(round=1),
             events.AuditFailed(round=1, kind="parse", detail="no JSON"),
             events.AuditFailed(round=1, kind="transport", detail="no answer"),
@@ -75,6 +96,27 @@ def test_applying_a_record_twice_changes_nothing(happened: list[Event]) -> None:
     for record in records(*happened):
         state = apply(state, record)
         assert apply(state, record) == state
+
+
+@given(SOME)
+def test_a_round_is_counted_once(happened: list[Event]) -> None:
+    state: RunState | None = None
+    for record in records(*happened):
+        state = apply(state, record)
+        assert state.iterations == len(state.attempts) == state.memory.budget_state.iteration_count
+        assert state.iterations <= state.round + 1
+        assert [attempt.attempt for attempt in state.attempts] == list(range(1, state.iterations + 1))
+
+
+@given(SOME)
+def test_what_counts_has_not_leaked_and_waits_for_no_decision(happened: list[Event]) -> None:
+    state = fold(*happened)
+    if state.validators_green:
+        assert not state.leaked
+        assert not state.refusal
+        assert state.changed_checks is None
+    if state.approved_checks:
+        assert state.approved_checks == {"k"}
 
 
 @given(SOME)
@@ -205,9 +247,59 @@ def test_a_round_whose_judge_cannot_be_reached_counts(kind: Literal["transport",
 
 def test_a_round_whose_judge_is_asked_again_is_counted_by_its_verdict_alone() -> None:
     unreadable = events.AuditFailed(round=1, kind="parse", detail="no JSON")
-    state = fold(events.AuditStarted(round=1), unreadable)
+    started = (events.RoundStarted(round=1, prompt="first"), events.AuditStarted(round=1), unreadable)
+    state = fold(*started)
     assert (state.iterations, state.attempts) == (0, ())
-    judged = fold(
-        events.AuditStarted(round=1), unreadable, events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
-    )
-    assert judged.iterations == 1
+    assert fold(*started, events.VerdictRecorded(round=1, verdict=unsatisfied("more"))).iterations == 1
+
+
+CHECKED = events.ValidatorsFinished(round=1, results=(RED,))
+ROUND = (events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1))
+NOT_YET = events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        pytest.param((CHECKED, CHECKED), id="checked twice"),
+        pytest.param((events.ValidatorsFinished(round=1, results=(GREEN,)), NOT_YET, NOT_YET), id="audited twice"),
+        pytest.param(
+            (CHECKED, events.WorkspaceChanged(paths=("a",), snapshot=OTHER), CHECKED), id="checked after a change"
+        ),
+        pytest.param(
+            (CHECKED, events.RunResumed(plan=CREATED.plan, version="0", changed=("a",), snapshot=OTHER), CHECKED),
+            id="checked by two processes",
+        ),
+        pytest.param(
+            (events.AuditFailed(round=1, kind="transport", detail="x"), NOT_YET),
+            id="a judge that was away and came back",
+        ),
+    ],
+)
+def test_a_round_counts_once_however_often_it_is_checked(checks: tuple[Event, ...]) -> None:
+    once = fold(*ROUND, *checks)
+    assert (once.iterations, [attempt.attempt for attempt in once.attempts]) == (1, [1])
+    second = events.ValidatorsFinished(round=2, results=(RED,))
+    assert fold(*ROUND, *checks, events.RoundStarted(round=2, prompt="retry"), second).iterations == 2
+
+
+def test_the_last_check_of_a_round_says_whether_it_passed() -> None:
+    plan = events.Plan(validators=("tests",))
+    green = events.ValidatorsFinished(round=1, results=(GREEN,))
+    for checks, passed in (((green, CHECKED), False), ((CHECKED, green), True)):
+        state = state_after(plan, *ROUND, *checks)
+        assert [attempt.passed for attempt in state.attempts] == [passed]
+
+
+def test_a_baseline_counts_only_if_it_decides_the_run() -> None:
+    alone, judged = events.Plan(validators=("tests",)), events.Plan(validators=("tests",), has_judge=True)
+    green = events.BaselineTaken(standing="green", results=(GREEN,))
+    assert state_after(alone, green).iterations == 1
+    assert state_after(alone, events.BaselineTaken(standing="red", results=(RED,))).iterations == 0
+    refused = events.VerdictRecorded(round=0, verdict=unsatisfied("more"))
+    assert state_after(judged, green, refused).iterations == 0
+    assert state_after(judged, green, events.AuditFailed(round=0, kind="transport", detail="x")).iterations == 0
+    accepted = events.VerdictRecorded(round=0, verdict=satisfied())
+    assert state_after(judged, green, accepted).iterations == 1
+    after = state_after(judged, green, refused, *ROUND, CHECKED)
+    assert [(attempt.attempt, attempt.passed) for attempt in after.attempts] == [(1, False)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from goalrunner import events
 from goalrunner.model.observation import Observation
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
 from goalrunner.state.run_state import KEPT, WorkingMemory
 from tests.support.folding import state_after
 
-PLAN = events.Plan(validators=("tests",), has_judge=True, takes_baseline=True, clean_proof=True)
+PLAN = events.Plan(validators=("tests",), has_judge=True, takes_baseline=True)
 ROUND = events.RoundStarted(round=1, prompt="first")
 VALIDATE = events.StepStarted(step_id="validate-1", description="run 1 validator")
 
@@ -41,8 +42,8 @@ def verdict(*cited: str, complete: bool = True) -> events.VerdictRecorded:
 
 def test_a_state_says_from_its_first_event_what_remains() -> None:
     assert fold().pending_steps == ("baseline", "round-1")
-    assert fold(ROUND).pending_steps == ("validate-1", "audit-1", "prove-1")
-    assert fold(ROUND, tool(1), events.RoundFinished(round=1)).pending_steps == ("validate-1", "audit-1", "prove-1")
+    assert fold(ROUND).pending_steps == ("validate-1", "audit-1")
+    assert fold(ROUND, tool(1), events.RoundFinished(round=1)).pending_steps == ("validate-1", "audit-1")
     assert fold(ROUND, events.RoundFinished(round=1), VALIDATE, checked(1, passed=False)).pending_steps == ("round-2",)
 
 
@@ -56,11 +57,9 @@ def test_each_of_the_runners_steps_names_the_observation_that_shows_it() -> None
         checked(3),
         events.AuditStarted(round=1),
         verdict("o99", "o2"),
-        events.StepStarted(step_id="prove-1", description="run the validators in a clean checkout"),
-        events.ProofFinished(round=1, passed=True, observations=(seen(4, "validator tests"),)),
     )
-    assert memory.completed_steps == ("round-1", "validate-1", "audit-1", "prove-1")
-    assert memory.step_evidence == {"round-1": "o2", "validate-1": "o3", "audit-1": "o2", "prove-1": "o4"}
+    assert memory.completed_steps == ("round-1", "validate-1", "audit-1")
+    assert memory.step_evidence == {"round-1": "o2", "validate-1": "o3", "audit-1": "o2"}
     assert memory.pending_steps == ()
 
 
@@ -79,7 +78,7 @@ def test_the_agents_plan_stands_beside_the_runners_steps() -> None:
     plan = events.PlanProposed(current="write it", pending=("test it",), completed={"read it": "o1"})
     memory = fold(ROUND, tool(1), plan)
     assert memory.current_step == "write it"
-    assert memory.pending_steps == ("test it", "validate-1", "audit-1", "prove-1")
+    assert memory.pending_steps == ("test it", "validate-1", "audit-1")
     assert (memory.completed_steps, memory.step_evidence) == (("read it",), {"read it": "o1"})
 
 
@@ -87,7 +86,7 @@ def test_the_end_of_a_turn_completes_the_round_and_not_what_the_agent_was_at() -
     plan = events.PlanProposed(current="write it", pending=("test it",))
     memory = fold(ROUND, tool(1), plan, events.RoundFinished(round=1))
     assert memory.completed_steps == ("round-1",)
-    assert memory.pending_steps == ("write it", "test it", "validate-1", "audit-1", "prove-1")
+    assert memory.pending_steps == ("write it", "test it", "validate-1", "audit-1")
 
 
 def test_a_plan_outlives_the_round_and_ends_with_the_goal() -> None:
@@ -107,7 +106,7 @@ def test_the_same_plan_twice_is_one() -> None:
 
 def test_a_step_that_is_completed_is_no_longer_current_or_pending() -> None:
     memory = fold(ROUND, tool(1), events.PlanProposed(current="a", pending=("b",), completed={"a": "o1", "b": "o1"}))
-    assert (memory.current_step, memory.pending_steps) == ("round-1", ("validate-1", "audit-1", "prove-1"))
+    assert (memory.current_step, memory.pending_steps) == ("round-1", ("validate-1", "audit-1"))
 
 
 def test_the_state_keeps_the_newest_steps_and_no_evidence_of_others() -> None:
@@ -115,3 +114,18 @@ def test_the_state_keeps_the_newest_steps_and_no_evidence_of_others() -> None:
     memory = fold(ROUND, tool(1), *plans)
     assert len(memory.completed_steps) == KEPT
     assert set(memory.step_evidence) == set(memory.completed_steps)
+
+
+def test_the_observation_of_a_hidden_validator_shows_a_step_as_well() -> None:
+    hidden = events.ValidatorsFinished(
+        round=1, results=(ValidatorResult(name="tests", passed=True),), concealed=(seen(1, "validator secret"),)
+    )
+    memory = fold(ROUND, events.RoundFinished(round=1), VALIDATE, hidden)
+    assert memory.step_evidence["validate-1"] == "o1"
+
+
+def test_a_workspace_that_changed_after_the_check_is_to_be_checked_again() -> None:
+    changed = events.WorkspaceChanged(paths=("a",), snapshot=Snapshot(id="b" * 64, tree="b" * 64))
+    done = (ROUND, events.RoundFinished(round=1), VALIDATE, checked(1), events.AuditStarted(round=1), verdict("o1"))
+    assert fold(*done).pending_steps == ()
+    assert fold(*done, changed).pending_steps == ("validate-1", "audit-1")

@@ -1,8 +1,4 @@
-"""Runs as a whole, in process, with real `sh`, real pytest and real git: a scripted agent against the runner's own check.
-
-Owns the project that is attacked, the machine that it stands on, and what a run says of itself when it has ended. Knows
-no attack.
-"""
+"""Whole runs in process, with real `sh`, pytest and git: a scripted agent works in a project and the runner checks it."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from goalrunner.compose import Extras, assemble
 from goalrunner.events import Record
 from goalrunner.model.goal import Goal
 from goalrunner.model.outcome import GoalOutcome
+from goalrunner.ports import Approver
 from tests.support.recordings import agent, recording
 
 Round = Sequence[Mapping[str, Any] | str]
@@ -122,11 +119,12 @@ class Arena:
         judge_llm: Any = None,
         goal_file: str | None = None,
         conversation: Any = None,
+        approver: Approver | None = None,
         **goal: Any,
     ) -> Ending:
         """Run to the end: the agent plays `rounds`, and there are no more than these unless the goal says otherwise.
 
-        A `conversation` plays in its place.
+        A `conversation` plays in its place. Without an `approver` there is no person to ask.
         """
         model = recording(self.folder / "agent.jsonl", *_replies(rounds))
         keys: dict[str, Any] = {"objective": "Make add() right.", "max_iterations": max(1, len(rounds)), **goal}
@@ -139,6 +137,7 @@ class Arena:
             observers=[self],
             extras=Extras(judge_llm=judge_llm, conversation=conversation),
             goal_file=self.workspace / goal_file if goal_file else None,
+            approver=approver,
         )
         outcome = await finish(assembly)
         return Ending(outcome, tuple(self.records), assembly.folder.path)
@@ -160,10 +159,8 @@ def _reasons(event: events.Event) -> list[str]:
             return [event.reason]
         case events.ValidatorsFinished():
             red = [f"{item.name}: {item.summary}" for item in event.results if not item.passed]
-            drift = [f"the checks changed {path}" for path in event.drift]
-            return [*red, *drift, *event.touched]
-        case events.ProofFinished():
-            return [event.reason, *(f"proof: {item.summary}" for item in event.results if not item.passed)]
+            leaked = [f"{path} changed while it was checked" for path in event.leaked]
+            return [*red, event.refusal, event.hint, *leaked, *event.protected_changes]
         case events.AuditFailed():
             return [f"{event.kind}: {event.detail}"]
         case events.VerdictRecorded() if not event.verdict.complete:

@@ -97,7 +97,7 @@ class Course:
         keys = {"objective": "Do the work.", "agent": {"model": model}, **goal}
         if keys.pop("judged", False):
             keys["judge"] = {"model": model}
-        keys["workspace"] = {"path": str(self.workspace), "clean_proof": False, **keys.get("workspace", {})}
+        keys["workspace"] = {"path": str(self.workspace), **keys.get("workspace", {})}
         return await self.drive(Goal.model_validate(keys), approver=approver, ends=ends)
 
     async def drive(self, goal: Goal, *, approver: Approver | None = None, ends: str) -> GoalOutcome:

@@ -45,6 +45,6 @@ def kept_run(
             id="o3", source="validator secret", round=1, output=artifacts.put(b"the hidden case is ''\n")
         )
         result = ValidatorResult(name="secret", passed=True, hidden=True, observation="o3")
-        log.append(events.ProofFinished(round=1, passed=True, results=(result,), observations=(secret,)))
+        log.append(events.ValidatorsFinished(round=1, results=(result,), concealed=(secret,)))
         log.append(events.Completed(result_ref="validators of round 1"))
     return folder

@@ -105,7 +105,7 @@ def _stale(records: Sequence[Record], states: Sequence[RunState]) -> Iterator[st
             case events.ToolResultRecorded() as event:
                 fresh = state.memory.evidence_refs[-1:] == (event.evidence_ref,)
             case events.ValidatorsFinished() as event:
-                fresh = state.validators == event.results and state.drift == event.drift
+                fresh = (state.validators, state.leaked) == (event.results, event.leaked)
             case events.VerdictRecorded() as event:
                 fresh = state.verdict == event.verdict and not (event.verdict.complete and event.stale)
             case events.RoundFinished() as event:

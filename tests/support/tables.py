@@ -1,6 +1,6 @@
-"""The two tables of the adversarial tests: what was tried and how it ended, and what was honest and ended as expected.
+"""The tables of the adversarial tests, printed at the end of a test run: attacks, known limits, and honest runs.
 
-Owns their print at the end of a test run; the rows come with the tests' reports.
+The rows come with the tests' reports.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-ATTACK, HONEST = "attack", "honest run"
+ATTACK, LIMIT, HONEST = "attack", "known limit", "honest run"
 ROW = "arena"
 """The property of a test's report that holds a row."""
 
@@ -16,8 +16,8 @@ _REFUSED = 72
 
 
 def print_tables(terminalreporter: Any) -> None:
-    """Print the tables, in the order of the names; nothing where no such test ran."""
-    rows: dict[str, list[dict[str, Any]]] = {ATTACK: [], HONEST: []}
+    """Print the tables, sorted by name; those without rows are left out."""
+    rows: dict[str, list[dict[str, Any]]] = {ATTACK: [], LIMIT: [], HONEST: []}
     for outcome in ("passed", "failed", "xfailed", "xpassed"):
         for report in terminalreporter.stats.get(outcome, []):
             for key, value in getattr(report, "user_properties", []):
@@ -35,6 +35,9 @@ def _table(kind: str, rows: list[dict[str, Any]]) -> list[str]:
     if kind == ATTACK:
         head = ("attack", "what it tried", "ended", "refused by")
         cells = [(row["name"], row["tried"], row["how"] + row["mark"], row["words"][:_REFUSED]) for row in rows]
+    elif kind == LIMIT:
+        head = ("known limit", "what it tried", "ended", "why it is not refused")
+        cells = [(row["name"], row["tried"], row["how"] + row["mark"], row["words"]) for row in rows]
     else:
         head = ("honest run", "what is special", "expected round", "ended")
         cells = [(row["name"], row["tried"], row["words"], f"{row['how']} {row['round']}{row['mark']}") for row in rows]

@@ -40,7 +40,8 @@ class Oracle:
     questions: set[str] = field(default_factory=set)
     green: bool = False
     satisfied: bool = False
-    proven: bool = False
+    outdated: bool = False
+    offered: events.ChangedChecks | None = None
     accepted: bool = False
     seen: int = 0
 
@@ -77,7 +78,8 @@ class Oracle:
                 if self.working or event.round != self.round + 1:
                     return f"round {event.round} begins after round {self.round}"
                 self.round, self.working = event.round, True
-                self.green = self.satisfied = self.proven = self.accepted = False
+                self.green = self.satisfied = self.accepted = self.outdated = False
+                self.offered = None
             case events.RoundFinished():
                 if not self.working or event.round != self.round or self.calls - self.cut:
                     return f"round {event.round} ends with {self.calls or 'nothing'} open"
@@ -88,8 +90,12 @@ class Oracle:
                 self.step = event.step_id
             case events.AuditStarted():
                 self.step = f"audit-{event.round}"
-            case events.ValidatorsFinished() | events.VerdictRecorded() | events.ProofFinished():
+            case events.ValidatorsFinished() | events.VerdictRecorded():
                 return self._check(event)
+            case events.WorkspaceChanged():
+                if self.working:
+                    return "the workspace is compared with what was checked while the agent works"
+                self.outdated = True
             case events.ApprovalRequested() | events.ApprovalRecorded():
                 return self._approval(event)
             case events.QuestionOpened():
@@ -130,18 +136,19 @@ class Oracle:
                     return "a completed step rests on nothing"
         return ""
 
-    def _check(self, event: events.ValidatorsFinished | events.VerdictRecorded | events.ProofFinished) -> str:
-        name = {"validators_finished": "validate", "verdict_recorded": "audit", "proof_finished": "prove"}[event.type]
+    def _check(self, event: events.ValidatorsFinished | events.VerdictRecorded) -> str:
+        name = {"validators_finished": "validate", "verdict_recorded": "audit"}[event.type]
         if self.working or self.step != f"{name}-{event.round}":
             return f"{event.type} of round {event.round} in step {self.step or 'none'}"
         self.step = ""
         match event:
             case events.ValidatorsFinished():
-                self.green = all(result.passed for result in event.results) and not event.drift
+                self.outdated = False
+                passed = all(result.passed for result in event.results)
+                self.green = passed and not event.refusal and not event.leaked
+                self.offered = event.changed_checks
             case events.VerdictRecorded():
                 self.satisfied = event.verdict.complete
-            case events.ProofFinished():
-                self.proven = event.passed
         return ""
 
     def _approval(self, event: events.ApprovalRequested | events.ApprovalRecorded) -> str:
@@ -149,14 +156,18 @@ class Oracle:
             if event.approval_id in self.requested:
                 return f"{event.approval_id} is asked for twice"
             self.requested[event.approval_id] = ""
-            self.requested[event.tool_call_id or "complete"] = ""
+            self.requested[event.tool_call_id or event.kind] = ""
             self._asked = event
+            if event.kind == "checks" and (self.offered is None or event.snapshot != self.offered.key):
+                return f"{event.approval_id} is about checks that did not change"
             return ""
         if self.requested.get(event.approval_id) != "":
             return f"{event.approval_id} is decided without being asked for, or twice"
         self.requested[event.approval_id] = event.decision
-        self.requested[self._asked.tool_call_id or "complete"] = event.decision
+        self.requested[self._asked.tool_call_id or self._asked.kind] = event.decision
         self.accepted = self._asked.kind == "complete" and event.decision == "approved"
+        if self._asked.kind == "checks" and event.decision == "approved":
+            self.green = self.offered is not None and all(item.passed for item in self.offered.results)
         return ""
 
     def _complete(self) -> str:
@@ -166,7 +177,7 @@ class Oracle:
         missing = [
             *(["green validators"] if plan.validators and not self.green else []),
             *(["a verdict"] if plan.has_judge and not self.satisfied else []),
-            *(["the clean proof"] if plan.clean_proof and not self.proven else []),
+            *(["the workspace that was checked"] if self.outdated else []),
             *(["a person's word"] if self._asks() and not self.accepted else []),
         ]
         return f"complete without {', '.join(missing)}" if missing else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.model.goal import ValidatorSpec
-from goalrunner.validators.scripts import is_steady, module_roots, named_paths
+from goalrunner.validators.scripts import is_steady, named_paths
 
 FILES = """
 check.sh bin/check tools/__init__.py tools/check.py checks.py pkg/__init__.py pkg/more/__init__.py src/app.py
@@ -72,36 +72,6 @@ def test_files_of_a_callable(workspace: Path) -> None:
 
 def test_the_folder_of_the_check_counts(workspace: Path) -> None:
     assert named_paths(ValidatorSpec(run="./check.sh", cwd="sub"), workspace) == ("sub/check.sh",)
-
-
-@pytest.mark.parametrize(
-    ("line", "cwd", "roots"),
-    [
-        ("python -m tools.check", ".", {""}),
-        ("uv run python3 -m entry", ".", {""}),
-        ("python -m checks", "sub", {"sub"}),
-        ("cd sub && python -m checks", ".", {"", "sub"}),  # the cd may be in a subshell that is over
-        ("coverage run -m tools.check", ".", {""}),
-        ("python -m pytest -q", ".", set()),  # no module of the workspace
-        ("python tools/check.py", ".", set()),  # Python puts the script's own folder first
-        ("python -m outside", "..", set()),
-        ("python -c 'import app'", ".", {""}),
-        ("python3.12 -W error -Bc 'import app'", ".", {""}),
-        ("uv run python -X utf8 -c 'import app'", "sub", {"sub"}),
-        ("cd sub && python -c 'import app'", ".", {"", "sub"}),
-        ("python - < tools/check.py", ".", {""}),
-        ("python < tools/check.py", ".", {""}),
-        ("cat tools/check.py | python -u", ".", {""}),
-        ("python -Ic 'import app'", ".", set()),  # isolated: the current folder is not searched
-        ("python -P -c 'import app'", ".", set()),
-        ("python -c 'import app'", "..", set()),
-        ("python tools/check.py -c x", ".", set()),  # an option of the script
-        ("ruby -c x", ".", set()),
-    ],
-)
-def test_the_folders_that_modules_are_run_from(workspace: Path, line: str, cwd: str, roots: set[str]) -> None:
-    (workspace.parent / "outside.py").touch()
-    assert module_roots(ValidatorSpec(run=line, cwd=cwd), workspace) == roots
 
 
 @pytest.mark.parametrize(

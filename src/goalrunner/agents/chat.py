@@ -7,6 +7,7 @@ import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.chat_model import ChatModel
@@ -72,6 +73,11 @@ class ChatConversation:
         self._gauge = Gauge()
         self._turns = Turns()
         self._undecided = False
+
+    @property
+    def workspace(self) -> Path | None:
+        """The folder that its tools work in; None without tools."""
+        return self.toolbox.workspace if self.toolbox else None
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Give it a user message and let it work until it answers without a tool call, or `max_steps` is reached.

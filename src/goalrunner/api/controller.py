@@ -10,13 +10,13 @@ from pathlib import Path
 from goalrunner.api.chat import refuse_no_chat
 from goalrunner.api.checks import Checks
 from goalrunner.api.loop import assemble_request, interrupting, run_blocking
-from goalrunner.api.request import JudgeChoice, Request
+from goalrunner.api.request import UNSET, JudgeChoice, Request, Unset
 from goalrunner.api.session import settled
 from goalrunner.compose import Assembly
 from goalrunner.errors import UsageError
 from goalrunner.events import Event
 from goalrunner.model.dialogue import trail_of
-from goalrunner.model.goal import DEFAULT_MAX_ITERATIONS, Goal
+from goalrunner.model.goal import Goal
 from goalrunner.model.observation import Claim, Observation
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.policy import Finish, RunRound
@@ -50,10 +50,10 @@ class GoalController:
         objective: str | Goal,
         judge_llm: JudgeChoice = None,
         *,
-        max_iterations: float | None = DEFAULT_MAX_ITERATIONS,
-        timeout: float | None = None,
+        max_iterations: float | Unset | None = UNSET,
+        timeout: float | Unset | None = UNSET,
         validators: Checks = (),
-        preserve_context: bool = True,
+        preserve_context: bool | Unset = UNSET,
         resume_prompt: ResumePrompt | None = None,
         prompt: str | None = None,
         workspace: Path | str | None = None,
@@ -178,4 +178,5 @@ def _result(item: Observation, text: str) -> ToolResult:
         command=item.command,
         facts=item.facts,
         output=text.encode("utf-8", errors="replace"),
+        reported_by="the calling program",
     )

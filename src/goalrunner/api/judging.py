@@ -31,6 +31,8 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     a verdict with source "fallback": score 0, not complete. Raises ModelError when the judge cannot be asked, UsageError
     for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
     """
+    if judge_llm is None and isinstance(objective, Goal):
+        judge_llm = objective.judge
     config = judge_llm if isinstance(judge_llm, JudgeConfig) else None
     redactor = goal_redactor(objective if isinstance(objective, Goal) else Goal(objective="audit"), os.environ)
     shown = _redacted(events, redactor)

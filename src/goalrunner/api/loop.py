@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from goalrunner.agents import ChatConversation
 from goalrunner.api.chat import refuse_no_conversation
 from goalrunner.api.checks import Checks
-from goalrunner.api.request import EventCallback, JudgeChoice, Request, existing_folder, refusal
+from goalrunner.api.request import UNSET, EventCallback, JudgeChoice, Request, Unset, existing_folder, refusal
 from goalrunner.api.session import finish
 from goalrunner.compose import Assembly, Extras, assemble, goal_conversation
 from goalrunner.compose import judge_llm as goal_llm
@@ -23,7 +23,7 @@ from goalrunner.driver import refuse_driven
 from goalrunner.errors import UsageError
 from goalrunner.events import Event
 from goalrunner.llm import LLM, warm_up
-from goalrunner.model.goal import AGENT_MODEL, DEFAULT_MAX_ITERATIONS, Goal
+from goalrunner.model.goal import AGENT_MODEL, Goal
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.ports import Approver, Conversation
 from goalrunner.process import ProcessLauncher
@@ -38,10 +38,10 @@ def run_goal(
     objective: str | Goal,
     judge_llm: JudgeChoice = None,
     *,
-    max_iterations: float | None = DEFAULT_MAX_ITERATIONS,
-    timeout: float | None = None,
+    max_iterations: float | Unset | None = UNSET,
+    timeout: float | Unset | None = UNSET,
     validators: Checks = (),
-    preserve_context: bool = True,
+    preserve_context: bool | Unset = UNSET,
     resume_prompt: ResumePrompt | None = None,
     prompt: str | None = None,
     workspace: Path | str | None = None,
@@ -76,10 +76,10 @@ async def arun_goal(
     objective: str | Goal,
     judge_llm: JudgeChoice = None,
     *,
-    max_iterations: float | None = DEFAULT_MAX_ITERATIONS,
-    timeout: float | None = None,
+    max_iterations: float | Unset | None = UNSET,
+    timeout: float | Unset | None = UNSET,
     validators: Checks = (),
-    preserve_context: bool = True,
+    preserve_context: bool | Unset = UNSET,
     resume_prompt: ResumePrompt | None = None,
     prompt: str | None = None,
     workspace: Path | str | None = None,
@@ -89,8 +89,8 @@ async def arun_goal(
 ) -> GoalOutcome:
     """Drive the conversation until the objective is provably complete or a limit stops it.
 
-    All turns land in `conversation`; nothing is forked. `objective` is a text, or a Goal whose own fields then say what
-    the keywords would (a `max_iterations` other than 10, a `timeout` and `preserve_context=False` win over the Goal's).
+    All turns land in `conversation`; nothing is forked. `objective` is a text, or a Goal; a keyword that is given wins over
+    the Goal's field, and over that field alone. Without `workspace`, the run works in the conversation's folder.
     `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig; "agent", or a JudgeConfig without a model, is
     the conversation's own model as a separate instance, and so is None where there is no validator. With validators and
     None they alone decide.
@@ -126,7 +126,11 @@ def assemble_request(
     """The run of a request over a conversation that exists already."""
     refuse_no_conversation(conversation)
     refuse_driven(conversation)
-    goal = request.goal(has_model=isinstance(getattr(conversation, "llm", None), LLM))
+    folder = getattr(conversation, "workspace", None)
+    goal = request.goal(
+        has_model=isinstance(getattr(conversation, "llm", None), LLM),
+        folder=Path(folder) if isinstance(folder, str | Path) else None,
+    )
     if goal.unlimited:
         warnings.warn("nothing stops this run but success: no cap, no timeout, no budget", RuntimeWarning, stacklevel=4)
     judge = _judge(request, goal, conversation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,22 @@ from goalrunner.api.checks import Check, Checks, checks_of, own_validators, spec
 from goalrunner.errors import UsageError
 from goalrunner.events import Event, Record
 from goalrunner.llm import LLM
-from goalrunner.model.goal import AGENT_MODEL, DEFAULT_MAX_ITERATIONS, Goal, JudgeConfig
+from goalrunner.model.goal import AGENT_MODEL, Goal, JudgeConfig
 from goalrunner.ports import Validator
 from goalrunner.prompts import ResumePrompt
+
+
+class Unset(Enum):
+    """The value of a keyword that was not given: the Goal's own field, or its default, counts then."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        """Show it in signatures as a word."""
+        return "UNSET"
+
+
+UNSET = Unset.UNSET
 
 JudgeChoice = LLM | JudgeConfig | str | None
 """A model that exists, its configuration, its name, or nobody."""
@@ -28,10 +42,10 @@ class Request:
 
     objective: str | Goal
     judge_llm: JudgeChoice = None
-    max_iterations: float | None = DEFAULT_MAX_ITERATIONS
-    timeout: float | None = None
+    max_iterations: float | Unset | None = UNSET
+    timeout: float | Unset | None = UNSET
     validators: Checks = ()
-    preserve_context: bool = True
+    preserve_context: bool | Unset = UNSET
     resume_prompt: ResumePrompt | None = None
     prompt: str | None = None
     workspace: Path | str | None = None
@@ -41,13 +55,14 @@ class Request:
         """Raises UsageError for validators that are none. Listed here, since an iterator can be read only once."""
         object.__setattr__(self, "_checks", checks_of(self.validators))
 
-    def goal(self, *, has_model: bool) -> Goal:
-        """The goal with the keywords put into it; `has_model` says that the conversation's own model can judge.
+    def goal(self, *, has_model: bool, folder: Path | None = None) -> Goal:
+        """Return the goal with the keywords put into it.
 
-        Raises UsageError for a value that cannot be.
+        `has_model` says that the conversation's own model can judge; `folder` is where the conversation works. Raise
+        UsageError for a value that cannot be, and for a workspace that is not the conversation's.
         """
         try:
-            goal = self._goal(has_model=has_model)
+            goal = self._goal(has_model=has_model, folder=folder)
         except ValidationError as error:
             raise refusal(error, "arun_goal") from None
         if goal.workspace.path:
@@ -55,20 +70,31 @@ class Request:
         check_template(self.resume_prompt if isinstance(self.resume_prompt, str) else goal.resume_prompt)
         return goal
 
-    def _goal(self, *, has_model: bool) -> Goal:
+    def _goal(self, *, has_model: bool, folder: Path | None) -> Goal:
         goal = self.objective if isinstance(self.objective, Goal) else Goal(objective=self.objective)
         checked = bool(self._checks or goal.validators)
         changes: dict[str, Any] = {"judge": _judge_config(goal, self.judge_llm, default=has_model and not checked)}
-        if self.max_iterations != DEFAULT_MAX_ITERATIONS:
+        if self.max_iterations is not UNSET:
             changes["max_iterations"] = None if self.max_iterations in (None, math.inf) else self.max_iterations
-        if self.timeout is not None:
+        if self.timeout is not UNSET:
             changes["timeout"] = None if self.timeout == math.inf else self.timeout
-        if not self.preserve_context:
-            changes["preserve_context"] = False
-        if self.workspace is not None:
-            changes["workspace"] = {"path": str(Path(self.workspace).resolve())}
+        if self.preserve_context is not UNSET:
+            changes["preserve_context"] = self.preserve_context
+        if (path := self._folder(goal, folder)) is not None:
+            changes["workspace"] = {**goal.workspace.model_dump(), "path": str(path)}
         changes["validators"] = (*goal.validators, *specs_of(self._checks))
         return Goal.model_validate({**goal.model_dump(), **changes})
+
+    def _folder(self, goal: Goal, folder: Path | None) -> Path | None:
+        """Return the workspace: the keyword's, the goal's or the conversation's; None for the current folder."""
+        named = self.workspace if self.workspace is not None else goal.workspace.path or None
+        chosen = Path(named).resolve() if named is not None else None
+        if folder is not None and chosen is not None and chosen != folder.resolve():
+            raise UsageError(
+                f"the conversation works in {folder}, and the run would check {chosen}",
+                "leave out workspace, or make the conversation with the same one",
+            )
+        return chosen or (folder.resolve() if folder is not None else None)
 
     def own_validators(self) -> tuple[Validator, ...]:
         """Those that are objects or callables, run in process."""

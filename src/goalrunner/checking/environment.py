@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from goalrunner.errors import GoalError
+from goalrunner.errors import EnvironmentFailed as EnvironmentFailed
 from goalrunner.ports import Launcher
 
 Kind = Literal["overlay", "in-place", "checkout"]
-
-
-class EnvironmentFailed(GoalError):
-    """The check environment could not be set up, kept or undone. Never a red check: no validator result counts."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,10 @@ class OpenEnvironment(Protocol):
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher that starts its commands in this environment, through `inner`."""
+        ...
+
+    def environ(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment variables for commands here; those of a checkout lead to its own installation."""
         ...
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:

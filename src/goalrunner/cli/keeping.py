@@ -20,6 +20,7 @@ def restore(
     run: options.Run = None,
     number: options.RestoredRound = None,
     snapshot: options.SnapshotId = None,
+    path: options.RestoredPaths = None,
     yes: options.Yes = False,
 ) -> NoReturn:
     """Put the workspace back as a round left it; asks first.
@@ -29,7 +30,7 @@ def restore(
     """
     from goalrunner.cli.restore import restore_run
 
-    raise typer.Exit(restore_run(run, number, snapshot=snapshot, yes=yes))
+    raise typer.Exit(restore_run(run, number, snapshot=snapshot, paths=path or (), yes=yes))
 
 
 @commands.command()

@@ -93,6 +93,9 @@ DoctorJson = Annotated[bool, Option("--json", help="Print what was found as JSON
 RestoredRound = Annotated[int | None, Argument(metavar="ROUND", help="Number of a round; 0 is the start of the run.")]
 DiffStat = Annotated[bool, Option("--stat", help="Print the paths and how many lines changed, no patch.")]
 DiffJson = Annotated[bool, Option("--json", help="Print round, changes and patch as JSON.")]
+RestoredPaths = Annotated[
+    list[str] | None, Option("--path", metavar="PATH", help="Restore this file alone; may be repeated.")
+]
 SnapshotId = Annotated[str | None, Option(metavar="ID", help="Restore this snapshot, in place of a round's.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 CancelReason = Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the run's log.")]

@@ -11,15 +11,25 @@ from goalrunner.cli import output
 from goalrunner.errors import UsageError, WorkspaceError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from goalrunner.model.snapshot import Change
 
 DECLINED = 1
 """Exit code when the answer was no."""
 
 
-def restore_run(reference: str | None, number: int | None, *, snapshot: str | None = None, yes: bool = False) -> int:
-    """Restore the end of a round (0: the start of the run; None: the newest that ended) or a snapshot; gives 0, or 1.
+def restore_run(
+    reference: str | None,
+    number: int | None,
+    *,
+    snapshot: str | None = None,
+    paths: Sequence[str] = (),
+    yes: bool = False,
+) -> int:
+    """Restore the end of a round (0: the start of the run; None: the newest that ended) or a snapshot; return 0, or 1.
 
+    `paths` restores these files alone.
     Raises UsageError without a terminal to ask on and without `yes`, for no such round and no such snapshot;
     WorkspaceError where the workspace or its store is gone, or a run works there.
     """
@@ -46,7 +56,7 @@ def restore_run(reference: str | None, number: int | None, *, snapshot: str | No
             target = asyncio.run(work.find(snapshot))
             moment = f"as snapshot {target.id[:12]} holds it"
         try:
-            changes = asyncio.run(work.plan(target))
+            changes = asyncio.run(work.plan(target, paths))
         except WorkspaceError as error:
             raise _named(error, home, known.workspace) from error
         if not changes:
@@ -57,7 +67,7 @@ def restore_run(reference: str | None, number: int | None, *, snapshot: str | No
             if not _agreed(changes):
                 output.complain("nothing was changed")
                 return DECLINED
-        done = asyncio.run(work.perform(target))
+        done = asyncio.run(work.perform(target, paths))
     finally:
         work.close()
     output.say(done_text(folder.run_id, known.workspace, moment, done.changes, done.before, columns=columns))

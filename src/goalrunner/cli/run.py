@@ -58,7 +58,11 @@ def dry_run(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner
     if manner.json:
         output.say(json_text(goal.model_dump(mode="json")))
     else:
-        output.say(resolved_text(goal, agent, place=_place(goal.workspace.path), columns=output.columns(sys.stdout)))
+        place, columns = _place(goal.workspace.path), output.columns(sys.stdout)
+        checked = api.describe_checks(
+            goal, Path(goal.workspace.path or ".").resolve(), goal_home(os.environ), os.environ, goal_file
+        )
+        output.say(resolved_text(goal, agent, place=place, checked=checked, columns=columns))
     return int(ExitCode.COMPLETE)
 
 

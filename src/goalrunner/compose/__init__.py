@@ -35,7 +35,6 @@ __all__ = [
     "person",
     "reassemble",
     "refuse_unfit",
-    "refuse_unknown_prices",
     "run_redactor",
     "settle",
     "visit",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner import __version__
+from goalrunner.compose.check_environment import check_lines, choose, needs_environment
 from goalrunner.compose.earlier import chat_of, goal_hash, refuse_continuing
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.external import Named, check_installed, external_named, external_notes
@@ -25,7 +26,7 @@ from goalrunner.driver.validation import is_hidden
 from goalrunner.errors import UsageError
 from goalrunner.events import RunStarted
 from goalrunner.goalfile import dump_goal
-from goalrunner.llm import Tape
+from goalrunner.llm import LLM, Tape
 from goalrunner.model.goal import Goal
 from goalrunner.ports import Approver, Message, Observer, Parts, Resumable
 from goalrunner.runs import RunFolder, RunIds
@@ -63,11 +64,12 @@ def assemble(
     `goal_file` is where the goal was read from: it is always protected. `approver` is who is asked where something waits
     for a person. `continues` is a run whose conversation goes on in this one.
     """
-    setting = Setting(home, environ, observers, extras, goal_file, approver, tape)
     redactor = goal_redactor(goal, environ, extras)
     models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
     named = external_named(goal, environ) if extras.conversation is None else None
     refuse_unfit(goal, models, home, named)
+    checks = choose(goal, workspace_of(goal), home) if needs_environment(goal) else None
+    setting = Setting(home, environ, observers, extras, goal_file, approver, checks, tape)
     refuse_unfenced(goal, setting.place(goal))
     earlier: tuple[Message, ...] = ()
     if continues is not None:
@@ -112,12 +114,14 @@ def _begin(
     parts = equipment.parts
     now = parts.clock.now()
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
+    hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
     judged = parts.judge is not None
     created = goal_created(
         goal,
         folder.run_id,
         now.isoformat(),
         names,
+        hidden if parts.checker is not None else (),
         has_judge=judged,
         baseline=setting.extras.baseline,
         unenforced=external.allowed if external else (),
@@ -131,6 +135,8 @@ def _begin(
         agent_command=external.words if external else "",
         version=__version__,
         labels=labels,
+        check_environment=setting.checks.kind if setting.checks else "",
+        checks=check_lines(goal, setting.checks) if setting.checks else "",
         notes=(
             *notes,
             *sandbox_notes(goal, setting.place(goal)),
@@ -203,5 +209,7 @@ def chosen_models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
 
 def _names(models: Models, parts: Parts, external: Named | None) -> dict[str, str]:
     names = models.names()
-    names.setdefault("agent", external.name if external else type(parts.conversation).__name__)
+    own = getattr(parts.conversation, "llm", None)  # a conversation that the caller handed in
+    named = own.model if isinstance(own, LLM) else type(parts.conversation).__name__
+    names.setdefault("agent", external.name if external else named)
     return names

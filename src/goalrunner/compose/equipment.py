@@ -10,11 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.artifacts import ArtifactStore
+from goalrunner.compose.check_environment import (
+    CheckParts,
+    Choice,
+    choose,
+    goal_checker,
+    needs_environment,
+    undo_interrupted,
+)
 from goalrunner.compose.external import external_conversation, external_named
 from goalrunner.compose.leftovers import clear_leftovers, clear_own
 from goalrunner.compose.models import Models
 from goalrunner.compose.own_files import own_files
-from goalrunner.compose.parts import Extras, goal_clean_room, goal_conversation, goal_judge, goal_validators, withheld
+from goalrunner.compose.parts import Extras, goal_conversation, goal_judge, goal_validators, withheld
 from goalrunner.compose.refusals import CHECKOUTS, workspace_of
 from goalrunner.compose.sandbox import Fenced, Place, fenced
 from goalrunner.compose.saving import saver
@@ -26,8 +34,8 @@ from goalrunner.eventlog import EventLog, LogEnd, TornTail, TranscriptFile
 from goalrunner.llm import LLM
 from goalrunner.memory import Recalled, recall
 from goalrunner.model.goal import Goal
-from goalrunner.ports import Approver, Observer, Parts
-from goalrunner.process import ProcessLauncher
+from goalrunner.ports import Approver, Checker, Observer, Parts
+from goalrunner.process import ProcessLauncher, child_environment
 from goalrunner.prompts import Prompts
 from goalrunner.redaction import Redactor
 from goalrunner.runs import RunFolder
@@ -45,6 +53,8 @@ class Setting:
     goal_file: Path | None = None
     """Where the goal was read from: it is always protected."""
     approver: Approver | None = None
+    checks: Choice | None = None
+    """The check environment that was chosen; None: it is chosen when the run is equipped."""
     tape: Path | None = None
     """Where the models' replies are recorded."""
 
@@ -87,6 +97,7 @@ def equip(
     for kept in ("stores", CHECKOUTS):
         (setting.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(setting.home)
+    undone = undo_interrupted(workspace, setting.home)
     store = None
     if goal.deliverable == "workspace":
         passing = (*goal.workspace.outputs, *own_files(workspace, setting.tape))
@@ -102,17 +113,7 @@ def equip(
         workspace=workspace,
         scratch=folder.scratch_file,
         watch=store,
-        clean_room=goal_clean_room(
-            goal,
-            store,
-            workspace,
-            setting.home,
-            folder.path,
-            fence.checks,
-            fence.environ,
-            setting.goal_file,
-            redactor.text,
-        ),
+        checker=_checker(goal, store, folder, setting, launcher, fence, redactor) if store is not None else None,
         redact=redactor.text,
         replaced=redactor.take_counts,
         kept=partial(kept_files, folder),
@@ -131,7 +132,25 @@ def equip(
     journal = Journal(log, transcript, artifacts, setting.observers, saver(folder))
     recalled = recall(setting.home, goal.owner, clock.now()) if goal.memory.recall else Recalled()
     prompts = Prompts(goal, extras.resume_prompt, extras.first_prompt, recalled.lines)
-    return Equipment(parts, journal, prompts, close, recalled.notes)
+    return Equipment(parts, journal, prompts, close, (*undone, *recalled.notes))
+
+
+def _checker(
+    goal: Goal,
+    store: SnapshotStore,
+    folder: RunFolder,
+    setting: Setting,
+    launcher: ProcessLauncher,
+    fence: Fenced,
+    redactor: Redactor,
+) -> Checker | None:
+    """Return what runs the validators in the check environment; None if the goal has none."""
+    if not needs_environment(goal):
+        return None
+    workspace, home = workspace_of(goal), setting.home
+    env = child_environment(fence.environ, withhold=withheld(goal, fence.environ))
+    parts = CheckParts(store, workspace, home, folder, launcher, fence.sandboxed, env, setting.goal_file, redactor.text)
+    return goal_checker(goal, parts, setting.checks or choose(goal, workspace, home), setting.extras.validators)
 
 
 def _conversation(goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, fence: Fenced) -> Any:

@@ -5,20 +5,13 @@ from __future__ import annotations
 from goalrunner.model.goal import Goal
 from goalrunner.validators import weaknesses
 
-UNPROTECTED = "unprotected"
-NO_CLEAN_PROOF = "no clean proof"
 SELF_JUDGED = "self-judged"
 REPORTED = "rests on reports"
 
 
 def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
     """What makes this run's proof weaker than it could be."""
-    checked = goal.deliverable == "workspace" and bool(goal.validators)
     labels = []
-    if checked and not goal.workspace.protect:
-        labels.append(UNPROTECTED)
-    if checked and not goal.workspace.clean_proof:
-        labels.append(NO_CLEAN_PROOF)
     if models.get("judge") and models.get("judge") == models.get("agent"):
         labels.append(SELF_JUDGED)
     if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
@@ -29,8 +22,6 @@ def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
 def notes_of(goal: Goal, labels: tuple[str, ...]) -> tuple[str, ...]:
     """One sentence each, for the first lines of a run."""
     said = {
-        UNPROTECTED: 'the agent may edit the checks; [workspace] protect = ["tests/**"] takes them from the start',
-        NO_CLEAN_PROOF: "clean_proof = false: the checks run in the workspace alone, as the agent left it",
         SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
         REPORTED: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
     }

@@ -9,20 +9,13 @@ from urllib.parse import urlsplit
 
 from goalrunner.agents import ChatConversation, Toolbox
 from goalrunner.compose.external import external_named
-from goalrunner.compose.leftovers import checkouts_of
-from goalrunner.compose.start import START
 from goalrunner.judge import LLMJudge
 from goalrunner.llm import LLM
 from goalrunner.model.goal import Goal
-from goalrunner.ports import CleanRoom, Conversation, Judge, Launcher, Validator
+from goalrunner.ports import Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
-from goalrunner.proof import ProofRoom
 from goalrunner.redaction import Redactor
-from goalrunner.validators import Whereabouts, build_validators, ruler_at_start, searched
-from goalrunner.workspace.dependencies import Dependencies
-from goalrunner.workspace.lookup import BROUGHT_FIRST, lookup_of
-from goalrunner.workspace.protection import Protection
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.validators import build_validators
 
 
 @dataclass(frozen=True)
@@ -96,46 +89,6 @@ def goal_validators(
     """The goal's validators, then the caller's."""
     env = child_environment(environ, withhold=withheld(goal, environ))
     return (*build_validators(goal.validators, launcher, env), *extra)
-
-
-def goal_clean_room(
-    goal: Goal,
-    store: SnapshotStore | None,
-    workspace: Path,
-    home: Path,
-    run: Path,
-    launcher: Launcher,
-    environ: Mapping[str, str],
-    goal_file: Path | None,
-    redact: Callable[[str], str] = str,
-) -> CleanRoom | None:
-    """Where the goal's validators prove; None where there is nothing to check out."""
-    if store is None or not goal.validators:
-        return None
-    config = goal.workspace
-    env = child_environment(environ, withhold=withheld(goal, environ))
-    ruler = ruler_at_start(goal.validators, env, workspace, run / START / "ruler.json")
-    linked = tuple(f"{name.strip('/').removeprefix('./')}/" for name in config.link)
-    always = {path: rule for path, rule in ruler.scripts.items() if not path.startswith(linked)}
-    if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
-        always[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
-    ways = [way for spec in goal.validators for way in searched(spec, env, workspace)]
-    lookup = lookup_of(ways, workspace, ruler.programs, BROUGHT_FIRST if config.setup else ())
-    whereabouts = Whereabouts(goal.validators, env, workspace, run / START / "programs.json")
-    whereabouts.remember()
-    return ProofRoom(
-        store,
-        workspace,
-        checkouts_of(home, run.name),
-        specs=goal.validators,
-        protection=Protection(config.protect, config.allow, always, ruler.roots, lookup),
-        dependencies=Dependencies(workspace, home, launcher, setup=config.setup or "", link=config.link),
-        launcher=launcher,
-        env=env,
-        whereabouts=whereabouts,
-        record=run / START,
-        redact=redact,
-    )
 
 
 def goal_judge(goal: Goal, llm: LLM | None, redact: Callable[[str], str] = str) -> Judge | None:

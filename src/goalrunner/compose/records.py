@@ -12,6 +12,7 @@ def goal_created(
     run_id: str,
     now: str,
     validators: tuple[str, ...],
+    hidden: tuple[str, ...] = (),
     *,
     has_judge: bool,
     baseline: bool,
@@ -45,8 +46,9 @@ def goal_created(
         require=goal.judge.require,
         takes_baseline=takes_baseline,
         wants_red=goal.baseline == "red",
-        clean_proof=_has_clean_proof(goal),
+        hidden=hidden,
         protects=goal.workspace.protect,
+        editable=goal.workspace.editable,
         # A callable alone checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
         stall_rounds=goal.stall_rounds if has_judge or _takes_baseline(goal, validators) else None,
         deliverable=goal.deliverable,
@@ -59,7 +61,3 @@ def _takes_baseline(goal: Goal, validators: tuple[str, ...]) -> bool:
     """Commands alone can be run before there is a response; a callable checks one."""
     commands = sum(spec.run is not None and not spec.hidden for spec in goal.validators)
     return goal.deliverable == "workspace" and 0 < commands == len(validators)
-
-
-def _has_clean_proof(goal: Goal) -> bool:
-    return goal.deliverable == "workspace" and goal.workspace.clean_proof and bool(goal.validators)

@@ -38,12 +38,12 @@ def workspace_of(goal: Goal) -> Path:
 
 
 def _refuse_unseen_checks(goal: Goal) -> None:
-    """Hidden validators need a clean proof."""
+    """Hidden validators need a check environment."""
     hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
-    if hidden and not (goal.workspace.clean_proof and goal.deliverable == "workspace"):
+    if hidden and goal.deliverable != "workspace":
         raise UsageError(
-            f"the hidden validator {hidden[0]} would never run: hidden ones run in the clean proof alone",
-            "leave out clean_proof = false, or hidden = true",
+            f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
+            "leave out hidden = true",
         )
 
 
@@ -58,14 +58,14 @@ def _refuse_unseen_work(goal: Goal) -> None:
 
 
 def _refuse_nested_home(goal: Goal, home: Path) -> None:
-    """A clean checkout of the workspace lies outside of it. Without one the home may be anywhere: no snapshot holds it."""
-    if not (goal.validators and goal.workspace.clean_proof and goal.deliverable == "workspace"):
+    """What the runner records about the checks lies outside of the workspace. Without checks it may be anywhere."""
+    if not (goal.validators and goal.deliverable == "workspace"):
         return
     workspace, checkouts = workspace_of(goal), Path(os.path.realpath(home / CHECKOUTS))
     if checkouts.is_relative_to(workspace):
-        told = f"{home}, where goal keeps its runs and clean checkouts, lies in the workspace {workspace}"
+        told = f"{home}, where goal keeps its runs, lies in the workspace {workspace}"
     elif workspace.is_relative_to(checkouts):
-        told = f"the workspace {workspace} lies in {checkouts}, where goal makes its clean checkouts"
+        told = f"the workspace {workspace} lies in {checkouts}, where goal keeps temporary files"
     else:
         return
     hint = "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from goalrunner import __version__
 from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, sandbox_of, startable
+from goalrunner.compose.check_environment import needs_environment
 from goalrunner.compose.earlier import Past, frozen_goal, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
 from goalrunner.compose.external import external_named
@@ -18,7 +19,7 @@ from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.sandbox import refuse_unfenced, sandbox_notes
-from goalrunner.compose.start import refuse_other_start, start_notes
+from goalrunner.compose.start import refuse_earlier, refuse_other_start, start_notes
 from goalrunner.driver import Run
 from goalrunner.driver.resumption import Resumption, ResumptionReader, cut_calls
 from goalrunner.errors import RecordError, UsageError
@@ -84,6 +85,7 @@ def reassemble(
     _refuse_other_goal(folder, started)
     refuse_other_start(folder, state)
     goal = frozen_goal(folder, environ, started)
+    refuse_earlier(state, needs_environment=needs_environment(goal))
     goal_file = Path(started.goal_file) if started.goal_file else None
     setting = Setting(home, environ, observers, goal_file=goal_file, approver=approver)
     redactor = goal_redactor(goal, environ)
@@ -112,7 +114,7 @@ def reassemble(
         note=note,
         in_flight=in_flight,
         deadline_at=deadline,
-        notes=(*start_notes(state), *other),
+        notes=(*start_notes(state), *other, *equipment.notes),
         sandbox=sandbox,
     )
     return Resumed(assembly, begun, observers)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.checking.checkout import ROOM, ROOM_TMP
 from goalrunner.compose.leftovers import checkouts_of
 from goalrunner.errors import GoalFileError, UsageError
 from goalrunner.goalfile import all_presets
@@ -14,7 +15,6 @@ from goalrunner.model.goal import Goal
 from goalrunner.ports import Confinement, Jail, Launcher
 from goalrunner.process.jail import Cell, Choice, JailedLauncher, Room, choose, hidden_in, inside, shown
 from goalrunner.runs import goal_home
-from goalrunner.workspace.cleanroom import ROOM, ROOM_TMP
 
 NONE = "none"
 """The name of no jail at all."""
@@ -40,6 +40,8 @@ class Fenced:
 
     agent: Launcher
     checks: Launcher
+    sandboxed: Callable[[Launcher], Launcher]
+    """Puts the commands of the checks into their jail, over another launcher."""
     environ: Mapping[str, str]
     external: Callable[[Iterable[str]], Cell | None]
     """The jail of an external agent that needs these paths below HOME; None: it is in none."""
@@ -105,7 +107,7 @@ def fenced(goal: Goal, place: Place, run_id: str, inner: Launcher) -> Fenced:
     """How this run's commands are started. Raises UsageError like `chosen_jail`."""
     jail = chosen_jail(goal, place).jail
     if jail is None:
-        return Fenced(inner, inner, place.environ, lambda _: None)
+        return Fenced(inner, inner, lambda launcher: launcher, place.environ, lambda _: None)
     own, workspace = _own(place, run_id), place.workspace
     within = _within(goal, place)
     proof = Room(own / ROOM, own / ROOM_TMP, (workspace,))
@@ -114,6 +116,7 @@ def fenced(goal: Goal, place: Place, run_id: str, inner: Launcher) -> Fenced:
     return Fenced(
         JailedLauncher(inner, agent),
         JailedLauncher(inner, checks),
+        lambda launcher: JailedLauncher(launcher, checks),
         inside(place.environ),
         lambda paths: _agents_cell(jail, place, own, within, tuple(paths)),
     )

@@ -36,6 +36,15 @@ def refuse_other_start(folder: RunFolder, state: RunState) -> None:
             raise RecordError(f"{path} is damaged: it says something else of the start than it did", "start a new run")
 
 
+def refuse_earlier(state: RunState, *, needs_environment: bool) -> None:
+    """Raise RecordError if an earlier version began the run, which did not record what its checks rest on."""
+    if needs_environment and state.base is not None and not state.check_environment:
+        raise RecordError(
+            "an earlier version of goalrunner began this run, and its checks cannot go on in the check environment",
+            "start a new run: goal run GOAL_FILE",
+        )
+
+
 def start_notes(state: RunState) -> tuple[str, ...]:
     """What must be said of a log that does not name these files (schema before 1.2)."""
     return (UNCERTAIN,) if state.base is not None and state.round and not state.kept else ()

@@ -1,13 +1,11 @@
-"""What is checked and by whom: baseline, validators, audit, second opinion, proof. Performs; decides nothing."""
+"""Baseline, validators, audit and second opinion of a run: performed and recorded. Policy decides which is next."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 from goalrunner import events
-from goalrunner.driver.flakiness import Flakiness
 from goalrunner.driver.journal import Journal
 from goalrunner.driver.recorder import RunRecorder
 from goalrunner.driver.resumption import Resumption
@@ -16,21 +14,10 @@ from goalrunner.driver.watch import Watch
 from goalrunner.model.observation import Observation
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import drift_message
-from goalrunner.ports import AuditRequest, CleanCheck, CleanRoom, Parts, ValidationContext
+from goalrunner.ports import AuditRequest, CheckRun, Parts, Pausing, ValidationContext
 from goalrunner.state import RunState
 from goalrunner.state.evidence import cited_stale
 
-HIDDEN = "a check that is not shown to you failed; go through the objective again"
-"""All that the agent ever learns of a hidden validator."""
-
-ONLY_HERE = (
-    "in the workspace it is green: what it needs there is not in the snapshot ([workspace] setup or link), or it is red "
-    "at random ([[validators]] retries = 1)"
-)
-"""Of a check that is red in a clean checkout in which nothing had to be undone."""
-UNDONE = "the clean checkout has what is protected as it was at the start:"
-"""Before the paths that the agent changed, and that are not so there."""
 OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 
 
@@ -43,64 +30,87 @@ class Checks:
         self._journal = journal
         self._watch = watch
         self._recorder = recorder
-        self._flakiness = Flakiness(watch)
-        self._flakiness.recall(left.contents, left.snapshots)
+        if parts.checker is not None:
+            parts.checker.recall(left.contents)
 
     @property
     def _state(self) -> RunState:
         return self._journal.state
 
-    @property
-    def _clean_room(self) -> CleanRoom | None:
-        return self._parts.clean_room if self._state.plan.clean_proof else None
-
     async def keep_start(self) -> None:
-        """Write what the folder says of the start, so that a resumed run knows what must be there. Before round 1 alone."""
+        """Record what the run's folder holds about the start, so that a resumed run knows what must be there.
+
+        Only before round 1.
+        """
         if self._state.round:
             return
-        if (room := self._clean_room) is not None:
-            await room.remember()
+        if self._parts.checker is not None and self._state.base is not None:
+            await self._parts.checker.remember(self._state.base)
         files = self._parts.kept()
         if files and files != self._state.kept:
             self._journal.append(events.StartKept(files=files))
 
     async def baseline(self) -> None:
-        """The validators once before round 1: in the workspace, and on the same snapshot in a clean checkout."""
+        """Run the validators once before round 1."""
         self._begin("baseline", "run the validators before any work is done")
-        before = self._watch.last
-        async with self._preparing(before):
-            answers, drift = await self._run(0, "", "the baseline")
-            results, observations = await self._observe(answers, before)
-            clean = await self._clean(before, "", "the baseline") if drift == () else CleanCheck()
+        ran, after, leaked = await self._run(0, "", "the baseline")
+        if leaked:
+            ran, after, leaked = await self._run(0, "", "the baseline")
+        results, observations, concealed = await self._observed(ran.results, after)
+        standing, reason = baseline_standing(results, ran, leaked)
+        checker = self._parts.checker
+        if standing in ("red", "cannot_run") and checker is not None and after is not None:
+            red = [result for result in results if not result.passed]
+            if found := await checker.compare(after, red, self._context(0, "")):
+                standing, reason = "differs", found
         await self.keep_start()
-        standing, reason = compare_baseline(results, clean, drift)
         self._journal.append(
             events.BaselineTaken(
                 standing=standing,
                 results=tuple(results),
                 observations=tuple(observations),
+                concealed=tuple(concealed),
                 reason=reason,
-                snapshot=None if before == self._state.base else before,
-                content=self._flakiness.content(),
+                snapshot=None if after == self._state.base else after,
+                content=ran.content,
             )
         )
 
     async def validate(self, number: int, response: str) -> None:
-        """The validators on what the round left. What changes while they run is drift, and red."""
-        before = self._watch.last
+        """Run the validators on what the round left."""
         self._begin(f"validate-{number}", f"run {_count(len(self._parts.validators), 'validator')}")
-        answers, drift = await self._run(self._state.iterations + 1, response, f"round {number}")
-        results, observations = await self._observe(answers, before)
+        before = self._state.snapshot
+        ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
+        results, observations, concealed = await self._observed(ran.results, after)
+        kept = self._parts.redact(ran.diff)
+        diff = self._journal.artifacts.put(kept.encode(errors="replace")) if kept else None
+        changed = ran.changed_checks.model_copy(update={"diff": diff}) if ran.changed_checks else None
         self._journal.append(
             events.ValidatorsFinished(
                 round=number,
                 results=tuple(results),
                 observations=tuple(observations),
-                drift=drift,
-                touched=await self._touched(),
-                content=self._flakiness.content(),
+                concealed=tuple(concealed),
+                refusal=ran.refusal,
+                hint=ran.hint,
+                leaked=leaked,
+                snapshot=None if after == before else after,
+                protected_changes=ran.protected_changes,
+                differing=ran.differing,
+                labels=ran.labels,
+                changed_checks=changed,
+                content=ran.content,
             )
         )
+
+    async def unchanged(self) -> bool:
+        """Return whether the workspace is still what was checked; what changed since is recorded."""
+        checked = self._state.snapshot
+        now = await self._watch.take("complete")
+        changed = await self._watch.changed(checked, now)
+        if changed and now is not None:
+            self._journal.append(events.WorkspaceChanged(paths=changed, snapshot=now))
+        return not changed
 
     async def audit(self, number: int) -> None:
         """The judge on everything that happened, with what is stale said so."""
@@ -132,58 +142,36 @@ class Checks:
             events.ConfirmationRecorded(claim=claim, confirmed=opinion.confirmed, reason=opinion.reason)
         )
 
-    async def prove(self, number: int, response: str) -> None:
-        """Every validator, hidden ones included, in a clean checkout of what the round left."""
-        self._begin(f"prove-{number}", "run the validators in a clean checkout")
-        clean = await self._clean(self._state.snapshot, response, f"round {number}")
-        results, observations = await self._observe(clean.results, self._state.snapshot)
-        red = [result for result in results if not result.passed]
-        undone = why_only_here(red, clean)
-        self._journal.append(
-            events.ProofFinished(
-                round=number,
-                # Fails closed: a clean checkout in which nothing ran has proven nothing.
-                passed=bool(results) and not red and not clean.refusal,
-                results=tuple(results),
-                observations=tuple(observations),
-                restored=clean.restored,
-                feedback="\n".join([_feedback(red, clean.refusal, self._green_here()), *undone]).strip(),
-                reason=clean.refusal or "; ".join([*(f"{item.name}: {item.summary}" for item in red), *undone]),
-                content=self._flakiness.content(),
-            )
-        )
-
-    def _green_here(self) -> frozenset[str]:
-        """The checks that the workspace itself has passed in this round."""
-        return frozenset(result.name for result in self._state.validators if result.passed)
-
     def _begin(self, step: str, description: str) -> None:
         self._journal.append(events.StepStarted(step_id=step, description=description))
 
-    async def _run(self, iteration: int, response: str, when: str) -> tuple[list[Answer], tuple[str, ...]]:
-        """The answers in the workspace, and the paths that changed while they were found."""
-        before = self._watch.last
-        visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
-        await self._flakiness.begin()
-        answers = await run_validators(visible, self._context(iteration, response))
-        drift = await self._watch.changed(before, await self._watch.take("validators"))
-        await self._flakiness.end()
-        return self._flakiness.judged(answers, "workspace", when), drift
+    async def _run(self, iteration: int, response: str, when: str) -> tuple[CheckRun, Snapshot | None, tuple[str, ...]]:
+        """Run the validators; return what they said, the workspace afterwards, and the paths that changed meanwhile."""
+        context = self._context(iteration, response)
+        now, base, checker = self._watch.last, self._state.base, self._parts.checker
+        if checker is None or now is None or base is None:
+            visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
+            ran = CheckRun(tuple(await run_validators(visible, context)))
+        else:
+            now = await self._watch.take("validators") or now
+            conversation = self._parts.conversation
+            with conversation.paused() if isinstance(conversation, Pausing) else nullcontext():
+                ran = await checker.check(base, now, context, when=when, approved=self._state.approved_checks)
+        after = await self._watch.take("validators")
+        leaked = (*await self._watch.changed(now, after), *ran.leaked) if checker is not None else ()
+        return ran, after, leaked
 
-    def _preparing(self, snapshot: Snapshot | None) -> AbstractAsyncContextManager[None]:
-        room, base = self._clean_room, self._state.base
-        return nullcontext() if room is None or snapshot is None or base is None else room.preparing(base, snapshot)
-
-    async def _clean(self, snapshot: Snapshot | None, response: str, when: str) -> CleanCheck:
-        room, base = self._clean_room, self._state.base
-        if room is None or snapshot is None or base is None:
-            return CleanCheck()
-        clean = await room.check(base, snapshot, self._context(self._state.iterations, response))
-        return replace(clean, results=tuple(self._flakiness.judged(clean.results, "checkout", when)))
-
-    async def _touched(self) -> tuple[str, ...]:
-        room, base, now = self._parts.clean_room, self._state.base, self._watch.last
-        return () if room is None or base is None or now is None else await room.touched(base, now)
+    async def _observed(
+        self, answers: Sequence[Answer], seen: Snapshot | None
+    ) -> tuple[list[ValidatorResult], list[Observation], list[Observation]]:
+        """Number the results; return them, the observations, and those of hidden validators."""
+        results, found = await observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
+        hidden = {result.observation for result in results if result.hidden}
+        return (
+            results,
+            [item for item in found if item.id not in hidden],
+            [item for item in found if item.id in hidden],
+        )
 
     def _context(self, iteration: int, response: str) -> ValidationContext:
         parts = self._parts
@@ -196,11 +184,6 @@ class Checks:
             conversation=parts.conversation,
             scratch=parts.scratch,
         )
-
-    async def _observe(
-        self, answers: Sequence[Answer], seen: Snapshot | None
-    ) -> tuple[list[ValidatorResult], list[Observation]]:
-        return await observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
 
     async def _request(self, number: int) -> AuditRequest:
         state = self._state
@@ -219,7 +202,7 @@ class Checks:
             changed=tuple(
                 map(
                     self._parts.redact,
-                    (*state.touched, *map(self._told, await self._watch.changed(state.base, state.snapshot))),
+                    (*state.protected_changes, *map(self._told, await self._watch.changed(state.base, state.snapshot))),
                 )
             ),
         )
@@ -229,66 +212,18 @@ class Checks:
         return f"{path} ({OUTSIDE})" if path in self._state.outside else path
 
 
-def compare_baseline(
-    results: Sequence[ValidatorResult], clean: CleanCheck, drift: Sequence[str]
+def baseline_standing(
+    results: Sequence[ValidatorResult], ran: CheckRun, leaked: Sequence[str]
 ) -> tuple[events.Standing, str]:
-    """How the validators stand before any work is done, and why they cannot tell where they cannot."""
+    """Return how the validators stand before any work is done, and why they cannot run."""
     missing = [result for result in results if result.cannot_run]
     if missing:
         return "cannot_run", "\n".join(f"validator {item.name} cannot run here: {item.summary}" for item in missing)
-    if drift:
-        return "differs", drift_message(drift)
-    if clean.refusal:
-        return "differs", clean.refusal
-    there = {result.name: result for result, _ in clean.results}
-    for here in results:
-        twin = there.get(here.name)
-        if twin is not None and twin.passed != here.passed:
-            return "differs", _difference(here, twin, clean.absent)
-    hidden_red = any(not result.passed for result in there.values())
-    green = all(result.passed for result in results) and not hidden_red
-    return ("green" if green else "red"), ""
-
-
-def why_only_here(red: Sequence[ValidatorResult], clean: CleanCheck) -> list[str]:
-    """Why a check may be red in a clean checkout alone, a line each: what was undone there, and what is not there."""
-    if not red:
-        return []
-    undone = [line for line in (*clean.touched, clean.lift) if line]
-    if all(item.hidden or item.reason == "flaky" for item in red):
-        return undone
-    absent = _absent(clean.absent).splitlines()
-    if not undone:
-        return [*absent, ONLY_HERE]
-    return [UNDONE, *undone, *(f"{line} ([workspace] setup or link brings it)" for line in absent)]
-
-
-def _difference(here: ValidatorResult, there: ValidatorResult, absent: Sequence[str]) -> str:
-    here_is, there_is = ("green", "red") if here.passed else ("red", "green")
-    return (
-        f"validator {here.name} is {here_is} in the workspace ({here.summary}) and {there_is} in a clean checkout of it "
-        f"({there.summary})\nwhat it needs is not in the snapshot: name it in [workspace] link, make it with "
-        f"[workspace] setup, or set clean_proof = false; if it is red at random: [[validators]] retries = 1\n"
-        f"{_absent(absent)}{there.feedback[-1000:]}"
-    ).strip()
-
-
-def _absent(paths: Sequence[str]) -> str:
-    """What a checkout lacks, in one line; empty where nothing is ignored."""
-    more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
-    return f"ignored, so not there: {', '.join(paths[:5])}{more}\n" if paths else ""
-
-
-def _feedback(red: Sequence[ValidatorResult], refusal: str, green_here: Collection[str]) -> str:
-    though = ", though it is green in the workspace"
-    said = [
-        f"validator {item.name} is red in a clean checkout{though if item.name in green_here else ''}: {item.summary}\n"
-        f"{item.feedback}"
-        for item in red
-        if not item.hidden
-    ]
-    said += [HIDDEN] if any(item.hidden for item in red) else []
-    return "\n\n".join([*said, refusal] if refusal else said)
+    if leaked:
+        return "differs", f"the workspace changed while it was checked: {', '.join(leaked[:5])}"
+    if ran.refusal:
+        return "differs", f"{ran.refusal}\n{ran.hint}".strip()
+    return ("green" if results and all(result.passed for result in results) else "red"), ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -15,6 +15,9 @@ from goalrunner.model.observation import OWNER, ArtifactRef, Observation
 from goalrunner.ports import ApprovalRequest, Parts, QuestionReply
 from goalrunner.state.run_state import Approval
 
+_PREVIEW = 200_000
+"""Bytes of a patch that a person is shown at most."""
+
 TOLD = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
 
 
@@ -61,6 +64,19 @@ class People:
                 evidence=self._journal.evidence(),
             )
         await self._decided(request)
+
+    async def checks(self, action: str, rule: str) -> None:
+        """Let a person decide whether the agent's versions of the checks count. Raises ApprovalPending."""
+        state = self._journal.state
+        changed = state.changed_checks
+        if changed is None:
+            raise RuntimeError("no changed checks wait for a decision")
+        known = (item for item in reversed(state.waiting) if item.kind == "checks" and item.snapshot == changed.key)
+        approval = next(known, None) or self._request(
+            "checks", action, rule, snapshot=changed.key, preview=changed.diff
+        )
+        head = self._journal.artifacts.ends(changed.diff, _PREVIEW)[0] if changed.diff else b""
+        await self._decided(ApprovalRequest(approval, head.decode(errors="replace"), changed=changed.paths))
 
     async def answer(self, question: str) -> QuestionReply | None:
         """What a person says to a question; None where nobody is there. The question stands open meanwhile."""

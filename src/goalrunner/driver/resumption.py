@@ -86,7 +86,7 @@ class ResumptionReader:
                 self._judged = self._taken.get("judge", 0)
             case events.UsageRecorded(account="judge"):
                 self._judged += event.usage.calls
-            case events.BaselineTaken() | events.ValidatorsFinished() | events.ProofFinished() if event.content:
+            case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
                 self._contents.append(event.content)
             case events.VerdictRecorded() | events.ConfirmationRecorded():
                 # An audit that was cut begins anew, with its first question.

@@ -203,6 +203,9 @@ class Run:
                     return step
                 case policy.Finish(reason=StopReason.QUESTION_OPEN) if await self._people.answers_all():
                     pass
+                case policy.Finish(status=GoalStatus.COMPLETE):
+                    if await self._checks.unchanged():
+                        return step
                 case policy.Finish():
                     return step
                 case policy.TakeBaseline():
@@ -213,8 +216,8 @@ class Run:
                     await self._checks.audit(step.round)
                 case policy.Confirm():
                     await self._checks.confirm(step.claim)
-                case policy.Prove():
-                    await self._checks.prove(step.round, self._reply.text)
+                case policy.AskApproval(kind="checks"):
+                    await self._people.checks(step.action, step.rule)
                 case policy.AskApproval():
                     await self._people.completion(step.action, step.rule)
                 case _:

@@ -12,7 +12,7 @@ from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.ports import Workspace
 from goalrunner.state.freshness import why_stale
 
-Moment = Literal["start", "tool", "round", "validators", "resumed", "approval"]
+Moment = Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
 
 
 class Watch:

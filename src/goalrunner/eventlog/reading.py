@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from goalrunner.errors import RecordError
 from goalrunner.eventlog.chain import BEGINNING, link
+from goalrunner.eventlog.older import as_current
 from goalrunner.events import KINDS, RECORD, SCHEMA_VERSION, Record, Unrecognised
 
 
@@ -136,22 +137,36 @@ def _parse(line: bytes, path: Path, offset: int) -> Record:
     try:
         record = RECORD.validate_json(line)
     except ValidationError as error:
-        return _newer(line, path, offset, error)
+        return _other_schema(line, path, offset, error)
     if record.v != SCHEMA_VERSION:
         _check_version(record.v, path, offset)
     return record
 
 
-def _newer(line: bytes, path: Path, offset: int, error: ValidationError) -> Record:
-    """A record of a newer minor schema. Raises RecordError for everything else."""
+def _other_schema(line: bytes, path: Path, offset: int, error: ValidationError) -> Record:
+    """Return a record of another minor schema. Raise RecordError for everything else."""
     try:
         data: Any = json.loads(line)
         version, seq, p = str(data["v"]), data["seq"], data.get("p", "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damage(path, offset, "it is no record") from error
-    if _check_version(version, path, offset) and type(seq) is int and isinstance(p, str):
-        return _unrecognised(data, path, offset)
+    if type(seq) is int and isinstance(p, str):
+        if _check_version(version, path, offset):
+            return _unrecognised(data, path, offset)
+        if version != SCHEMA_VERSION and isinstance(data.get("event"), dict):
+            return _older(data, path, offset)
+    _check_version(version, path, offset)
     raise _damage(path, offset, str(error.errors()[0]["msg"])) from error
+
+
+def _older(data: Any, path: Path, offset: int) -> Record:
+    """Return a record of an earlier minor schema in the form of this one."""
+    try:
+        return RECORD.validate_json(json.dumps({**data, "event": as_current(data["event"])}))
+    except ValidationError as error:
+        raise _damage(path, offset, str(error.errors()[0]["msg"])) from error
+    except (AttributeError, TypeError) as error:
+        raise _damage(path, offset, "it is no record") from error
 
 
 def _unrecognised(data: Any, path: Path, offset: int) -> Record:

@@ -15,13 +15,14 @@ from goalrunner.events.checks import (
     AuditFailed,
     AuditStarted,
     BaselineTaken,
+    ChangedChecks,
     Colour,
     ConfirmationRecorded,
     Content,
-    ProofFinished,
     Standing,
     ValidatorsFinished,
     VerdictRecorded,
+    WorkspaceChanged,
 )
 from goalrunner.events.endings import Blocked, Cancelled, Capped, Completed, Ending, Failed
 from goalrunner.events.goal import GoalCreated, GoalRecord, Plan, RiskClass, RunResumed, RunStarted, StartKept
@@ -47,7 +48,7 @@ from goalrunner.events.work import (
 )
 from goalrunner.model.base import Frozen
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 """Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
 
 Event = Annotated[
@@ -70,7 +71,7 @@ Event = Annotated[
     | SessionOpened
     | AgentRan
     | ValidatorsFinished
-    | ProofFinished
+    | WorkspaceChanged
     | ConfirmationRecorded
     | AuditStarted
     | AuditFailed
@@ -130,6 +131,7 @@ __all__ = [
     "Blocked",
     "Cancelled",
     "Capped",
+    "ChangedChecks",
     "Colour",
     "Completed",
     "ConfirmationRecorded",
@@ -144,7 +146,6 @@ __all__ = [
     "Plan",
     "PlanProposed",
     "PromptKind",
-    "ProofFinished",
     "QuestionAnswered",
     "QuestionOpened",
     "Record",
@@ -165,4 +166,5 @@ __all__ = [
     "UsageRecorded",
     "ValidatorsFinished",
     "VerdictRecorded",
+    "WorkspaceChanged",
 ]

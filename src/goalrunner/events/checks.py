@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from goalrunner.model.base import Frozen
-from goalrunner.model.observation import Observation
+from goalrunner.model.observation import ArtifactRef, Observation
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import GoalVerdict
@@ -16,65 +16,77 @@ Standing = Literal["green", "red", "cannot_run", "differs"]
 
 
 class Colour(Frozen):
-    """What one check said, before anything else is made of it."""
+    """Whether one validator passed in one run."""
 
     name: str
     passed: bool
-    place: str = Field(description='"workspace", or "checkout": a clean one')
 
 
 class Content(Frozen):
-    """On what the checks ran, and what they said of it: a resumed run still notices one that contradicts itself."""
+    """The content that validators ran on, and their results: a resumed run still detects a flaky validator."""
 
-    era: int = Field(ge=0, description="how often somebody had changed something between two runs of the checks")
-    key: str = Field(description="names the content: a snapshot, and what no snapshot shows")
-    found: str = Field(default="", description="id of the snapshot that they found")
-    left: str = Field(default="", description="id of the snapshot that they left")
-    around: str = Field(default="", description="hash of what no snapshot shows, as they left it")
+    key: str = Field(description="identifies the content: a snapshot, and a hash of the ignored files")
     when: str = Field(description="for people: in which round")
     said: tuple[Colour, ...] = ()
 
 
+class ChangedChecks(Frozen):
+    """Validators that are green only with the agent's versions of existing tests or test-runner configuration."""
+
+    key: str = Field(description="hash over the paths and their content: an approval is for exactly this")
+    paths: tuple[str, ...] = Field(description="the files that the agent changed")
+    diff: ArtifactRef | None = Field(default=None, description="what the agent changed in them")
+    results: tuple[ValidatorResult, ...] = Field(description="the results with the agent's versions")
+
+
 class BaselineTaken(Frozen):
-    """The validators ran once before round 1, in the workspace and in a clean checkout."""
+    """The validators ran once before round 1, in the check environment."""
 
     type: Literal["baseline_taken"] = "baseline_taken"
     standing: Standing
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
+    concealed: tuple[Observation, ...] = Field(
+        default=(), description="those of hidden validators, which neither agent nor judge sees"
+    )
     reason: str = Field(default="", description="why it cannot run, or what differs and the line that helps")
     snapshot: Snapshot | None = Field(
         default=None, description="what it ran on, where that is not the start: a resumed run may find other files"
     )
-    content: Content | None = Field(default=None, description="None where no workspace is watched")
+    content: Content | None = Field(default=None, description="None if no workspace is watched")
 
 
 class ValidatorsFinished(Frozen):
-    """Every validator has run once on what the round left."""
+    """The validators ran in the check environment on what the round left."""
 
     type: Literal["validators_finished"] = "validators_finished"
     round: int = Field(ge=0)
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
-    drift: tuple[str, ...] = Field(default=(), description="paths that changed while they ran")
-    touched: tuple[str, ...] = Field(
+    concealed: tuple[Observation, ...] = Field(
+        default=(), description="those of hidden validators, which neither agent nor judge sees"
+    )
+    refusal: str = Field(default="", description="why nothing counts, in words for the agent; else empty")
+    hint: str = Field(default="", description="what a person can do about the refusal")
+    leaked: tuple[str, ...] = Field(default=(), description="paths that changed in the workspace while they ran")
+    snapshot: Snapshot | None = Field(default=None, description="the workspace afterwards, if it changed meanwhile")
+    protected_changes: tuple[str, ...] = Field(
         default=(), description="protected paths that differ from the start, one line each"
     )
-    content: Content | None = Field(default=None, description="None where no workspace is watched")
+    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
+    labels: tuple[str, ...] = Field(default=(), description="what weakens a completion that rests on these results")
+    changed_checks: ChangedChecks | None = Field(
+        default=None, description="set if the results are red and the agent's versions of the checks are green"
+    )
+    content: Content | None = Field(default=None, description="None if no workspace is watched")
 
 
-class ProofFinished(Frozen):
-    """The validators ran in a clean checkout of what the round left, with the protected paths as at the start."""
+class WorkspaceChanged(Frozen):
+    """The workspace is no longer what was checked; the checks run again."""
 
-    type: Literal["proof_finished"] = "proof_finished"
-    round: int = Field(ge=0)
-    passed: bool
-    results: tuple[ValidatorResult, ...] = ()
-    observations: tuple[Observation, ...] = ()
-    restored: int = Field(default=0, ge=0, description="protected files, as they were at the start")
-    feedback: str = Field(default="", description="what the agent is told; never of a hidden validator")
-    reason: str = Field(default="", description="for people: why it is refused, by path, rule and key")
-    content: Content | None = Field(default=None, description="None where no workspace is watched")
+    type: Literal["workspace_changed"] = "workspace_changed"
+    paths: tuple[str, ...]
+    snapshot: Snapshot
 
 
 class ConfirmationRecorded(Frozen):

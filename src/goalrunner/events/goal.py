@@ -40,16 +40,15 @@ class Plan(Frozen):
     unenforced: tuple[BudgetName, ...] = Field(
         default=(), description="budgets that count what is known alone, where the agent does not report what it used"
     )
-    validators: tuple[str, ...] = Field(default=(), description="their names")
+    validators: tuple[str, ...] = Field(default=(), description="names of those that are not hidden")
+    hidden: tuple[str, ...] = Field(default=(), description="names of the hidden ones")
     has_judge: bool = False
     minimum_score: float = 0.0
     require: Literal["any", "runner"] = Field(default="any", description="whose observations prove anything")
     takes_baseline: bool = Field(default=False, description="whether the validators run once before round 1")
     wants_red: bool = Field(default=False, description="whether a green baseline is refused")
-    clean_proof: bool = Field(
-        default=False, description="whether the validators run in a clean checkout before complete"
-    )
     protects: tuple[str, ...] = Field(default=(), description="the goal's patterns of protected paths")
+    editable: tuple[str, ...] = Field(default=(), description="the goal's patterns of paths that may change")
     stall_rounds: int | None = Field(default=None, description="equal rounds in a row that count as a stall")
     deliverable: Literal["workspace", "response"] = "workspace"
     approvals: Approvals = Field(default_factory=Approvals, description="what waits for a person")
@@ -73,7 +72,9 @@ class RunStarted(Frozen):
     )
     agent_command: str = Field(default="", description="an external agent and its command, for people")
     version: str = Field(description="of goalrunner")
-    labels: tuple[str, ...] = Field(default=(), description='what weakens the proof: "unprotected", "self-judged", ...')
+    labels: tuple[str, ...] = Field(default=(), description='what weakens the proof: "self-judged", ...')
+    check_environment: str = Field(default="", description="the kind of check environment; empty: none is needed")
+    checks: str = Field(default="", description="for people: kind of check environment, and what is protected")
     notes: tuple[str, ...] = Field(default=(), description="what must be said aloud before the first round")
     deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; when the time limit ends if nobody waits")
     handed: tuple[str, ...] = Field(

@@ -20,7 +20,7 @@ class SnapshotTaken(Frozen):
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     snapshot: Snapshot
-    moment: Literal["start", "tool", "round", "validators", "resumed", "approval"]
+    moment: Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
 
 
 class BlockReported(Frozen):

@@ -61,13 +61,14 @@ SECTIONS: dict[str, dict[str, Reader]] = {
     "workspace": {
         "path": folder,
         "protect": texts,
+        "editable": texts,
         "allow": texts,
         "outputs": texts,
+        "dependencies": texts,
         "setup": text,
-        "link": texts,
+        "check": one_of("overlay", "in-place", "checkout"),
         "sandbox": one_of("auto", "bwrap", "none"),
         "network": truth,
-        "clean_proof": truth,
     },
     "approvals": {
         "require": each(one_of("complete", "shell", "write", "network")),
@@ -80,10 +81,16 @@ SECTIONS: dict[str, dict[str, Reader]] = {
 }
 """The tables of a goal file and their keys."""
 
-UNAVAILABLE: dict[str, frozenset[str]] = {
-    "": frozenset({"critic"}),
+UNAVAILABLE: dict[str, dict[str, str]] = {
+    "": {"critic": "is not available in this version; remove it"},
+    "workspace": {
+        "link": "was removed: validators see .venv, node_modules and other ignored folders as they are; remove it, or "
+        'name folders of installed packages with dependencies = ["..."]',
+        "clean_proof": "was removed: validators run in the check environment in each round; remove it, or write "
+        'check = "in-place" to run them in the workspace itself',
+    },
 }
-"""Keys of the design whose feature this version does not have, by table; refused by name, never ignored."""
+"""Keys that this version does not have, by table, with what to write instead; rejected by name, never ignored."""
 
 SHORT_TABLES = {"agent": "use", "judge": "model"}
 """Tables that may be written as one string, and the key which that string stands for."""
@@ -105,7 +112,7 @@ def _section(name: str) -> Reader:
             spot.wrong(f"must be {wanted}, not {kind(value)}")
             return WRONG
         elsewhere = {key: place for key, place in _homes().items() if key not in SECTIONS[name]}
-        return read_keys(value, spot, SECTIONS[name], elsewhere, UNAVAILABLE.get(name, frozenset()))
+        return read_keys(value, spot, SECTIONS[name], elsewhere, UNAVAILABLE.get(name, {}))
 
     return read
 

@@ -51,7 +51,7 @@ def preset(value: object, spot: Spot) -> object:
     if not isinstance(value, Mapping):
         spot.wrong(f"must be a table, not {kind(value)}; write argv = [...] or acp = [...] in it")
         return WRONG
-    read = read_keys(value, spot, PRESET_KEYS, _ELSEWHERE, frozenset())
+    read = read_keys(value, spot, PRESET_KEYS, _ELSEWHERE, {})
     _check_commands(value, spot)
     _check_rules(value, spot)
     _check_server(value, spot)
@@ -147,7 +147,7 @@ def _reports(value: object, spot: Spot) -> object:
     if not isinstance(value, Mapping):
         spot.wrong(f'must be a table, such as {{ tokens = "turn", cost_usd = "session" }}, not {kind(value)}')
         return WRONG
-    return read_keys(value, spot, dict.fromkeys(("tokens", "cost_usd"), one_of("turn", "session")), {}, frozenset())
+    return read_keys(value, spot, dict.fromkeys(("tokens", "cost_usd"), one_of("turn", "session")), {}, {})
 
 
 def _check_commands(table: Mapping[str, object], spot: Spot) -> None:

@@ -65,7 +65,7 @@ def _rule(value: object, spot: Spot) -> object:
     if not isinstance(value, Mapping):
         spot.wrong(f"must be a table, not {kind(value)}")
         return WRONG
-    read = read_keys(value, spot, RULE_KEYS, {}, frozenset())
+    read = read_keys(value, spot, RULE_KEYS, {}, {})
     known = read.get("kind")
     if "kind" not in value and not spot.problems.excuses((*spot.path, "kind")):
         spot.wrong_key(f"a rule needs a kind: {listed(FIELDS)}")

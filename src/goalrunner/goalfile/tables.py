@@ -42,17 +42,18 @@ def read_keys(
     spot: Spot,
     readers: Mapping[str, Reader],
     elsewhere: Mapping[str, str],
-    unavailable: frozenset[str],
+    unavailable: Mapping[str, str],
 ) -> dict[str, object]:
     """Read every key of a table; what does not hold is said and left out.
 
-    `elsewhere` maps keys of other tables to where they belong; `unavailable` holds keys that are not built yet.
+    `elsewhere` maps keys of other tables to where they belong; `unavailable` holds keys that this version does not have,
+    with what to write instead.
     """
     read: dict[str, object] = {}
     for key, value in table.items():
         here = spot.item(key)
         if key in unavailable:
-            here.wrong_key(f"{here.label} is not available in this version; remove it")
+            here.wrong_key(f"{here.label} {unavailable[key]}")
         elif key in readers:
             found = readers[key](value, here)
             if found is not WRONG:

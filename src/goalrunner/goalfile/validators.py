@@ -47,7 +47,7 @@ def _validator(value: object, spot: Spot) -> object:
     if not isinstance(value, Mapping):
         spot.wrong(f"must be a table, not {kind(value)}")
         return WRONG
-    read = read_keys(value, spot, VALIDATOR_KEYS, _ELSEWHERE, frozenset())
+    read = read_keys(value, spot, VALIDATOR_KEYS, _ELSEWHERE, {})
     ways = [key for key in ("run", "python") if key in value]
     if len(ways) == 2:
         spot.wrong_key("a validator has run or python, not both; write two [[validators]]")
@@ -62,7 +62,7 @@ def _expectation(value: object, spot: Spot) -> object:
     if not isinstance(value, Mapping):
         spot.wrong(f"must be a table, such as {{ exit_code = 0 }}, not {kind(value)}")
         return WRONG
-    return read_keys(value, spot, EXPECT_KEYS, {}, frozenset())
+    return read_keys(value, spot, EXPECT_KEYS, {}, {})
 
 
 def _check_names(validators: Sequence[object], spot: Spot) -> None:

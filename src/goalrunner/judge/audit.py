@@ -40,6 +40,9 @@ from goalrunner.model.verdict import GoalVerdict
 from goalrunner.ports import Audit, AuditRequest, Confirmation
 from goalrunner.process.thread import in_thread
 
+UNREADABLE = "the judge gave no answer that could be read"
+"""What is missing in a verdict that stands for an unreadable answer. The agent never reads it."""
+
 
 class LLMJudge:
     """A judge that asks a model. Each audit starts from nothing: no memory of earlier ones."""
@@ -99,7 +102,7 @@ class LLMJudge:
                 checked = found.audit
                 talk.say(correction_prompt(wrong))
         # What could be read before stands; it is not complete either.
-        return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing="", source="fallback"))
+        return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback"))
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> Confirmation:
         """Ask afresh whether the claim that the goal is blocked holds; what cannot be read confirms nothing.

@@ -148,6 +148,8 @@ class Caller:
 def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> ModelError:
     """The error for people: one line what and why, one line that fixes it."""
     said = shorten(failure.message, caller.secrets)
+    if "LLM Provider NOT provided" in said:
+        said = "its provider is unknown"
     because = f": {said}" if said else ""
     status = f" ({failure.status})" if failure.status else ""
     table = f"[{caller.account}]"

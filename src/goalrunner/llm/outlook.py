@@ -6,6 +6,7 @@ provider - a parameter, a setting of LiteLLM's, a variable of the provider's own
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,17 @@ def _provider(library: Any, model: str, endpoint: Endpoint) -> str:
     except Exception as error:  # it raises whatever comes
         if "LLM Provider NOT provided" not in str(error):
             return ""
-        raise ProviderFailure(str(error), kind=FailureKind.MODEL) from error
+        raise ProviderFailure(_unknown_provider(library, model), kind=FailureKind.MODEL) from error
+
+
+def _unknown_provider(library: Any, model: str) -> str:
+    """Return what is wrong with the name of a model whose provider does not exist, with the name that may be meant."""
+    provider, slash, name = model.partition("/")
+    if not slash:
+        return f"it names no provider; write provider/model, for example openai/{model}"
+    known = [str(getattr(item, "value", item)) for item in getattr(library, "provider_list", ())]
+    near = difflib.get_close_matches(provider.lower(), known, n=1, cutoff=0.6)
+    return f'unknown provider "{provider}"' + (f"; did you mean {near[0]}/{name}?" if near else "")
 
 
 def _is_steered(library: Any, model: str) -> bool:

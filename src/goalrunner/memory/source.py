@@ -45,8 +45,8 @@ def find_source(folder: RunFolder, item: str) -> Source:
 
 def _refuse_hidden(event: events.Event, observation: Observation) -> None:
     """Raises UsageError: what a hidden validator says would be told to the agent of a later run."""
-    results = event.results if isinstance(event, events.ProofFinished) else ()
-    if any(result.hidden and result.observation == observation.id for result in results):
+    concealed = event.concealed if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) else ()
+    if any(item.id == observation.id for item in concealed):
         raise UsageError(
             f"{observation.id} is of a hidden validator, which never speaks to an agent", "name another observation"
         )

@@ -17,6 +17,14 @@ from goalrunner.model.observation import RESPONSE, Claim, Observation, Trail, so
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 """The roles of OpenAI's chat messages, the old `function` included."""
 
+_OTHER_BLOCKS = frozenset(
+    """
+    image image_url input_image input_audio audio video file document input_file thinking redacted_thinking refusal
+    reasoning reasoningContent cachePoint guardContent citationsContent web_search_tool_result container_upload
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Blocks that hold neither words nor results of tools."""
+
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
 
@@ -45,7 +53,8 @@ def trail_of(
     """The trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
 
     `messages` are OpenAI's: `content` a string, None or a list of blocks (`{"type": "text", "text": ...}` or
-    `{"text": ...}`); the old `function_call` and role `function` are understood. Whatever else they hold is ignored.
+    `{"text": ...}`); the old `function_call` and role `function` are understood. So are the blocks for tool calls and
+    their results of Anthropic (`tool_use`, `tool_result`) and of Strands and Bedrock (`toolUse`, `toolResult`).
     """
     entries = list(_entries(messages))
     said = [entry for entry in entries if entry.call is None]
@@ -97,11 +106,17 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
     round_number = 0
     for message in messages:
         text = text_of(message.get("content"))
+        results = [block for block in blocks_of(message.get("content")) if block.kind == "result"]
         match message.get("role"):
             case "user":
-                round_number += 1
+                # Results of tools come as user messages there: only words begin a round.
+                round_number += 1 if text.strip() or not results else 0
+                for block in results:
+                    yield _result(round_number, block.text, calls.get(block.id) or _Call())
             case "assistant":
                 calls.update(_calls(message))
+                used = (block for block in blocks_of(message.get("content")) if block.kind == "call")
+                calls.update({block.id: _call({"name": block.name, "arguments": block.given}) for block in used})
                 old = message.get("function_call")
                 last = _call(old) if isinstance(old, Mapping) else _Call()
                 if text.strip():
@@ -112,6 +127,59 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
                 yield _result(round_number, text, last if last != _Call() else _call(message))
             case _:
                 continue
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a message's content: text, a tool call, a tool's result, another known kind, or an unknown one."""
+
+    kind: Literal["text", "call", "result", "other", "unknown"]
+    name: str = ""
+    """The tool of a call; the type of a block of another kind."""
+    id: str = ""
+    text: str = ""
+    given: object = None
+
+
+def blocks_of(content: object) -> tuple[Block, ...]:
+    """Return the blocks of a content that is a list of blocks; none for plain text."""
+    if not isinstance(content, Sequence) or isinstance(content, str | bytes):
+        return ()
+    return tuple(_block(item) for item in content)
+
+
+def _block(item: object) -> Block:
+    if isinstance(item, str):
+        return Block("text", text=item)
+    if not isinstance(item, Mapping):
+        return Block("unknown", type(item).__name__)
+    call, result = item.get("toolUse"), item.get("toolResult")
+    if isinstance(call, Mapping):
+        return Block("call", str(call.get("name", "")), str(call.get("toolUseId")), given=call.get("input"))
+    if isinstance(result, Mapping):
+        return Block("result", id=str(result.get("toolUseId")), text=_result_text(result.get("content")))
+    match item.get("type"):
+        case "tool_use" | "server_tool_use":
+            return Block("call", str(item.get("name", "")), str(item.get("id")), given=item.get("input"))
+        case "tool_result":
+            return Block("result", id=str(item.get("tool_use_id")), text=_result_text(item.get("content")))
+        case str() as kind if kind in _OTHER_BLOCKS:
+            return Block("other", kind)
+        case None | "text" | "input_text" | "output_text" if isinstance(item.get("text"), str):
+            return Block("text", text=str(item["text"]))
+        case str() as kind:
+            return Block("unknown", kind)
+        case _:
+            known = next((key for key in item if key in _OTHER_BLOCKS), None)
+            return Block("other", known) if known else Block("unknown", ", ".join(map(str, item))[:80])
+
+
+def _result_text(content: object) -> str:
+    """Return the text of a tool's result; what is not text is shown as JSON."""
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "\n".join(_result_text(item) for item in content)
+    text = text_of(content)
+    return text if text or content is None else json.dumps(content, ensure_ascii=False, default=str)
 
 
 def _result(round_number: int, text: str, call: _Call) -> _Entry:

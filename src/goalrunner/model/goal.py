@@ -56,9 +56,15 @@ class ValidatorSpec(Frozen):
     cwd: str = Field(default="", description="folder relative to the workspace")
     env: dict[str, str] = Field(default_factory=dict, description="added to the environment")
     serial: bool = Field(default=False, description="never beside another validator")
-    hidden: bool = Field(default=False, description="runs at the proof alone and never speaks to the agent")
-    retries: int = Field(
-        default=0, ge=0, strict=True, description="how often a red is run again; green after red then counts as green"
+    hidden: bool = Field(
+        default=False, description="runs once the others are green; the agent never sees its name or output"
+    )
+    retries: int | None = Field(
+        default=None,
+        ge=0,
+        strict=True,
+        description="how often a red result is run again; green after red then counts as green. None: a third run "
+        "decides if a validator was red and green on the same files; 0: it is red then",
     )
     expect: Expectation = Field(default_factory=Expectation)
 
@@ -135,19 +141,30 @@ class WorkspaceConfig(Frozen):
 
     path: str = Field(default="", description="absolute after loading; empty: the current folder")
     protect: tuple[Text, ...] = Field(
-        default=(), description="patterns of paths that the last check takes from the start"
+        default=(), description="patterns of paths that have their original content when validators run"
+    )
+    editable: tuple[Text, ...] = Field(
+        default=(), description="patterns of paths that the agent may change; everything else is as at the start"
     )
     allow: tuple[Text, ...] = Field(
-        default=(), description="patterns of paths that are free although something protects them"
+        default=(), description="patterns of paths that may change although a rule protects them"
     )
-    outputs: tuple[Text, ...] = Field(default=(), description="patterns of paths that checks may write")
-    setup: Text | None = Field(default=None, description="command that makes a clean checkout ready to be checked")
-    link: tuple[Text, ...] = Field(default=(), description="folders of the workspace that a clean checkout links to")
+    outputs: tuple[Text, ...] = Field(
+        default=(), description="patterns of files that are copied from the check environment into the workspace"
+    )
+    dependencies: tuple[Text, ...] = Field(
+        default=(), description="patterns of ignored folders that hold installed dependencies"
+    )
+    setup: Text | None = Field(
+        default=None, description="command that prepares a fresh checkout, in which validators then run"
+    )
+    check: Literal["overlay", "in-place", "checkout"] | None = Field(
+        default=None, description="the kind of check environment; None: the strictest one that works here"
+    )
     sandbox: Literal["auto", "bwrap", "none"] = Field(
         default="none", description="the jail of the agent's commands and of the validators; auto: what works here"
     )
     network: bool = Field(default=True, description="False: commands and validators reach no other machine")
-    clean_proof: bool = Field(default=True, description="False: no clean checkout before complete")
 
 
 class RedactConfig(Frozen):

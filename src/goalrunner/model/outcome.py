@@ -14,10 +14,11 @@ from goalrunner.model.evidence import EvidenceRow
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Of outcome.json: a reader refuses another major number, and ignores fields it does not know.
 
-1.1: what nobody knows of usage is null; in 1.0 it was 0 tokens beside `cost_usd` null.
+1.1: unknown usage is null; in 1.0 it was 0 tokens beside `cost_usd` null.
+1.2: `protected_changes` and `check_environment` replace `touched` and `proof`.
 """
 
 
@@ -52,7 +53,7 @@ class StopReason(StrEnum):
     AGENT_FAILED = "agent_failed"
     JUDGE_FAILED = "judge_failed"
     VALIDATOR_MISSING = "validator_missing"
-    BASELINE_DIFFERS = "baseline_differs"
+    ENVIRONMENT_FAILED = "environment_failed"
     BASELINE_GREEN = "baseline_green"
     INTERNAL_ERROR = "internal_error"
 
@@ -118,11 +119,15 @@ class GoalOutcome(Frozen):
     workspace: str = ""
     labels: tuple[str, ...] = Field(
         default=(),
-        description='what weakens the proof: "unprotected", "no clean proof", "self-judged", "rests on reports",'
-        ' "unguarded approval", "unasked actions"',
+        description='what weakens the proof: "self-judged", "rests on reports", "unguarded approval", "unasked actions",'
+        ' "checks changed: PATHS", "not verified: PATHS", "needs ignored files: PATHS", "dependencies changed: ...",'
+        ' "not isolated", "flaky: NAMES"',
     )
-    touched: tuple[str, ...] = Field(default=(), description="checks and protected paths that differ from the start")
-    proof: str = Field(default="", description="what the clean checkout said, in one line; empty when there was none")
+    protected_changes: tuple[str, ...] = Field(
+        default=(), description="protected paths that differ from the start, one line each"
+    )
+    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
+    check_environment: str = Field(default="", description='"overlay", "in-place" or "checkout"; empty: none is needed')
     approvals: tuple[ApprovalRow, ...] = Field(default=(), description="what waited for a person, the last 100")
     questions: tuple[str, ...] = Field(default=(), description="what only a person can answer, and nobody has")
     redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced in what was kept, by kind")

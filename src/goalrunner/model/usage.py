@@ -77,14 +77,16 @@ class Usage(Frozen):
         )
 
     def since(self, before: Usage) -> Usage:
-        """What one account spent between two looks at it. Its dollars are unknown where they are at either."""
+        """Return what one account spent between two looks at it. Its dollars are unknown if they are at either look."""
         known = self.cost_usd is not None and before.cost_usd is not None
         return Usage(
             input_tokens=(self.input_tokens or 0) - (before.input_tokens or 0),
             output_tokens=(self.output_tokens or 0) - (before.output_tokens or 0),
             cost_usd=max((self.cost_usd or 0.0) - (before.cost_usd or 0.0), 0.0) if known else None,
+            known_cost_usd=max(self.known_cost_usd - before.known_cost_usd, 0.0),
             calls=self.calls - before.calls,
             retries=self.retries - before.retries,
+            estimated_tokens=max(self.estimated_tokens - before.estimated_tokens, 0),
             uncounted_calls=self.uncounted_calls - before.uncounted_calls,
         )
 

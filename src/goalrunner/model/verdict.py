@@ -58,38 +58,39 @@ class GoalVerdict(Frozen):
         return self
 
 
-def verdict_of(results: Sequence[ValidatorResult], drift: Sequence[str] = ()) -> GoalVerdict:
-    """The runner's own verdict where no judge is asked: complete when every validator is green; none at all is red.
+HIDDEN = "a check that is not shown to you failed; go through the objective again"
+"""All that the agent learns about a hidden validator."""
 
-    `drift` are paths that changed while the validators ran: what they checked is then no longer what is there.
+
+def verdict_of(
+    results: Sequence[ValidatorResult], refusal: str = "", protected_changes: Sequence[str] = ()
+) -> GoalVerdict:
+    """Return the runner's own verdict: complete if every validator is green and none at all is not.
+
+    `refusal` says why the results do not count. `protected_changes` are named beside red results, because validators
+    saw these files in their original state.
     """
     red = [result for result in results if not result.passed]
-    passed = bool(results) and not red and not drift
-    said = [f"validator {result.name}: {_said(result)}" for result in red]
-    if drift:
-        said.append(drift_message(drift))
-    if not results:
+    passed = bool(results) and not red and not refusal
+    said = [f"validator {result.name}: {_said(result)}" for result in red if not result.hidden]
+    if any(result.hidden for result in red):
+        said.append(HIDDEN)
+    if refusal:
+        said.append(refusal)
+    elif not results:
         said = ["no validator has run"]
+    if not passed and (note := protected_message(protected_changes)):
+        said.append(note)
     return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(said), source="validators")
 
 
-def drift_message(drift: Sequence[str]) -> str:
-    """What is wrong when checks change the workspace, and the line of the goal file that allows it."""
-    shown = ", ".join(drift[:5]) + (f" and {len(drift) - 5} more" if len(drift) > 5 else "")
-    outputs = ", ".join(f'"{path}"' for path in drift[:5])
-    return f"the checks changed {shown}; if they may, the goal file says so: [workspace] outputs = [{outputs}]"
-
-
-NOTHING_PROTECTS = "it looks like a check, and nothing protects it"
-"""Ends the line on a touched path that is named for judge and user alone."""
-
-
-def touched_message(touched: Sequence[str]) -> str:
-    """What the agent is told of protected paths that it touched; empty where there are none."""
-    lines = [line for line in touched if not line.endswith(NOTHING_PROTECTS)]
+def protected_message(lines: Sequence[str]) -> str:
+    """Return what the agent reads about protected paths that it changed; empty if there are none."""
     more = f"\n- and {len(lines) - 10} more" if len(lines) > 10 else ""
     listed = "".join(f"\n- {line}" for line in lines[:10])
-    return f"These are taken from the start when your work is checked:{listed}{more}" if lines else ""
+    return (
+        f"Validators see these files in their original state, not as you changed them:{listed}{more}" if lines else ""
+    )
 
 
 def _said(result: ValidatorResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.verdict import touched_message, verdict_of
+from goalrunner.model.verdict import protected_message, verdict_of
 from goalrunner.policy.approvals import completion_rule
 from goalrunner.policy.budget import budget_spent
 from goalrunner.policy.endings import awaiting_approval, denied, out_of_budget, unreadable
@@ -15,7 +15,6 @@ from goalrunner.policy.steps import (
     Brief,
     Confirm,
     Finish,
-    Prove,
     RunRound,
     Step,
     TakeBaseline,
@@ -29,6 +28,9 @@ UNSTABLE_AUDITS = 2
 UNREAD_AUDITS = 3
 """Audits in a row without an answer that can be read before the run fails: more of the agent's rounds cure no judge."""
 
+LEAKS = 2
+"""How often the workspace may change while it is checked before the run stops."""
+
 FIRST_BLOCKED_ROUND = 2
 """The round from which a blocked verdict may be confirmed; never in round 1 alone."""
 
@@ -38,6 +40,8 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
     match state.phase:
         case Phase.ENDED:
             return Finish(state.status, state.stop_reason or StopReason.INTERNAL_ERROR, state.message, state.signal)
+        case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
+            return _unstable_workspace(state)
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
@@ -50,6 +54,14 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return Validate(state.round)
         case Phase.WORKED:
             return _unless_spent(state, Audit(state.round))
+        case Phase.VALIDATED if state.leaked:
+            return Validate(state.round)
+        case Phase.VALIDATED if state.changed_checks is not None:
+            return AskApproval(
+                f"checks changed: {', '.join(state.changed_checks.paths)}",
+                "the validators are green only with the agent's versions of these files",
+                "checks",
+            )
         case Phase.VALIDATED if not state.decided_by_validators:
             return _unless_spent(state, Audit(state.round))
         case Phase.VALIDATED | Phase.JUDGED:
@@ -58,10 +70,17 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return Finish(GoalStatus.BLOCKED, StopReason.IMPOSSIBLE, state.confirmed)
         case Phase.CONFIRMED:
             return _go_on(state)
-        case Phase.PROVED if state.proof is not None and state.proof.passed and proven(state):
-            return _with_leave(state)
-        case Phase.PROVED:
-            return _go_on(state)
+
+
+def _unstable_workspace(state: RunState) -> Finish:
+    """The workspace changes while it is checked, so no result is about what is there at the end."""
+    shown = ", ".join(state.leaked[:5]) + (f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else "")
+    return Finish(
+        GoalStatus.BLOCKED,
+        StopReason.EVIDENCE_UNSTABLE,
+        f"the workspace changed while it was checked: {shown}\n"
+        f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}",
+    )
 
 
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:
@@ -69,7 +88,7 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
         case "cannot_run":
             return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, baseline.reason)
         case "differs":
-            return Finish(GoalStatus.FAILED, StopReason.BASELINE_DIFFERS, baseline.reason)
+            return Finish(GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
             return Finish(
                 GoalStatus.FAILED,
@@ -87,8 +106,7 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
 
 def _after_decision(state: RunState) -> Step:
     if proven(state):
-        # At round 0 the baseline has just run in the clean checkout as well.
-        return Prove(state.round) if state.plan.clean_proof and state.round > 0 else _with_leave(state)
+        return _with_leave(state)
     if state.unread >= UNREAD_AUDITS:
         return unreadable(state)
     claim = _blocked_claim(state)
@@ -96,7 +114,7 @@ def _after_decision(state: RunState) -> Step:
         return _unless_spent(state, Confirm(claim))
     if state.unstable >= UNSTABLE_AUDITS:
         missing = state.verdict.missing if state.verdict else ""
-        remedy = 'if checks may write these paths, the goal file says so: [workspace] outputs = ["<path>"]'
+        remedy = "stop what changes these files while the run is checked"
         return Finish(GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE, f"{missing}\n{remedy}")
     return _go_on(state)
 
@@ -186,14 +204,15 @@ def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None 
 
 
 def _feedback(state: RunState) -> str | None:
-    """What is missing: of the clean checkout where it was red, of red validators, else of the judge; and what was touched."""
-    if state.proof is not None and not state.proof.passed:
-        return state.proof.feedback.strip() or None
+    """What is missing, according to red validators or the judge, and which protected files the agent changed."""
+    if state.verdict is not None and state.verdict.source == "validators" and state.verdict.missing:
+        return state.verdict.missing.strip()
     if state.validators and not state.validators_green:
-        missing = verdict_of(state.validators, state.drift).missing
-    else:
-        missing = state.verdict.missing.strip() if state.verdict else ""
-    return "\n\n".join(part for part in (missing, touched_message(state.touched)) if part) or None
+        return verdict_of(state.validators, state.refusal, state.protected_changes).missing.strip() or None
+    by_judge = state.verdict is not None and state.verdict.source == "judge"
+    missing = state.verdict.missing.strip() if state.verdict and by_judge else ""
+    note = protected_message(state.protected_changes)
+    return "\n\n".join(part for part in (missing, note) if part) or None
 
 
 def _unless_spent(state: RunState, step: Step) -> Step:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from goalrunner.errors import AgentError, AgentNotSignedIn, AuthenticationFailed, GoalError, ModelError, ModelNotFound
+from goalrunner.errors import (
+    AgentError,
+    AgentNotSignedIn,
+    AuthenticationFailed,
+    EnvironmentFailed,
+    GoalError,
+    ModelError,
+    ModelNotFound,
+)
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.policy.budget import lifting, shortfall
 from goalrunner.policy.steps import Finish
@@ -88,6 +96,8 @@ def failed(state: RunState, error: GoalError) -> Finish:
             reason = StopReason.AUTHENTICATION
         case ModelNotFound():
             reason = StopReason.MODEL_NOT_FOUND
+        case EnvironmentFailed():
+            reason = StopReason.ENVIRONMENT_FAILED
         case ModelError() if judging:
             reason = StopReason.JUDGE_FAILED
         case ModelError() | AgentError():

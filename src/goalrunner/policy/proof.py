@@ -18,9 +18,5 @@ def proven(state: RunState) -> bool:
     if not plan.has_judge:
         return verdict.source == "validators"
     criteria = verdict.criteria
-    judged = (
-        state.phase in (Phase.JUDGED, Phase.PROVED)
-        and verdict.source == "judge"
-        and verdict.score >= plan.minimum_score
-    )
+    judged = state.phase is Phase.JUDGED and verdict.source == "judge" and verdict.score >= plan.minimum_score
     return judged and bool(criteria) and all(item.satisfied and item.evidence for item in criteria)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from goalrunner.events import PromptKind
 from goalrunner.model.outcome import GoalStatus, StopReason
@@ -65,19 +66,13 @@ class Confirm:
 
 
 @dataclass(frozen=True)
-class Prove:
-    """Run the validators in a clean checkout of what the round left."""
-
-    round: int
-
-
-@dataclass(frozen=True)
 class AskApproval:
-    """Let a person decide whether what is proven may be called complete."""
+    """Let a person decide whether the run may end complete, or which versions of the checks count."""
 
     action: str
     rule: str
+    kind: Literal["complete", "checks"] = "complete"
 
 
-Step = TakeBaseline | RunRound | Validate | Audit | Confirm | Prove | AskApproval | Finish
+Step = TakeBaseline | RunRound | Validate | Audit | Confirm | AskApproval | Finish
 """What is to be done next; closed."""

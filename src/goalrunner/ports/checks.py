@@ -1,13 +1,13 @@
-"""Who checks: validators, the judge, the watched workspace and the clean checkout."""
+"""Who checks: validators, the check environment, the judge, and the watched workspace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from goalrunner.events import ChangedChecks, Content
 from goalrunner.model.observation import Trail
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.model.validation import ValidatorResult
@@ -48,7 +48,7 @@ class Validator(Protocol):
 
     @property
     def hidden(self) -> bool:
-        """Whether it runs at the proof alone; the agent never learns its name, its command or its output."""
+        """Whether it runs only once the others are green; the agent never sees its name, command or output."""
         ...
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
@@ -131,37 +131,55 @@ class Workspace(Protocol):
 
 
 @dataclass(frozen=True)
-class CleanCheck:
-    """What the validators said in a clean checkout."""
+class CheckRun:
+    """What the validators said in the check environment."""
 
     results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
-    restored: int = 0
-    """Protected files, as they were at the start."""
-    touched: tuple[str, ...] = ()
-    """What the work did to protected paths, and was undone there: path, what happened, and the rule."""
-    lift: str = ""
-    """The line of the goal file that lets those paths be as the work left them; empty where nothing does."""
-    absent: tuple[str, ...] = ()
-    """What stands in the workspace and not there, for a rule ignores it and nothing links it."""
+    """Those that are not hidden, in the order of the goal; then the hidden ones, if the others are green."""
     refusal: str = ""
-    """Why no checkout can prove anything, by path, rule and key; empty when it can."""
+    """Why nothing that ran would count, in words for the agent; empty otherwise."""
+    hint: str = ""
+    """What a person can do about the refusal."""
+    protected_changes: tuple[str, ...] = ()
+    """Protected paths that differ from the start, one line each; validators saw their original content."""
+    differing: tuple[str, ...] = ()
+    """These paths alone."""
+    labels: tuple[str, ...] = ()
+    changed_checks: ChangedChecks | None = None
+    """Set if the results are red, and green with the agent's versions of the checks."""
+    diff: str = ""
+    """What the agent changed in these checks, as a patch."""
+    leaked: tuple[str, ...] = ()
+    """Ignored files that changed in the workspace meanwhile."""
+    content: Content | None = None
 
 
-class CleanRoom(Protocol):
-    """Runs the validators outside the workspace, on a snapshot, with the protected paths as they were at the start."""
+class Checker(Protocol):
+    """Runs the validators in the check environment."""
 
-    async def touched(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
-        """Protected paths that differ from the start, one line each: path, what happened, and the rule."""
+    def recall(self, contents: Sequence[Content]) -> None:
+        """Take over the results that an earlier process recorded, oldest first."""
         ...
 
-    async def remember(self) -> None:
-        """Before any work is done: look at what of the machine the checks rest on and no snapshot holds."""
+    async def remember(self, base: Snapshot) -> None:
+        """Record what no snapshot holds about the start, before the agent works. Raises WorkspaceError."""
         ...
 
-    def preparing(self, base: Snapshot, proven: Snapshot) -> AbstractAsyncContextManager[None]:
-        """Within it, the checkout that a `check` of these would need is made beside what else is done. Refuses nothing."""
+    async def check(
+        self,
+        base: Snapshot,
+        now: Snapshot,
+        context: ValidationContext,
+        *,
+        when: str,
+        approved: frozenset[str] = frozenset(),
+    ) -> CheckRun:
+        """Run every validator on `now`; `base` is the start. At iteration 0 the results become those of the start.
+
+        `approved` are keys of changed checks that a person has accepted. Raises GoalError if the environment fails.
+        """
         ...
 
-    async def check(self, base: Snapshot, proven: Snapshot, context: ValidationContext) -> CleanCheck:
-        """Every validator, hidden ones included, in a fresh checkout that is removed afterwards."""
+    async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+        """Return why the environment itself makes these baseline results red, with the line that helps; else empty."""
         ...

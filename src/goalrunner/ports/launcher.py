@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -71,6 +71,10 @@ class Connection(Protocol):
 
         Processes of the names in `helpers` stay, and their children, though not who is below these.
         """
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop it and every process below it while the context is open, so that none of them can change a file."""
         ...
 
     @property

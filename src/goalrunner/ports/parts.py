@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from goalrunner.events import Record
-from goalrunner.ports.checks import CleanRoom, Judge, Validator, Workspace
+from goalrunner.ports.checks import Checker, Judge, Validator, Workspace
 from goalrunner.ports.people import Approver
 from goalrunner.ports.stores import Artifacts, Clock, Log, Transcript
 from goalrunner.ports.work import Conversation
@@ -51,7 +51,8 @@ class Parts:
     scratch: Callable[[str], Path]
     watch: Workspace | None = None
     """Takes the snapshots; None where the workspace is no deliverable."""
-    clean_room: CleanRoom | None = None
+    checker: Checker | None = None
+    """Runs the validators in the check environment; None if they run in the workspace as it is."""
     redact: Callable[[str], str] = lambda text: text
     replaced: Callable[[], dict[str, int]] = dict
     """How many secrets were replaced since it was last asked, by kind."""

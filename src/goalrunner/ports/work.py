@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -198,6 +199,15 @@ class Resumable(Protocol):
 
         `notice` is a user message that is given first where it is not empty. Raises as `send` does.
         """
+        ...
+
+
+@runtime_checkable
+class Pausing(Protocol):
+    """A conversation whose agent stays alive from round to round."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the agent's processes while the context is open; nothing if none runs."""
         ...
 
 

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
 
 from goalrunner.errors import AgentNotInstalled
 from goalrunner.process import table
@@ -139,6 +139,26 @@ class ProcessConnection:
             await asyncio.sleep(0.01)
         return tuple(found.values())
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """See `goalrunner.ports.Connection`."""
+        stopped: set[int] = set()
+        # Processes that are forked while the others are being stopped are found by the next look.
+        while new := {one.pid for one in self._ending.living().values()} - stopped:
+            for pid in new:
+                _send(pid, SIGSTOP)
+            stopped |= new
+        if not self._leader.ended():
+            self._leader.signal_group(SIGSTOP)
+            stopped.add(self._leader.pid)
+        try:
+            yield
+        finally:
+            if not self._leader.ended():
+                self._leader.signal_group(SIGCONT)
+            for pid in stopped - {self._leader.pid}:
+                _send(pid, SIGCONT)
+
     def _strangers(self, helpers: Collection[str]) -> list[table.Entry]:
         living = self._ending.living()
         kept = {one.pid for one in living.values() if one.name in helpers}
@@ -151,5 +171,9 @@ class ProcessConnection:
 
 def _signal(processes: Sequence[table.Entry], number: Signals) -> None:
     for one in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(one.pid, number)
+        _send(one.pid, number)
+
+
+def _send(pid: int, number: Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

@@ -22,7 +22,8 @@ _ASKS = {
     "shell": "the agent wants to run this command",
     "network": "the agent wants to run this command",
     "write": "the agent wants to write this file",
-    "complete": "everything is proven; may it be called complete?",
+    "complete": "All checks passed. Accept the result?",
+    "checks": "The checks pass only with the agent's changes to these files. Accept these changes?",
 }
 
 PROMPT = "approve? y = yes, n = no, n REASON = no, and why"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from goalrunner.model.outcome import GoalOutcome, GoalStatus
@@ -22,6 +23,8 @@ _TONES: dict[GoalStatus, Tone] = {
     GoalStatus.RUNNING: "plain",
 }
 
+_REVERTED = 5
+"""Paths that the command which reverts them names at most."""
 _TAIL = 10
 """Lines of a red validator's output that are shown in the end."""
 
@@ -39,16 +42,30 @@ def closing_lines(
     if outcome.status is not GoalStatus.COMPLETE:
         yield from (Fact("", line, whole=True) for line in outcome.message.splitlines() if line.strip())
         verdict = outcome.verdict
-        if verdict is not None and verdict.source == "judge" and verdict.missing not in ("", told):
+        by_judge = verdict is not None and (verdict.source == "judge" or not red)
+        if verdict is not None and by_judge and verdict.missing not in ("", told):
             yield Fact("missing", verdict.missing)
         for result in red:
             yield from _red(result)
+    for label in outcome.labels:
+        yield Fact("note", label, "warn")
+    if outcome.status is GoalStatus.COMPLETE and (paths := _not_verified(outcome)):
+        yield Fact(
+            "",
+            f"goal restore {outcome.run_id} 0 {' '.join(f'--path {shlex.quote(path)}' for path in paths)}",
+            whole=True,
+        )
     if outcome.redacted:
         yield Fact("redacted", redacted_line(outcome.redacted))
     if outcome.run_path:
         yield Fact("", home_path(f"{outcome.run_path}/outcome.json"), whole=True)
     if copy:
         yield Fact("", home_path(copy), whole=True)
+
+
+def _not_verified(outcome: GoalOutcome) -> tuple[str, ...]:
+    """Return the first paths that validators saw in their original state and that differ in the workspace."""
+    return outcome.differing[:_REVERTED] if any(label.startswith("not verified") for label in outcome.labels) else ()
 
 
 def _red(result: ValidatorResult) -> Iterator[Line]:

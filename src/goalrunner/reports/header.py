@@ -33,8 +33,9 @@ def start_lines(
     yield Fact("agent", agent, beside=("judge", judge))
     if plan is not None:
         limits = figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)
-        protects = ", ".join(plan.protects)
-        yield Fact("limits", limits, beside=("protects", protects) if protects else None)
+        yield Fact("limits", limits)
+        if started.checks:
+            yield Fact("checks", started.checks)
         if waits := waits_for(plan.approvals, risk):
             yield Fact("approvals", waits)
         if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:

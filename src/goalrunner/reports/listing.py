@@ -68,8 +68,15 @@ def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:
         _tokens(summary),
         _short(summary.cost) if summary.has_spent else "-",
         figures.age(summary.text("started_at"), now) or "-",
-        one_line(summary.text("objective")),
+        _labelled(summary),
     )
+
+
+def _labelled(summary: Summary) -> str:
+    """Return the goal, after the labels of its run without their paths."""
+    names = dict.fromkeys(label.partition(":")[0] for label in summary.texts("labels"))
+    head = f"[{', '.join(names)}] " if names else ""
+    return one_line(head + summary.text("objective"))
 
 
 def _tokens(summary: Summary) -> str:

@@ -84,11 +84,14 @@ class Narrative:
                 yield from self._tell_validators(event)
             case events.AuditStarted() | events.AuditFailed() | events.VerdictRecorded():
                 yield from self._tell_audit(event)
-            case events.BaselineTaken() | events.ProofFinished() | events.ConfirmationRecorded():
+            case events.BaselineTaken() | events.ConfirmationRecorded():
                 self.running = None
                 label, lines = proof_lines(event)
                 self.label = label or self.label
                 yield from map(self._step, lines)
+            case events.WorkspaceChanged():
+                shown = f"the workspace changed after it was checked: {', '.join(event.paths[:5])}; it is checked again"
+                yield self._step(Step("checks", "!", remark=shown, tone="warn"))
             case events.BlockReported():
                 yield self._step(Step("agent", "!", remark=f"it says that it is blocked: {event.reason}", tone="warn"))
             case events.UsageRecorded() | events.AgentRan():

@@ -1,4 +1,4 @@
-"""Baseline, protection, second opinion and proof, as steps of the picture. Owns their words; pure."""
+"""Baseline, protection and second opinion, as lines of the terminal output."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from goalrunner import events
-from goalrunner.model.verdict import drift_message
-from goalrunner.reports import figures, steps
+from goalrunner.reports import steps
 from goalrunner.reports.line import Step
 
-Proving = events.BaselineTaken | events.ProofFinished | events.ConfirmationRecorded
+Proving = events.BaselineTaken | events.ConfirmationRecorded
 _NAMED = 5
 
 
@@ -19,8 +18,6 @@ def proof_lines(event: Proving) -> tuple[str, list[Step]]:
     match event:
         case events.BaselineTaken():
             return "baseline", list(_baseline(event))
-        case events.ProofFinished():
-            return "proof", list(_proof(event))
         case events.ConfirmationRecorded():
             said = "blocked, says a second opinion: " if event.confirmed else "a second opinion sees a way on: "
             said += event.reason or event.claim
@@ -30,13 +27,21 @@ def proof_lines(event: Proving) -> tuple[str, list[Step]]:
 
 
 def protection_lines(event: events.ValidatorsFinished) -> Iterator[Step]:
-    """What was touched that is protected, and what the checks themselves changed."""
-    for line in event.touched[:_NAMED]:
-        yield Step("protect", "!", remark=line, tone="warn")
-    if len(event.touched) > _NAMED:
-        yield Step("protect", "!", remark=f"and {len(event.touched) - _NAMED} more", tone="warn")
-    if event.drift:
-        yield Step("drift", "✗", remark=drift_message(event.drift), tone="bad")
+    """Which protected paths differ from the start, why the results do not count, and what weakens them."""
+    for line in event.protected_changes[:_NAMED]:
+        yield Step("original", "!", remark=line, tone="warn")
+    if len(event.protected_changes) > _NAMED:
+        yield Step("original", "!", remark=f"and {len(event.protected_changes) - _NAMED} more", tone="warn")
+    if event.refusal:
+        yield Step("checks", "✗", remark=f"{event.refusal}; {event.hint}" if event.hint else event.refusal, tone="bad")
+    if event.leaked:
+        shown = ", ".join(event.leaked[:_NAMED])
+        yield Step("checks", "✗", remark=f"the workspace changed while it was checked: {shown}", tone="bad")
+    if event.changed_checks:
+        paths = ", ".join(event.changed_checks.paths[:_NAMED])
+        yield Step("checks", "!", remark=f"green only with the agent's versions of {paths}", tone="warn")
+    for label in event.labels:
+        yield Step("note", "!", remark=label, tone="warn")
 
 
 def _baseline(event: events.BaselineTaken) -> Iterator[Step]:
@@ -44,15 +49,4 @@ def _baseline(event: events.BaselineTaken) -> Iterator[Step]:
     if event.reason:
         yield Step("checks", "✗", remark=event.reason, tone="bad")
     elif event.standing == "green":
-        yield Step("checks", "✓", remark="already green, in a clean checkout as well", tone="good")
-
-
-def _proof(event: events.ProofFinished) -> Iterator[Step]:
-    yield from map(steps.validator, event.results)
-    where = "clean checkout"
-    if event.restored:
-        where += f", {figures.count(event.restored, 'protected file')} as at the start"
-    if event.passed:
-        yield Step("proof", "✓", remark=where, tone="good")
-    else:
-        yield Step("proof", "✗", remark=f"{where}: {event.reason}", tone="bad")
+        yield Step("checks", "✓", remark="already green", tone="good")

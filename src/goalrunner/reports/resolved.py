@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from goalrunner.model.goal import Goal, ValidatorSpec
 from goalrunner.reports import figures
@@ -11,16 +11,24 @@ from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.reports.places import home_path
 
 
-def resolved_text(goal: Goal, agent: str = "", *, place: str = "", columns: int | None = None) -> str:
-    """Objective, workspace, models, limits and checks.
+def resolved_text(
+    goal: Goal,
+    agent: str = "",
+    *,
+    place: str = "",
+    checked: Sequence[tuple[str, str]] = (),
+    columns: int | None = None,
+) -> str:
+    """Return objective, workspace, models, limits and checks.
 
-    `agent` is an external one with its command, `place` more of the workspace: "git, clean".
+    `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
+    texts about the check environment.
     """
     layout = Layout(columns)
-    return "".join(plain(layout.rows(line)) for line in _lines(goal, agent, place))
+    return "".join(plain(layout.rows(line)) for line in _lines(goal, agent, place, checked))
 
 
-def _lines(goal: Goal, agent: str, place: str) -> Iterator[Line]:
+def _lines(goal: Goal, agent: str, place: str, checked: Sequence[tuple[str, str]]) -> Iterator[Line]:
     yield Fact("goal", goal.objective)
     yield from _list("criteria", goal.success_criteria)
     yield from _list("keeps", goal.constraints)
@@ -32,6 +40,7 @@ def _lines(goal: Goal, agent: str, place: str) -> Iterator[Line]:
     budget = goal.budget
     yield Fact("limits", figures.limits(goal.max_iterations, goal.timeout, budget.tokens, budget.cost_usd))
     yield from _list("checks", [_validator(spec) for spec in goal.validators])
+    yield from (Fact(label, text) for label, text in checked)
     if goal.unlimited:
         yield unlimited_line()
     yield from recorded_lines(models)

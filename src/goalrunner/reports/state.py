@@ -36,7 +36,7 @@ def _lines(state: RunState) -> Iterator[Line]:
     yield from _named("asks", memory.open_questions)
     yield from _named("waits", [_waiting(item) for item in state.waiting])
     yield from map(_approval, [item for item in state.approvals if item.decision is not None][-_SHOWN:])
-    yield from _named("touched", state.touched)
+    yield from _named("protected", state.protected_changes)
     yield from _named("evidence", memory.evidence_refs)
     yield from _verdict(state)
     yield Fact("spent", " · ".join(figures.spent(total_of(state))))
@@ -108,10 +108,8 @@ def why(state: RunState) -> str:
             )
         case policy.Confirm():
             return f"a second opinion is asked on: {step.claim}"
-        case policy.Prove():
-            return "everything is green: the clean checkout is next"
         case policy.AskApproval():
-            return f"it is proven, and a person decides: {step.rule}"
+            return f"a person decides: {step.rule}"
         case policy.Finish():
             return f"it ends {step.status} ({step.reason}): {step.message}".rstrip(": ")
         case _:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.checking.watchdog import replay
 from goalrunner.errors import WorkspaceError
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.review.stores import KeptStore
@@ -31,25 +32,30 @@ class Restoration:
         """
         if not workspace.is_dir():
             raise WorkspaceError(f"the workspace {workspace} is gone", f"mkdir -p {workspace}, then restore into it")
+        replay(workspace, home)
         self._kept = KeptStore(workspace, home, environ, start=start)
 
     async def find(self, beginning: str) -> Snapshot:
         """The snapshot whose id begins so. Raises UsageError for none or several."""
         return await self._kept.find(beginning)
 
-    async def plan(self, target: Snapshot) -> tuple[Change, ...]:
-        """What would be changed. Raises WorkspaceError where a run works there, or the snapshot is no longer kept."""
+    async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+        """Return what would be changed, of these paths or of all.
+
+        Raise WorkspaceError if a run works there, or the snapshot is no longer kept.
+        """
         now = await self._kept.store.snapshot()  # first: it claims the workspace
         await self._kept.require(target)
-        return _files(await self._kept.store.all_changes(now, target))
+        changes = _files(await self._kept.store.all_changes(now, target))
+        return tuple(change for change in changes if not paths or change.path in paths)
 
-    async def perform(self, target: Snapshot) -> Restored:
+    async def perform(self, target: Snapshot, paths: Sequence[str] = ()) -> Restored:
         """Do it. Raises WorkspaceError naming what could not be restored, and the snapshot of the state before."""
         before = await self._kept.store.snapshot()
         with contextlib.suppress(OSError):  # without it a later `goal prune` may drop it; the restoration is wanted now
             put_aside(self._kept.store.folder, before.id)
         try:
-            changes = await self._kept.store.restore(target)
+            changes = await self._kept.store.restore(target, paths)
         except WorkspaceError as error:
             kept = f"the state before is kept as snapshot {before.id[:12]}"
             raise WorkspaceError(error.message, f"{error.hint}\n{kept}" if error.hint else kept) from error

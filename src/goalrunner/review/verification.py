@@ -137,7 +137,7 @@ def _outputs(event: events.Event) -> Iterator[tuple[str, ArtifactRef]]:
     for item in observations_of(event):
         if item.output:
             yield f"the output of {item.id}", item.output
-    if isinstance(event, events.BaselineTaken | events.ValidatorsFinished | events.ProofFinished):
+    if isinstance(event, events.BaselineTaken | events.ValidatorsFinished):
         for result in event.results:
             if result.output:
                 yield f"the output of validator {result.name}", result.output

@@ -46,8 +46,7 @@ class EvidenceIndex:
         """The table of a state's last verdict; empty where there is none."""
         if state.verdict is None:
             return ()
-        results = state.proof.results if state.proof and state.proof.results else state.validators
-        return evidence_rows(state.verdict, self.observations, self.stale, results, self._ends)
+        return evidence_rows(state.verdict, self.observations, self.stale, state.validators, self._ends)
 
 
 def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
@@ -81,8 +80,8 @@ def observations_of(event: events.Event) -> tuple[Observation, ...]:
     match event:
         case events.ToolResultRecorded():
             return (event.observation,)
-        case events.BaselineTaken() | events.ValidatorsFinished() | events.ProofFinished():
-            return event.observations
+        case events.BaselineTaken() | events.ValidatorsFinished():
+            return (*event.observations, *event.concealed)
         case events.RoundFinished(response=Observation() as response):
             return (response,)
         case events.QuestionAnswered(observation=Observation() as answer):

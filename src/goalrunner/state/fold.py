@@ -8,14 +8,12 @@ from goalrunner import events
 from goalrunner.errors import RecordError
 from goalrunner.events import Account, Record
 from goalrunner.model.observation import UNASKED
-from goalrunner.model.outcome import GoalAttempt
-from goalrunner.model.verdict import GoalVerdict, verdict_of
 from goalrunner.state import steps
 from goalrunner.state.changes import kept, with_budget, with_evidence, with_fields, with_memory
+from goalrunner.state.checked import baselined, checks_decided, counted, decided, outdated, validated
 from goalrunner.state.ending import closed
 from goalrunner.state.permission import (
     UNASKED_LABEL,
-    accepted,
     approval_recorded,
     approval_requested,
     begun,
@@ -27,13 +25,9 @@ from goalrunner.state.planning import planned
 from goalrunner.state.questions import answered, asked
 from goalrunner.state.resumption import resumed
 from goalrunner.state.run_state import (
-    KEPT,
     AuditFailures,
-    Baseline,
     Phase,
-    Proof,
     RunState,
-    Stall,
     WorkingMemory,
 )
 from goalrunner.state.spending import spent
@@ -89,6 +83,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RunStarted():
             started = with_budget(state, deadline_at=event.deadline_at)
             about = {"models": event.models, "workspace": event.workspace, "sandbox": event.sandbox}
+            about["check_environment"] = event.check_environment
             return with_fields(started, labels=event.labels, external=bool(event.agent_command), **about)
         case events.RunResumed():
             return resumed(state, event)
@@ -105,7 +100,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.StartKept():
             return with_fields(state, kept=event.files)
         case events.BaselineTaken():
-            return _baselined(state, event)
+            return baselined(state, event)
         case events.BlockReported():
             return with_fields(state, block_report=event.reason)
         case events.ToolResultRecorded():
@@ -115,15 +110,15 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RoundFinished():
             return _round_finished(state, event)
         case events.ValidatorsFinished():
-            return _validated(state, event)
+            return validated(state, event)
         case events.AuditStarted():
             return with_fields(steps.begun(state, f"audit-{event.round}"), awaiting="judge")
         case events.AuditFailed():
             return _audit_failed(state, event)
         case events.VerdictRecorded():
             return _judged(state, event)
-        case events.ProofFinished():
-            return _proved(state, event)
+        case events.WorkspaceChanged():
+            return outdated(state, event)
         case events.ConfirmationRecorded():
             return _confirmed(state, event)
         case events.QuestionOpened():
@@ -133,7 +128,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.ApprovalRequested():
             return with_fields(approval_requested(state, event, record.at), awaiting=_in_flight(state))
         case events.ApprovalRecorded():
-            return approval_recorded(state, event, record.at)
+            return checks_decided(approval_recorded(state, event, record.at), event)
         case events.PlanProposed():
             return planned(state, event)
         case events.SecretsReplaced():
@@ -151,7 +146,7 @@ def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
     failures: AuditFailures = state.audit_failures.model_copy(update={event.kind: count, "detail": event.detail})
     failed = with_fields(state, audit_failures=failures)
     # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
-    return failed if event.kind == "parse" else _count(failed, passed=False)
+    return failed if event.kind == "parse" else counted(failed, passed=False)
 
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
@@ -159,15 +154,14 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     unread = state.unread + 1 if event.verdict.source == "fallback" else 0
     done = steps.ended(state, steps.audit_evidence(state, event.verdict))
     judged = with_fields(done, phase=Phase.JUDGED, criteria=_bound(state, event))
-    judged = with_fields(judged, unstable=unstable, unread=unread)
-    return _decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
+    judged = with_fields(judged, unstable=unstable, unread=unread, leaked=())
+    return decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
 
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     working = withdrawn(with_memory(steps.begun(state, f"round-{event.round}"), proposed_stop=""), lambda _: True)
-    working = with_fields(
-        working, phase=Phase.WORKING, round=event.round, validators=(), drift=(), proof=None, block_report=""
-    )
+    working = with_fields(working, phase=Phase.WORKING, round=event.round, validators=(), refusal="", block_report="")
+    working = with_fields(working, leaked=(), leaks=0, check_labels=(), changed_checks=None)
     return with_fields(working, prompted=False, calling=None, awaiting=None)
 
 
@@ -209,41 +203,6 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     )
 
 
-def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
-    seen = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
-    baseline = Baseline(standing=event.standing, reason=event.reason, results=event.results)
-    green = event.standing == "green"
-    ran_on = event.snapshot or state.base
-    taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=ran_on)
-    taken = with_fields(taken, content=ran_on.id if ran_on else "")
-    # A baseline that decides is iteration 1.
-    return _decided(taken, verdict_of(event.results)) if green and not state.plan.has_judge else taken
-
-
-def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
-    ran = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
-    ran = with_fields(ran, phase=Phase.VALIDATED, validators=event.results, drift=event.drift, touched=event.touched)
-    return _decided(ran, verdict_of(event.results, event.drift)) if ran.decided_by_validators else ran
-
-
-def _proved(state: RunState, event: events.ProofFinished) -> RunState:
-    """A red proof belongs to the same iteration: its attempt did not pass after all."""
-    proof = Proof(
-        passed=event.passed,
-        feedback=event.feedback,
-        reason=event.reason,
-        restored=event.restored,
-        results=event.results,
-    )
-    seen = steps.ended(with_evidence(state, [observation.id for observation in event.observations]))
-    proved = with_fields(seen, phase=Phase.PROVED, proof=proof)
-    if event.passed or not state.attempts or state.verdict is None:
-        return proved
-    attempt = state.attempts[-1].model_copy(update={"passed": False, "feedback": event.feedback or None})
-    verdict = state.verdict.model_copy(update={"complete": False, "missing": event.feedback})
-    return _stalled(with_fields(proved, attempts=(*state.attempts[:-1], attempt), verdict=verdict))
-
-
 def _confirmed(state: RunState, event: events.ConfirmationRecorded) -> RunState:
     ended = with_fields(steps.ended(state), phase=Phase.CONFIRMED)
     return (
@@ -259,30 +218,6 @@ def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:
         return state.criteria
     derived = (item.criterion for item in event.verdict.criteria if item.criterion not in state.goal.constraints)
     return tuple(dict.fromkeys((*state.criteria, *derived)))
-
-
-def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
-    verdict = accepted(state, verdict)
-    counted = _count(state, passed=verdict.complete, feedback=verdict.missing or None, score=verdict.score)
-    return _stalled(with_fields(counted, verdict=verdict))
-
-
-def _count(state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0) -> RunState:
-    """Count the round: an iteration is a round that was checked, judge reached or not."""
-    number = state.iterations + 1
-    attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)
-    counted = with_fields(state, iterations=number, attempts=(*state.attempts[-KEPT + 1 :], attempt))
-    return with_budget(counted, iteration_count=number)
-
-
-def _stalled(state: RunState) -> RunState:
-    """Compare the round with the one before: same content, same signature of the checks, same `missing`."""
-    if state.verdict is None or state.verdict.complete or state.snapshot is None:
-        return with_fields(state, stall=Stall())
-    checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
-    key = repr((state.content or state.snapshot.id, checks, state.verdict.missing))
-    rounds = state.stall.rounds + 1 if key == state.stall.key else 1
-    return with_fields(state, stall=Stall(key=key, rounds=rounds))
 
 
 def _sums(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

@@ -25,9 +25,10 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         limits=_limits(state),
         models=state.models,
         workspace=state.workspace,
-        labels=state.labels,
-        touched=state.touched,
-        proof=_proof(state),
+        labels=labels_of(state),
+        protected_changes=state.protected_changes,
+        differing=state.differing,
+        check_environment=state.check_environment,
         redacted=state.redacted,
         started_at=state.goal.created_at,
         approvals=tuple(map(_approval, state.approvals)),
@@ -62,9 +63,9 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "agent_model": state.models.get("agent", ""),
         "judge_model": state.models.get("judge", ""),
         "workspace": state.workspace,
-        "labels": list(state.labels),
-        "touched": list(state.touched),
-        "proof": outcome.proof,
+        "labels": list(outcome.labels),
+        "protected_changes": list(state.protected_changes),
+        "check_environment": state.check_environment,
         "redacted": state.redacted,
         "started_at": outcome.started_at,
         "updated_at": state.goal.updated_at,
@@ -113,12 +114,9 @@ def _approval(item: Approval) -> ApprovalRow:
     )
 
 
-def _proof(state: RunState) -> str:
-    """The clean checkout in one line."""
-    if state.proof is None:
-        return ""
-    files = f", {state.proof.restored} protected files as at the start" if state.proof.restored else ""
-    return f"clean checkout{files}" if state.proof.passed else f"red in a clean checkout{files}: {state.proof.reason}"
+def labels_of(state: RunState) -> tuple[str, ...]:
+    """Return what weakens the proof of the run, with what its last results add."""
+    return tuple(dict.fromkeys((*state.labels, *state.check_labels)))
 
 
 def _limits(state: RunState) -> dict[str, float | None]:

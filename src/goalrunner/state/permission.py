@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from goalrunner import events
 from goalrunner.model.outcome import StopReason
@@ -13,14 +13,20 @@ from goalrunner.state.run_state import KEPT, Approval, Phase, RunState
 UNGUARDED = "unguarded approval"
 """Label of a run with an approval that the agent could have given itself."""
 
+
+def checks_changed_label(paths: Sequence[str]) -> str:
+    """Return the label of a run that counted the agent's versions of these checks."""
+    return f"checks changed: {', '.join(paths)}"
+
+
 UNASKED_LABEL = "unasked actions"
 """Label of a run whose agent did without asking what a person was to decide on."""
 
 
 def approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
     """Something waits from now on. `at` is ISO 8601. An older request for the same call, or completion, is withdrawn."""
-    if event.kind == "complete":
-        state = withdrawn(state, lambda item: item.kind == "complete")
+    if event.kind in ("complete", "checks"):
+        state = withdrawn(state, lambda item: item.kind == event.kind)
     else:
         state = withdrawn(state, lambda item: item.tool_call_id == event.tool_call_id)
     approval = Approval(
@@ -64,7 +70,7 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
     if event.changed and event.snapshot is not None:
         # What was approved is no longer what is there: it is checked, and asked about, once more.
         again = Phase.WORKED if state.round else Phase.READY
-        return with_fields(state, phase=again, snapshot=event.snapshot, proof=None)
+        return with_fields(state, phase=again, snapshot=event.snapshot)
     return state
 
 
@@ -86,7 +92,7 @@ def begun(state: RunState, tool_call_id: str) -> RunState:
 
 def turned_over(state: RunState) -> RunState:
     """The agent's turn is over: its tool calls are no longer there to be approved."""
-    return withdrawn(state, lambda item: item.kind != "complete")
+    return withdrawn(state, lambda item: item.kind not in ("complete", "checks"))
 
 
 def taken_up(state: RunState) -> RunState:
@@ -116,7 +122,10 @@ def _with(state: RunState, which: Callable[[Approval], bool], **changes: object)
 def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
     """The reference, and what a denial stops. (Source: apply_event of Goals and State.)"""
     refs = (*state.memory.approval_refs[-KEPT + 1 :], event.approval_id)
-    stops = event.decision != "approved" and state.plan.approvals.on_deny == "stop"
+    about = next((item for item in state.approvals if item.id == event.approval_id), None)
+    # Without the agent's versions of the checks, the round is red and the run goes on.
+    goes_on = state.plan.approvals.on_deny != "stop" or (about is not None and about.kind == "checks")
+    stops = event.decision != "approved" and not goes_on
     memory = state.memory.model_copy(update={"approval_refs": refs, "stop_reason": "blocked" if stops else None})
     return state.model_copy(update={"memory": memory})
 

@@ -14,7 +14,7 @@ from goalrunner.state.spending import with_cut
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Endings after which a run never goes on."""
 
-_CHECKED = (Phase.WORKED, Phase.VALIDATED, Phase.JUDGED, Phase.CONFIRMED, Phase.PROVED)
+_CHECKED = (Phase.WORKED, Phase.VALIDATED, Phase.JUDGED, Phase.CONFIRMED)
 
 
 def resumed(state: RunState, event: events.RunResumed) -> RunState:
@@ -57,7 +57,10 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
 def _placed(state: RunState, event: events.RunResumed) -> RunState:
     """Back to the last phase whose result still holds, free of what a person has had a look at since."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
-    fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0}
+    fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0, "leaks": 0}
+    if state.leaked and phase in (Phase.WORKED, Phase.VALIDATED):
+        # The run stopped because the workspace changed meanwhile: it is checked again.
+        return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
     if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
         # It may be the very thing that was mended.
         return state.model_copy(update={**fresh, "phase": Phase.READY})
@@ -66,7 +69,7 @@ def _placed(state: RunState, event: events.RunResumed) -> RunState:
     if phase in _CHECKED and event.changed and _rests_on_files(state, phase):
         # Of what was proven nothing counts any more: other files are there now.
         again = Phase.WORKED if state.round else Phase.READY
-        return state.model_copy(update={**fresh, "phase": again, "snapshot": event.snapshot, "proof": None})
+        return state.model_copy(update={**fresh, "phase": again, "snapshot": event.snapshot})
     return state.model_copy(update=fresh)
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from goalrunner.events import Account, GoalRecord, Plan, Standing
+from goalrunner.events import Account, ChangedChecks, GoalRecord, Plan, Standing
 from goalrunner.model.approvals import ApprovalKind
 from goalrunner.model.base import Frozen
 from goalrunner.model.observation import ArtifactRef
@@ -70,7 +70,6 @@ class Phase(StrEnum):
     VALIDATED = "validated"
     JUDGED = "judged"
     CONFIRMED = "confirmed"
-    PROVED = "proved"
     ENDED = "ended"
 
 
@@ -83,16 +82,6 @@ class AuditFailures(Frozen):
     detail: str = Field(default="", description="what was wrong with the last one")
 
 
-class Proof(Frozen):
-    """What the clean checkout said of the round at hand."""
-
-    passed: bool
-    feedback: str = ""
-    reason: str = ""
-    restored: int = 0
-    results: tuple[ValidatorResult, ...] = ()
-
-
 class Baseline(Frozen):
     """How the validators stood before round 1."""
 
@@ -102,9 +91,10 @@ class Baseline(Frozen):
 
 
 class Stall(Frozen):
-    """How many rounds in a row ended the same: same snapshot, same checks, same feedback."""
+    """How many rounds in a row ended the same, or in one of two ways: same snapshot, same checks, same feedback."""
 
     key: str = ""
+    before: str = Field(default="", description="the other one of two states between which rounds alternate")
     rounds: int = 0
 
 
@@ -173,14 +163,26 @@ class RunState(Frozen):
     redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced, by kind")
     round: int = Field(default=0, description="rounds begun")
     iterations: int = Field(default=0, description="rounds decided")
+    counted: int = Field(default=-1, description="the round that was counted last")
     observations: int = Field(default=0, description="observations numbered so far")
     seen: str = Field(default="", description="id of the newest observation of the step at hand")
     validators: tuple[ValidatorResult, ...] = Field(default=(), description="of the round at hand")
-    drift: tuple[str, ...] = Field(default=(), description="paths that changed while the validators ran")
-    touched: tuple[str, ...] = Field(default=(), description="protected paths that differ from the start")
+    refusal: str = Field(default="", description="why the validators' results do not count; empty: they do")
+    leaked: tuple[str, ...] = Field(
+        default=(), description="paths that changed in the workspace while it was checked, or between check and end"
+    )
+    leaks: int = Field(default=0, description="how often that happened in the round at hand")
+    protected_changes: tuple[str, ...] = Field(
+        default=(), description="protected paths that differ from the start, one line each"
+    )
+    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
+    check_labels: tuple[str, ...] = Field(default=(), description="what weakens the results of the round at hand")
+    changed_checks: ChangedChecks | None = Field(
+        default=None, description="set while a person must decide on the agent's versions of the checks"
+    )
+    check_environment: str = ""
     verdict: GoalVerdict | None = Field(default=None, description="the last one")
     baseline: Baseline | None = None
-    proof: Proof | None = Field(default=None, description="of the round at hand")
     base: Snapshot | None = Field(default=None, description="the workspace at the start")
     kept: dict[str, str] = Field(
         default_factory=dict,
@@ -246,10 +248,17 @@ class RunState(Frozen):
         return next((item for item in of_it if item.decision != "withdrawn"), None)
 
     @property
+    def approved_checks(self) -> frozenset[str]:
+        """Keys of the changed checks that a person has accepted."""
+        approved = (item for item in self.approvals if item.kind == "checks" and item.decision == "approved")
+        return frozenset(item.snapshot for item in approved)
+
+    @property
     def validators_green(self) -> bool:
-        """Whether every validator of the goal ran in this round, passed, and changed nothing."""
+        """Whether every validator of the goal, hidden ones included, ran in this round and passed, and the results count."""
         ran = tuple(result.name for result in self.validators)
-        return ran == self.plan.validators and all(result.passed for result in self.validators) and not self.drift
+        passed = ran == (*self.plan.validators, *self.plan.hidden) and all(item.passed for item in self.validators)
+        return passed and not self.refusal and not self.leaked
 
     @property
     def decided_by_validators(self) -> bool:

@@ -76,7 +76,6 @@ def _upcoming(state: RunState) -> list[str]:
     """What the runner itself has before it, until the goal is proven or the next round begins."""
     number, plan = state.round, state.plan
     again = [f"round-{number + 1}"]
-    prove = [f"prove-{number}"] if plan.clean_proof and number else []
     audit = [f"audit-{number}"] if plan.has_judge else []
     match state.phase:
         case Phase.READY:
@@ -85,14 +84,12 @@ def _upcoming(state: RunState) -> list[str]:
             green = state.baseline is not None and state.baseline.standing == "green"
             return audit if green else again
         case Phase.WORKING | Phase.WORKED:
-            return [*([f"validate-{number}"] if plan.validators else []), *audit, *prove]
+            return [*([f"validate-{number}"] if plan.validators else []), *audit]
         case Phase.VALIDATED if not state.decided_by_validators:
-            return [*audit, *prove]
+            return audit
         case Phase.VALIDATED | Phase.JUDGED:
-            return prove if state.verdict is not None and state.verdict.complete else again
+            return [] if state.verdict is not None and state.verdict.complete else again
         case Phase.CONFIRMED:
             return [] if state.confirmed else again
-        case Phase.PROVED:
-            return [] if state.proof is not None and state.proof.passed else again
         case _:
             return []

@@ -28,7 +28,7 @@ STOPS: dict[tuple[GoalStatus, StopReason], tuple[RecordStatus, MemoryStop]] = {
     (GoalStatus.FAILED, StopReason.AGENT_FAILED): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.JUDGE_FAILED): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.VALIDATOR_MISSING): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.BASELINE_DIFFERS): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.BASELINE_GREEN): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.INTERNAL_ERROR): ("failed", "failed"),
 }

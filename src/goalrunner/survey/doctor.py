@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from goalrunner.agents.external import HIDDEN_HINT
-from goalrunner.errors import WorkspaceError
+from goalrunner.compose.check_environment import choose
+from goalrunner.errors import GoalError, WorkspaceError
 from goalrunner.model.goal import CHAT, AgentConfig, Goal, WorkspaceConfig
 from goalrunner.model.preset import Preset
 from goalrunner.presets import ACP, COMMAND, protocol_of
+from goalrunner.runs import goal_home
 from goalrunner.survey.agents import Way, ways_of
 from goalrunner.survey.check import Check
 from goalrunner.survey.sandbox import Box, sandbox_check
@@ -61,8 +63,17 @@ def examine(patient: Patient, environ: Mapping[str, str]) -> Diagnosis:
     The agent is looked at where it would be: in the sandbox that the goal asks for.
     """
     sandbox, box = sandbox_check(patient.goal, environ)
-    checks = [*_of_agent(patient, environ, box), _git(patient, environ), sandbox]
+    checks = [*_of_agent(patient, environ, box), _git(patient, environ), sandbox, _environment(patient, environ)]
     return Diagnosis(patient.agent.use, tuple(checks))
+
+
+def _environment(patient: Patient, environ: Mapping[str, str]) -> Check:
+    """Return which check environment validators would have in the workspace."""
+    try:
+        choice = choose(patient.goal, patient.folder.resolve(), goal_home(environ).resolve())
+    except GoalError as error:
+        return Check("checks", "bad", error.message, error.hint)
+    return Check("checks", "good", f"{choice.kind} ({choice.why})" if choice.why else choice.kind)
 
 
 def _of_agent(patient: Patient, environ: Mapping[str, str], box: Box | None) -> Sequence[Check]:

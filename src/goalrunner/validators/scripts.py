@@ -75,48 +75,6 @@ def is_steady(spec: ValidatorSpec, workspace: Path) -> bool:
     return True
 
 
-def module_roots(spec: ValidatorSpec, workspace: Path) -> frozenset[str]:
-    """The folders of the workspace that `python -c`, and `python -m` for a module there, start from ("" for the workspace).
-
-    Python puts that folder first, before its own library: whatever is imported is sought there. So it does for a program
-    that it is given as input.
-    """
-    root = os.path.realpath(workspace)
-    start = os.path.normpath(os.path.join(root, spec.cwd))  # noqa: PTH118
-    found: set[str] = set()
-    for program in programs(spec.run or ""):
-        inline = not program.module and _reads_inline(program)
-        if not (inline or program.module):
-            continue
-        for folder in dict.fromkeys((program.folder, "")):
-            place = os.path.normpath(os.path.join(start, folder))  # noqa: PTH118
-            if inline or any(os.path.isfile(os.path.join(place, name)) for name in _module_files(program.words[0])):  # noqa: PTH113, PTH118
-                found.add("" if place == root else _inside(place, root) or "..")
-    return frozenset(found - {".."})
-
-
-def _reads_inline(program: Program) -> bool:
-    """Whether Python is given its program in the line (`-c`) or as its input, and lets the current folder come first."""
-    if not program.name.startswith(("python", "pypy")):
-        return False
-    words = iter(program.words[1:])
-    for word in words:
-        if word == "-" or not word.startswith("-"):
-            return word == "-"
-        if word.startswith("--"):
-            continue
-        options, code, _ = word[1:].partition("c")
-        if {"I", "P"} & set(options):  # isolated, or a safe path
-            return False
-        if code:
-            return True
-        if options in ("W", "X"):
-            next(words, None)
-        elif "m" in options:
-            return False
-    return True  # no script is named: the program is its input
-
-
 def _named(program: Program) -> Iterator[str]:
     """The files that a program may be made of."""
     if not program.words:

@@ -17,6 +17,15 @@ _MISSING = re.compile(r"not found|no such file", re.IGNORECASE)
 _NO_SHELL = f"{SHELL}: not found"
 _NOT_FOUND = 127
 
+_ENVIRONMENTAL = re.compile(
+    r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
+    r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
+    re.IGNORECASE,
+)
+"""What a check prints that misses something in its environment, rather than finding a fault in the work."""
+_PYTEST_ERRORS = (2, 4, 5)
+"""Exit codes of pytest for a collection error, a usage error, and no tests."""
+
 
 def standing(result: ValidatorResult, workspace: Path) -> Standing:
     """Green, red, or cannot run: the validator's own program is missing from the machine.
@@ -50,3 +59,11 @@ def _lies_inside(word: str, workspace: Path) -> bool:
     root = os.path.realpath(workspace)
     path = os.path.normpath(os.path.join(root, word))  # noqa: PTH118 - what is missing has no links
     return path.startswith(root + os.sep)
+
+
+def is_environmental(result: ValidatorResult) -> bool:
+    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests."""
+    if result.exit_code in (126, _NOT_FOUND) or result.reason == "not_found" or result.cannot_run:
+        return True
+    by_pytest = result.exit_code in _PYTEST_ERRORS and "pytest" in result.command
+    return by_pytest or bool(_ENVIRONMENTAL.search(result.feedback))

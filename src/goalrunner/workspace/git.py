@@ -43,7 +43,12 @@ def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
 
 
 def ask_git(
-    folder: Path, *arguments: str, environ: Mapping[str, str], timeout: float, workspace: Path | None = None
+    folder: Path,
+    *arguments: str,
+    environ: Mapping[str, str],
+    timeout: float,
+    workspace: Path | None = None,
+    stdin: bytes = b"",
 ) -> tuple[int, bytes, bytes]:
     """Exit code, output and errors of one call in `folder`; 127 when git is missing, 124 after `timeout` seconds.
 
@@ -54,7 +59,7 @@ def ask_git(
             [git_program(workspace or folder, environ), *_SAFE, *arguments],
             cwd=folder,
             env=git_environment(environ),
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             timeout=timeout,
             check=False,

@@ -121,6 +121,10 @@ class Index:
         )
         return output.split(b"\0")[:-1]
 
+    def watches(self, ignored: bytes) -> bool:
+        """Return whether an ignored path is, or holds, one that is watched because the user's repository tracks it."""
+        return any(path == ignored or (ignored.endswith(b"/") and path.startswith(ignored)) for path in self._tracked)
+
     def doubt(self, paths: Iterable[bytes]) -> None:
         """Have these read again at the next update, whatever their times say."""
         self._write_racy(self._racy | frozenset(paths))

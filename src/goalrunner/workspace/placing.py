@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from goalrunner.errors import WorkspaceError
@@ -47,7 +47,7 @@ class Placing:
         if missing:
             raise WorkspaceError(
                 f"not kept in the snapshot, and no longer the same in the workspace: {', '.join(missing)}",
-                "have a rule ignore what is large or unreadable, and `link` it where checks need it",
+                "add what is large or unreadable to .gitignore",
             )
 
     async def restore(self, before: Snapshot, snapshot: Snapshot) -> None:
@@ -55,6 +55,22 @@ class Placing:
         await asyncio.to_thread(self._remove, await self._extra(before, snapshot))
         workspace = self._git.workspace
         await self._git.ask("read-tree", "--reset", "-u", f"{snapshot.tree}:content", tree=workspace)
+
+    async def restore_paths(self, before: Snapshot, snapshot: Snapshot, paths: Collection[bytes]) -> None:
+        """Make these files those of `snapshot`; `before` is what they are. Raise WorkspaceError."""
+        wanted = await self._reading.entries(snapshot)
+        there = await self._reading.entries(before)
+        await asyncio.to_thread(self._remove, [path for path in paths if path in there and path not in wanted])
+        found = [path for path in paths if path in wanted]
+        if found:
+            arguments = ("checkout", f"{snapshot.tree}:content", "--pathspec-from-file=-", "--pathspec-file-nul")
+            with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
+                await self._git.ask(
+                    *arguments,
+                    stdin=b"".join(path + b"\0" for path in found),
+                    tree=self._git.workspace,
+                    index=Path(scratch, "index"),
+                )
 
     async def _extra(self, before: Snapshot, snapshot: Snapshot) -> list[bytes]:
         now, wanted = await self._reading.unstored(before), await self._reading.unstored(snapshot)

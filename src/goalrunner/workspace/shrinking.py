@@ -74,7 +74,7 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
 @contextlib.contextmanager
 def _claimed(store: Path, workspace: Path) -> Iterator[None]:
     try:
-        claim = Claim(store / "lock", str(workspace))
+        claim = Claim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
     except OSError as error:
         raise WorkspaceError(f"{store} cannot be locked: {error.strerror}", "see who owns it") from error
     try:

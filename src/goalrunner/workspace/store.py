@@ -30,6 +30,7 @@ from goalrunner.workspace.names import raw, shown
 from goalrunner.workspace.objects import write_blob, write_file, write_tree
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.placing import Placing
+from goalrunner.workspace.quick_look import Look, QuickLook
 from goalrunner.workspace.repositories import Repository, RepositoryStates, repository_at
 from goalrunner.workspace.sorting import LARGE, Sorter, manifest
 from goalrunner.workspace.start import Start, ignore_rules, parent_of, tracked_paths
@@ -69,11 +70,17 @@ class SnapshotStore:
         self._index: Index | None = None
         self._tracked: set[bytes] | None = None
         self._last: Snapshot | None = None
+        self._quick = QuickLook(os.fsencode(self.workspace))
+        self._seen: Look | None = None
+        """What the last snapshot was made of, if it is known."""
+        self._content: tuple[str, dict[bytes, Entry]] | None = None
+        self._ignored: tuple[Look, list[bytes]] | None = None
+        """The ignored paths, and the names with which they were found."""
         self._turn = asyncio.Lock()
 
     def close(self) -> None:
         """Let another runner work in this workspace. What was taken can be read all the same."""
-        self._index = self._tracked = None
+        self._index = self._tracked = self._seen = self._content = self._ignored = None
         if self._claim:
             self._claim.close()
             self._claim = None
@@ -85,7 +92,7 @@ class SnapshotStore:
                 try:
                     return await self._take(await self._ready())
                 except GitFailed:  # an index or an object that a power cut damaged: both can be made anew
-                    self._index = None
+                    self._index = self._seen = None
                     (self.folder / "index").unlink(missing_ok=True)
                     return await self._take(await self._ready())
             except OSError as error:
@@ -112,6 +119,16 @@ class SnapshotStore:
             for name in names
             if not caches.match(f"{name}x" if name.endswith("/") else name) and not home.startswith(name)
         )
+
+    async def ignored_names(self) -> tuple[str, ...]:
+        """Return what the rules of the start ignore and is there, sorted, as `os.fsdecode` gives it.
+
+        A folder that is ignored as a whole ends with a slash.
+        """
+        async with self._turn:
+            found = await self._ignored_paths()
+        home = f"{os.path.relpath(self._home, self.workspace)}/"
+        return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
 
     async def surroundings(self) -> str:
         """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
@@ -153,19 +170,24 @@ class SnapshotStore:
             raise WorkspaceError(f"{folder} and the workspace {self.workspace} lie in one another")
         await self._placing().checkout(snapshot, place)
 
-    async def restore(self, snapshot: Snapshot) -> tuple[Change, ...]:
-        """Make the files of the workspace those of a snapshot; gives what was changed by it.
+    async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+        """Make the files of the workspace, or these `paths` alone, those of a snapshot; return what was changed by it.
 
         Ignored files, repositories' own data and empty folders stay as they are. The state before is kept as a
         snapshot. Raises WorkspaceError naming what could not be brought back; everything else is, then.
         """
         before = await self.snapshot()
         changes = await self._reading.changed(before, snapshot)
+        wanted = {raw(path) for path in paths} or set(changes)
         async with self._turn:
             (await self._ready()).doubt(changes)
-            await self._placing().restore(before, snapshot)
+            self._seen = None
+            if paths:
+                await self._placing().restore_paths(before, snapshot, wanted.intersection(changes))
+            else:
+                await self._placing().restore(before, snapshot)
         after = await self.snapshot()
-        left = await self._reading.changed(after, snapshot)
+        left = wanted.intersection(await self._reading.changed(after, snapshot))
         if left:
             names = ", ".join(shown(path) for path in sorted(left)[:10])
             raise WorkspaceError(
@@ -182,7 +204,7 @@ class SnapshotStore:
         if not self.workspace.is_dir():
             raise WorkspaceError(f"the workspace {self.workspace} is gone")
         await asyncio.to_thread(make_store, self.folder)
-        self._claim = self._claim or Claim(self.folder / "lock", str(self.workspace))
+        self._claim = self._claim or Claim(self.workspace, self.folder / "lock")
         (self.folder / "index.lock").unlink(missing_ok=True)  # of a process that was killed: the claim is ours
         packs, _ = await both(packs_well(self._git), self._begin())
         index = Index(self._git, self._start, self._sorter, packs=packs)
@@ -204,11 +226,41 @@ class SnapshotStore:
         return await tracked_paths(self._git, [*repositories, *([self._parent] if self._parent else [])])
 
     async def _take(self, index: Index) -> Snapshot:
-        content, unstored = await index.update()
+        content, unstored = await self._read(index)
         states = await self._states.states(await asyncio.to_thread(self._repositories, index.folders))
         repository = {self._named(root): state for root, state in states.items()}
         kept = json.dumps(repository, sort_keys=True).encode() if repository else b""
         return await asyncio.to_thread(self._keep, content, manifest(unstored) if unstored else b"", kept)
+
+    async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:
+        """Return the tree and what is not in it, without git if nothing changed since the last time."""
+        # The look comes before git reads: what changes in between differs at the next look.
+        look = await self._look(index)
+        before, content = self._seen, self._content
+        if look and before and content:
+            same = await asyncio.to_thread(self._quick.unchanged, before, look)
+            if same:
+                return content
+        self._content = await index.update()
+        self._seen = look
+        return self._content
+
+    async def _look(self, index: Index) -> Look | None:
+        """Look at the workspace, after asking git what is ignored if names are new; None in a large workspace."""
+        known = self._ignored
+        look = await asyncio.to_thread(self._quick.look, known[1] if known else ())
+        if look is None or (known and known[0].same_names(look)):
+            return look
+        ignored = [path for path in await index.ignored() if not index.watches(path)]
+        again = await asyncio.to_thread(self._quick.look, ignored)
+        self._ignored = (again, ignored) if again is not None else None
+        return again
+
+    async def _ignored_paths(self) -> list[bytes]:
+        index = await self._ready()
+        if await self._look(index) is not None and self._ignored is not None:
+            return self._ignored[1]
+        return await index.ignored()
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
         """The repositories of this moment, by the folders that are watched."""

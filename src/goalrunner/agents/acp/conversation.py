@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from goalrunner.agents.acp.link import Link
@@ -107,6 +107,10 @@ class AcpConversation:
         """Make it what it was: the agent gets a fresh session. Raises TypeError for what is no checkpoint of its own."""
         self.messages[:] = said_at(checkpoint)
         self._forget()
+
+    def paused(self) -> AbstractContextManager[None]:
+        """See `goalrunner.ports.Pausing`."""
+        return self._link.paused()
 
     async def close(self) -> None:
         """End the agent's process, and everybody below it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext, suppress
 
 from goalrunner.agents.acp.peer import Refusal
 from goalrunner.agents.acp.running import Running, running
@@ -61,6 +61,10 @@ class Link:
         if earlier and not opened.known:
             running.add_note(FORGOTTEN)
         return running, opened
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the process and all below it while the context is open; nothing if there is none."""
+        return self._running.connection.paused() if self._running is not None else nullcontext()
 
     def forget(self) -> None:
         """The next round begins in a session of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,9 @@ class _Jailed:
 
     async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
         return await self._connection.sweep(helpers)
+
+    def paused(self) -> AbstractContextManager[None]:
+        return self._connection.paused()
 
     @property
     def exit_code(self) -> int | None:

@@ -1,0 +1,290 @@
+"""Running the validators in the check environment: the port `Checker`, over the plan, the environment and the validators."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
+from goalrunner.checking.git_settings import GitSettings
+from goalrunner.checking.ignored_content import Changes, IgnoredContent
+from goalrunner.checking.ignored_files import build_state
+from goalrunner.checking.plan import Plan, labels, make_plan
+from goalrunner.checking.protection import Difference, Protection
+from goalrunner.driver.flakiness import Flakiness, flaky_red, third_run
+from goalrunner.driver.validation import Answer, is_hidden, run_validators
+from goalrunner.events import ChangedChecks, Content
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports import CheckRun, Launcher, ValidationContext, Validator
+from goalrunner.validators import build_validators, is_environmental, missing_tests, without_missing
+from goalrunner.validators.base_results import BaseResults
+from goalrunner.workspace.store import SnapshotStore
+
+NEEDED_IGNORED = "needs ignored files"
+NOT_ISOLATED = "not isolated"
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The answers of one run in an environment, and which of them a third run decided."""
+
+    answers: tuple[Answer, ...]
+    flaky: tuple[str, ...] = ()
+
+    @property
+    def green(self) -> bool:
+        """Return whether there are results and all are green."""
+        return bool(self.answers) and all(result.passed for result, _ in self.answers)
+
+
+class CheckRunner:
+    """The checks of one run. Implements the port `Checker`."""
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        environment: CheckEnvironment,
+        comparison: CheckEnvironment,
+        *,
+        specs: Sequence[ValidatorSpec],
+        callables: Sequence[Validator],
+        protection: Protection,
+        ignored: IgnoredContent,
+        git: GitSettings,
+        launcher: Callable[[Launcher], Launcher],
+        processes: Launcher,
+        env: Mapping[str, str],
+        outputs: Sequence[str] = (),
+        record: Path | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """`comparison` runs validators in the workspace itself. `callables` run in this process.
+
+        `launcher` puts commands into the sandbox, over `processes` or an environment's launcher. `record` is a folder of
+        the run for what must survive a resume.
+        """
+        self._store = store
+        self._environment = environment
+        self._comparison = comparison
+        self._specs = tuple(specs)
+        self._callables = tuple(callables)
+        self._protection = protection
+        self._ignored = ignored
+        self._git = git
+        self._launcher = launcher
+        self._processes = processes
+        self._env = dict(env)
+        self._outputs = tuple(outputs)
+        self._base = BaseResults(record / "base.json" if record else None, redact)
+        self._flakiness = Flakiness()
+        self._own: set[str] = set()
+        self._remembered = False
+
+    def recall(self, contents: Sequence[Content]) -> None:
+        """Take over the results that an earlier process recorded, oldest first."""
+        self._flakiness.recall(contents)
+
+    async def remember(self, base: Snapshot) -> None:
+        """Record what no snapshot holds about the start. Raise WorkspaceError if an earlier record is damaged."""
+        if not self._remembered:
+            names = await self._store.ignored_names()
+            await asyncio.gather(
+                asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self._git.remember)
+            )
+            self._remembered = True
+
+    async def check(
+        self,
+        base: Snapshot,
+        now: Snapshot,
+        context: ValidationContext,
+        *,
+        when: str,
+        approved: frozenset[str] = frozenset(),
+    ) -> CheckRun:
+        """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
+        await self.remember(base)
+        names = await self._store.ignored_names()
+        changes = await self._changes(names)
+        plan = await make_plan(
+            self._store, self._store.workspace, self._protection, self._ignored, changes, base, now, approved
+        )
+        about = CheckRun(
+            protected_changes=tuple(map(str, plan.differences)),
+            differing=tuple(item.path for item in plan.differences),
+            refusal=plan.refusal,
+            hint=plan.hint,
+        )
+        if plan.refusal:
+            return about
+        seen = await self._fingerprint(names)
+        built = (
+            ""
+            if self._protection.strict
+            else await asyncio.to_thread(build_state, self._store.workspace, changes.build)
+        )
+        self._flakiness.begin(" ".join((now.id, seen, built, plan.key, *plan.appeared, *plan.dependencies)), when)
+        counted, extra, changed = await self._attempts(plan, context)
+        if context.iteration == 0 or not self._base.known:
+            self._base.keep(result for result, _ in counted.answers)
+        answers = self._complete(counted.answers, plan.allowed)
+        green = bool(answers) and all(result.passed for result, _ in answers)
+        flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
+        isolated = (NOT_ISOLATED,) if self._callables else ()
+        return replace(
+            about,
+            results=answers,
+            labels=(*labels(plan, green=green), *extra, *flaky, *isolated),
+            changed_checks=changed,
+            diff=await self._store.diff(base, now, about.differing) if changed else "",
+            leaked=("ignored files",) if await self._leaked(seen) else (),
+            content=self._flakiness.content(),
+        )
+
+    async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+        """Return why the environment makes these baseline results red, with the line that helps; else an empty text."""
+        suspicious = {item.name: item for item in red if is_environmental(item)}
+        if not suspicious or self._environment.kind == "in-place":
+            return ""
+        live = await self._run(self._comparison, (Layer(self._store.workspace),), context)
+        for result, _ in live.answers:
+            here = suspicious.get(result.name)
+            if here is not None and (result.passed or result.exit_code != here.exit_code):
+                return await self._explained(here, result, context)
+        return ""
+
+    async def _explained(self, here: ValidatorResult, live: ValidatorResult, context: ValidationContext) -> str:
+        """Return the difference and a line for the goal file that was seen to remove it."""
+        names = await self._store.ignored_names()
+        changes = await asyncio.to_thread(self._ignored.compare, names)
+        line = 'check = "in-place"'
+        if self._protection.strict and changes.build:
+            visible = Layer(self._store.workspace)
+            again = await self._run(self._environment, self._git.layers(visible), context)
+            found = next((result for result, _ in again.answers if result.name == here.name), None)
+            if found is not None and found.exit_code == live.exit_code:
+                line = f"dependencies = [{', '.join(sorted(_quoted(path) for path in changes.build if _named(path)))}]"
+        kind = self._environment.kind
+        return (
+            f"validator {here.name} cannot work in the check environment ({kind}): {here.remark}; "
+            f"in the workspace itself: {live.remark}\nadd to the goal file: [workspace] {line}"
+        )
+
+    async def _attempts(
+        self, plan: Plan, context: ValidationContext
+    ) -> tuple[_Results, tuple[str, ...], ChangedChecks | None]:
+        """Run with the originals; if that is red, with what might be missing. Return results, labels, changed checks."""
+        first = await self._run_plan(plan, context)
+        if first.green or context.iteration == 0:
+            return first, (), None
+        if plan.appeared:
+            again = await self._run_plan(plan, context, appeared=True)
+            if again.green:
+                return again, _needed(plan), None
+        with_appeared = (False, True) if plan.appeared else (False,)
+        for appeared in with_appeared if plan.differences and not self._protection.strict else ():
+            theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
+            answers = self._complete(theirs.answers, (*plan.allowed, *plan.differences))
+            if theirs.green and all(result.passed for result, _ in answers):
+                paths = tuple(item.path for item in plan.differences)
+                results = tuple(result for result, _ in answers)
+                changed = ChangedChecks(key=plan.key, paths=paths, results=results)
+                return first, _needed(plan) if appeared else (), changed
+        return first, (), None
+
+    async def _run_plan(
+        self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False
+    ) -> _Results:
+        layer = plan.layer(appeared=appeared, agents_checks=agents_checks)
+        decides = not (appeared or agents_checks)
+        return await self._run(self._environment, self._git.layers(layer), context, third=decides)
+
+    async def _run(
+        self, environment: CheckEnvironment, layers: Sequence[Layer], context: ValidationContext, *, third: bool = False
+    ) -> _Results:
+        before = set(await self._store.ignored_names()) if environment.kind == "in-place" else set()
+        async with environment.open(layers) as opened:
+            launcher = self._launcher(opened.launcher(self._processes))
+            context = replace(context, workspace=opened.path)
+            validators = (*build_validators(self._specs, launcher, opened.environ(self._env)), *self._callables)
+            answers = await run_validators([item for item in validators if not is_hidden(item)], context)
+            hidden = [item for item in validators if is_hidden(item)]
+            if hidden and all(result.passed for result, _ in answers):
+                answers += await run_validators(hidden, context)
+            decided = await self._decide(answers, validators, context) if third else _Results(tuple(answers))
+            if not decided.green and (full := opened.full()):
+                raise EnvironmentFailed(f"the check environment is full: {full}", "free some space; then goal resume")
+            if self._outputs:
+                await opened.collect(self._outputs)
+        if environment.kind == "in-place":
+            self._own |= set(await self._store.ignored_names()) - before
+        return decided
+
+    async def _decide(
+        self, answers: Sequence[Answer], validators: Sequence[Validator], context: ValidationContext
+    ) -> _Results:
+        """Let a third run decide where a validator contradicts its earlier result on the same content."""
+        by_name = {item.name: item for item in validators}
+        spec_of = dict(zip((item.name for item in validators), self._specs, strict=False))
+        decided: list[Answer] = []
+        flaky: list[str] = []
+        for result, output in answers:
+            earlier = self._flakiness.contradicted(result)
+            spec = spec_of.get(result.name)
+            if not earlier:
+                decided.append((result, output))
+            elif spec is not None and spec.retries == 0:
+                decided.append((flaky_red(result, earlier), output))
+            else:
+                answer = (await run_validators([by_name[result.name]], context))[0]
+                flaky.append(result.name)
+                decided.append((third_run(answer[0], earlier), answer[1]))
+            self._flakiness.note(decided[-1][0])
+        return _Results(tuple(decided), tuple(flaky))
+
+    async def _changes(self, names: Sequence[str]) -> Changes:
+        changes = await asyncio.to_thread(self._ignored.compare, names)
+        own = {name.rstrip("/") for name in self._own}
+        return replace(changes, appeared=tuple(path for path in changes.appeared if path not in own))
+
+    async def _fingerprint(self, names: Sequence[str]) -> str:
+        return await asyncio.to_thread(self._ignored.fingerprint, names)
+
+    async def _leaked(self, seen: str) -> bool:
+        """Return whether ignored files changed in the live workspace; in place, checks themselves write them there."""
+        if self._environment.kind != "overlay":
+            return False
+        return await self._fingerprint(await self._store.ignored_names()) != seen
+
+    def _complete(self, answers: Sequence[Answer], free: Sequence[Difference]) -> tuple[Answer, ...]:
+        """Return the answers, red if a protected test of the start did not run; the files of `free` may lose tests."""
+        changed = {item.path for item in free}
+
+        def is_protected(path: str) -> bool:
+            protected = self._protection.rule(path) is not None and not self._protection.allowed(path)
+            return protected and path not in changed
+
+        return tuple((self._all_ran(result, is_protected), output) for result, output in answers)
+
+    def _all_ran(self, result: ValidatorResult, is_protected: Callable[[str], bool]) -> ValidatorResult:
+        base = self._base.of(result.name)
+        if base is None or not result.passed:
+            return result
+        return without_missing(result, missing_tests(base, result, is_protected))
+
+
+def _needed(plan: Plan) -> tuple[str, ...]:
+    return (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
+
+
+def _named(path: str) -> bool:
+    return os.path.basename(path) != "__pycache__"  # noqa: PTH119 - a text
+
+
+def _quoted(path: str) -> str:
+    return f'"{path}"'

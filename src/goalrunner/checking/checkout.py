@@ -1,0 +1,227 @@
+"""The check environment as a fresh checkout: the workspace's snapshot at another path, with packages that `setup` installs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from goalrunner.checking import folders
+from goalrunner.checking.checkout_git import make_repository
+from goalrunner.checking.editable_installs import editable_installs
+from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer
+from goalrunner.checking.moves import make_parents, put_file
+from goalrunner.checking.outputs import copy_into
+from goalrunner.checking.setup_products import Setup
+from goalrunner.errors import WorkspaceError
+from goalrunner.ports import Launcher
+from goalrunner.workspace.fingerprint import Fingerprint, take
+from goalrunner.workspace.names import shown
+from goalrunner.workspace.restoration import clear, remove
+from goalrunner.workspace.store import SnapshotStore
+
+ROOM, ROOM_TMP = "now", "tmp"
+"""Folders of a run: what its commands write during a check, and what a sandbox shows as /tmp. Removed after each check."""
+
+_SETUP = '[workspace] setup = "pip install -e ." (or "uv sync", "npm ci") installs packages into the checkout'
+_SPACE = "free some space, or set GOAL_HOME"
+_FREE_BYTES = 1_000_000
+_FREE_INODES = 16
+_TICK = 0.02
+"""Seconds in which the clock of every file system moves on."""
+
+
+class FreshCheckout:
+    """The port `CheckEnvironment` with checkouts in `root`, a folder of the run. One can be open at a time.
+
+    `setup` is a command line, empty for none; `launcher` starts it, with the environment variables `env`. `commands` are
+    those of the validators. `scratch` gives a path for a file, by its suffix.
+    """
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        root: Path,
+        *,
+        setup: str,
+        commands: Sequence[str],
+        env: Mapping[str, str],
+        launcher: Launcher,
+        scratch: Callable[[str], Path],
+    ) -> None:
+        self._store = store
+        self._root = Path(os.path.realpath(root))
+        self._commands = tuple(commands)
+        self._env = dict(env)
+        self._setup = Setup(setup, self._root / ROOM, self._root / "kept", launcher, scratch) if setup else None
+
+    @property
+    def kind(self) -> Kind:
+        """Return "checkout"."""
+        return "checkout"
+
+    @asynccontextmanager
+    async def open(self, layers: Sequence[Layer]) -> AsyncIterator[OpenCheckout]:
+        """See `goalrunner.checking.environment.CheckEnvironment`. Layers but the first one are ignored."""
+        opened = OpenCheckout(self._root / ROOM, self._store.workspace, active=self._setup is not None)
+        try:
+            try:
+                await self._prepare(opened, layers[0])
+            except WorkspaceError as error:
+                raise EnvironmentFailed(error.message, error.hint) from error
+            except OSError as error:
+                message = f"cannot prepare a fresh checkout in {self._root}: {error.strerror or error}"
+                raise EnvironmentFailed(message, _SPACE) from error
+            yield opened
+        finally:
+            await asyncio.to_thread(self._close)
+
+    async def _prepare(self, opened: OpenCheckout, layer: Layer) -> None:
+        snapshot = await self._store.snapshot()
+        await asyncio.to_thread(self._make_folders, opened.path)
+        await self._store.checkout(snapshot, opened.path)
+        content = await asyncio.to_thread(self._fill, opened.path, layer)
+        if self._setup is not None:
+            content = await self._setup.install(opened.path, content, lambda: opened.environ(self._env))
+            self._refuse_links(opened.path, content)
+        await asyncio.to_thread(self._refuse_imports, opened)
+        await asyncio.to_thread(opened.set_ready)
+
+    def _make_folders(self, path: Path) -> None:
+        self._clear()
+        for folder in (self._root, self._root / ROOM, path.parent, path):  # the mode is that of the last folder alone
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _fill(self, path: Path, layer: Layer) -> Fingerprint:
+        _apply(path, layer)
+        make_repository(path, self._store.workspace, self._env)
+        content = take(path, skip=(".git",))
+        self._refuse_links(path, content)
+        return content
+
+    def _refuse_links(self, path: Path, content: Fingerprint) -> None:
+        """Raise EnvironmentFailed if a link in the checkout leads into the live workspace."""
+        for name in sorted(name for name, seen in content.files.items() if stat.S_ISLNK(seen.mode)):
+            target = Path(os.path.realpath(path / name))
+            if target.is_relative_to(self._store.workspace):
+                raise EnvironmentFailed(
+                    f"{shown(os.fsencode(name))} is a link into the live workspace ({target}), not into the checkout",
+                    "make the link relative, or remove it",
+                )
+
+    def _refuse_imports(self, opened: OpenCheckout) -> None:
+        """Raise EnvironmentFailed if validators would import modules from the live workspace."""
+        env = opened.environ(self._env)
+        found = editable_installs(self._commands, env, opened.path, self._store.workspace)
+        if found:
+            file, target = found[0]
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise EnvironmentFailed(f"{file} makes Python import from the live workspace ({target}){more}", _SETUP)
+
+    def _close(self) -> None:
+        """Remove the checkout; what `setup` installed is kept for the next one."""
+        # What cannot be removed now is removed by the next check, or at the end of the run.
+        with contextlib.suppress(OSError):
+            if self._setup is not None:
+                self._setup.put_away()
+        with contextlib.suppress(OSError):
+            self._clear()
+
+    def _clear(self) -> None:
+        clear(self._root / ROOM)
+        clear(self._root / ROOM_TMP)
+
+
+class OpenCheckout:
+    """The port `OpenEnvironment` with a checkout below the folder `here`, under the workspace's own name.
+
+    `active`: programs that are installed in the checkout come first on PATH.
+    """
+
+    def __init__(self, here: Path, workspace: Path, *, active: bool) -> None:
+        self._here = here
+        self._workspace = workspace
+        self._active = active
+        self._since = 0
+        self.path = here / "checkout" / (workspace.name or "workspace")
+
+    def launcher(self, inner: Launcher) -> Launcher:
+        """Return `inner`."""
+        return inner
+
+    def environ(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables with each path in the workspace as the same path in the checkout.
+
+        Python keeps bytecode in a folder of its own, so that it reads none that the agent wrote.
+        """
+        moved = {name: os.pathsep.join(map(self._moved, text.split(os.pathsep))) for name, text in env.items()}
+        moved.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start of Python would compile everything again
+        moved |= {"PWD": str(self.path), "PYTHONPYCACHEPREFIX": str(self._here / "pycache")}
+        return self._activated(moved) if self._active else moved
+
+    def _activated(self, env: dict[str, str]) -> dict[str, str]:
+        environment = self._here / "env"
+        programs = (environment / "bin", self.path / ".venv" / "bin", self.path / "node_modules" / ".bin")
+        env["PATH"] = os.pathsep.join([*map(str, filter(Path.is_dir, programs)), env.get("PATH", os.defpath)])
+        env.pop("VIRTUAL_ENV", None)
+        return {**env, "VIRTUAL_ENV": str(environment)} if environment.is_dir() else env
+
+    def _moved(self, part: str) -> str:
+        if part.startswith("/"):
+            for spelled in (Path(os.path.normpath(part)), Path(os.path.realpath(part))):
+                if spelled.is_relative_to(self._workspace):
+                    return str(self.path / spelled.relative_to(self._workspace))
+        return part
+
+    def set_ready(self) -> None:
+        """Record the time; files that are written from now on are those of checks."""
+        time.sleep(_TICK)
+        marker = self._here / "ready"
+        marker.touch()
+        self._since = marker.stat().st_ctime_ns
+
+    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        """Copy matching files that checks wrote into the live workspace; return their paths."""
+        return await asyncio.to_thread(self._collected, patterns)
+
+    def _collected(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        copied = []
+        for path in folders.written(str(self.path), patterns, self._since, ()):
+            try:
+                if copy_into(self.path / path, self._workspace, path):
+                    copied.append(path)
+            except OSError as error:
+                message = f"cannot copy {path} into the workspace: {error.strerror}"
+                raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
+        return tuple(copied)
+
+    def full(self) -> str:
+        """Return why nothing more can be written here; empty if something can."""
+        free = os.statvfs(self._here)
+        blocks = free.f_bfree if os.geteuid() == 0 else free.f_bavail
+        # Filesystems without a table of inodes count none.
+        inodes = free.f_ffree if free.f_files else _FREE_INODES
+        if blocks * free.f_frsize >= _FREE_BYTES and inodes >= _FREE_INODES:
+            return ""
+        return f"no space left in {self._here}"
+
+
+def _apply(folder: Path, layer: Layer) -> None:
+    """Make the checkout differ from the snapshot as the layer says, except for what concerns git's own folders."""
+    for path in _plain(layer.hide):
+        parents = [folder / parent for parent in Path(path).parents]
+        if all(parent.is_dir() and not parent.is_symlink() for parent in parents):
+            remove(folder / path)
+    for path in _plain(layer.put):
+        make_parents(str(folder), str(folder / path))
+        remove(folder / path)
+        put_file(folder, path, layer.put[path])
+
+
+def _plain(paths: Iterable[str]) -> Collection[str]:
+    return sorted(path for path in paths if ".git" not in path.split("/"))

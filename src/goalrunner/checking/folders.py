@@ -1,0 +1,164 @@
+"""The folders of a workspace and what no snapshot holds of its files: modes, empty folders, and which files are outputs."""
+
+# Paths are strings here, as in the journal.
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalrunner.checking.moves import make_parents
+from goalrunner.workspace.caches import CACHES
+from goalrunner.workspace.names import shown
+from goalrunner.workspace.patterns import Patterns
+from goalrunner.workspace.restoration import remove
+
+_CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/"))
+
+
+@dataclass
+class Folders:
+    """Paths are relative to the workspace; the workspace itself is an empty string."""
+
+    modes: dict[str, int] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    """Files whose mode is neither 0644 nor 0755; a snapshot tells these two apart."""
+    repositories: list[str] = field(default_factory=list)
+    """Folders with a `.git`."""
+
+
+def look(workspace: str, skip: Collection[str], *, enter: bool = False) -> Folders:
+    """Return the folders below a workspace, but for those in `skip` and for caches.
+
+    `enter`: folders that cannot be read are made readable first.
+    """
+    found = Folders()
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        place = os.path.join(workspace, folder)
+        with contextlib.suppress(OSError):
+            found.modes[folder] = stat.S_IMODE(os.lstat(place).st_mode)
+            if enter and found.modes[folder] & stat.S_IRWXU != stat.S_IRWXU:
+                os.chmod(place, found.modes[folder] | stat.S_IRWXU)
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    path = os.path.join(folder, entry.name)
+                    if entry.name == ".git":
+                        found.repositories.append(folder)
+                    elif entry.is_dir(follow_symlinks=False):
+                        if path not in skip and entry.name not in _CACHE_FOLDERS:
+                            waiting.append(path)
+                    elif entry.is_file(follow_symlinks=False):
+                        mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+                        if mode not in (0o644, 0o755):
+                            found.files[path] = mode
+    return found
+
+
+def add_parents(found: Folders, workspace: str, paths: Sequence[str]) -> None:
+    """Add the parents of these paths: they may lie in folders that were skipped."""
+    for path in paths:
+        parent = os.path.dirname(os.path.relpath(path, workspace))
+        while parent not in found.modes and not parent.startswith(".."):
+            found.modes[parent] = stat.S_IMODE(os.lstat(os.path.join(workspace, parent)).st_mode)
+            parent = os.path.dirname(parent)
+
+
+def make_accessible(workspace: str, modes: dict[str, int]) -> None:
+    """Give back access to the recorded folders whose mode a check changed, so that files in them can be restored."""
+    for path, mode in sorted(modes.items()):
+        place = os.path.join(workspace, path)
+        with contextlib.suppress(OSError):
+            info = os.lstat(place)
+            if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) != mode:
+                os.chmod(place, mode | stat.S_IRWXU)
+
+
+def restore_modes(workspace: str, folders: dict[str, int], files: dict[str, int], changed: Sequence[str]) -> None:
+    """Make missing folders, and give recorded folders, recorded files and the `changed` ones their modes. Raise OSError."""
+    for path in sorted(folders):
+        place = os.path.join(workspace, path)
+        if not os.path.lexists(place):
+            make_parents(workspace, place)
+            os.mkdir(place)
+    for path in changed:
+        place = os.path.join(workspace, path)
+        if os.path.isfile(place) and not os.path.islink(place):
+            _set_mode(place, 0o755 if os.lstat(place).st_mode & stat.S_IXUSR else 0o644, stat.S_ISREG)
+    for path, mode in files.items():
+        _set_mode(os.path.join(workspace, path), mode, stat.S_ISREG)
+    for path, mode in sorted(folders.items(), reverse=True):
+        _set_mode(os.path.join(workspace, path), mode, stat.S_ISDIR)
+
+
+def _set_mode(place: str, mode: int, kind: object) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        info = os.lstat(place)
+        right = stat.S_ISDIR(info.st_mode) if kind is stat.S_ISDIR else stat.S_ISREG(info.st_mode)
+        if right and stat.S_IMODE(info.st_mode) != mode:
+            os.chmod(place, mode)
+
+
+def written(workspace: str, patterns: Sequence[str], since: int, skip: Collection[str]) -> list[str]:
+    """Return the regular files that match a pattern and were written at that time (nanoseconds) or later.
+
+    `skip` are folders and files that do not count.
+    """
+    if not patterns:
+        return []
+    wanted = Patterns(patterns)
+    return sorted(
+        path
+        for path, info in _files(workspace, skip)
+        if info.st_ctime_ns >= since and wanted.match(shown(os.fsencode(path)))
+    )
+
+
+def _files(workspace: str, skip: Collection[str]) -> Iterator[tuple[str, os.stat_result]]:
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(os.path.join(workspace, folder)) as entries:
+            for entry in entries:
+                path = os.path.join(folder, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != ".git" and path not in skip:
+                        waiting.append(path)
+                elif entry.is_file(follow_symlinks=False) and path not in skip:
+                    yield path, entry.stat(follow_symlinks=False)
+
+
+def stash(workspace: str, paths: Sequence[str], folder: Path) -> None:
+    """Move files of the workspace into a folder, under their paths. Raise OSError."""
+    for path in paths:
+        target = folder / path
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _transfer(os.path.join(workspace, path), str(target))
+
+
+def unstash(workspace: str, folder: Path) -> None:
+    """Move the files of `stash` back over what stands at their paths. Raise OSError."""
+    for path, _ in sorted(_files(str(folder), ())):
+        target = os.path.join(workspace, path)
+        make_parents(workspace, target)
+        if os.path.isdir(target) and not os.path.islink(target):
+            remove(Path(target))
+        _transfer(str(folder / path), target)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _transfer(source: str, target: str) -> None:
+    """Rename a file; copy it first where the file systems differ."""
+    try:
+        os.replace(source, target)
+    except OSError:
+        new = f"{target}.goal-{os.urandom(4).hex()}"
+        shutil.copy2(source, new, follow_symlinks=False)
+        os.replace(new, target)
+        os.unlink(source)

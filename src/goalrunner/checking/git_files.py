@@ -1,0 +1,207 @@
+"""The files of git folders that no snapshot holds: HEAD, index, refs, configuration and hooks.
+
+They are recorded before an in-place check and put back after it. Objects stay as they are: new ones do no harm, and
+copying them would take longer than most checks.
+"""
+
+# Paths are strings here, as in the journal.
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from goalrunner.checking.journal import GitFile, OpenJournal
+from goalrunner.workspace.repositories import Repository, content
+from goalrunner.workspace.restoration import remove
+
+_MOST_FILES = 20_000
+_MOST_BYTES = 200_000_000
+"""Beyond these, the rest of the files is not recorded: files that a check changes there stay changed."""
+
+_LARGE = ("objects", "lfs")
+"""Folders beside a HEAD that are not recorded, in submodules and worktrees as well."""
+
+_KEPT = frozenset({"HEAD", "packed-refs", "config", "config.worktree", "refs", "hooks"})
+"""What is copied before it is overwritten: a person may have committed during the check. Its objects are still there."""
+
+
+def places_of(repositories: Iterable[Repository], workspace: Path) -> list[str]:
+    """Return the files and folders to record for these repositories.
+
+    Of a git folder outside of the workspace that other worktrees share, only the configuration, the hooks and the
+    branch of this worktree: people work in the other worktrees meanwhile.
+    """
+    places: dict[str, None] = {}
+    for repository in repositories:
+        dot = repository.root / ".git"
+        if dot.is_file() or dot.is_symlink():
+            places[str(dot)] = None
+        places[os.path.realpath(repository.git_dir)] = None
+        common = repository.common.resolve()
+        if common != repository.git_dir.resolve() and not common.is_relative_to(workspace):
+            names = ["config", "hooks", "info"]
+            head = content(repository.git_dir / "HEAD")
+            if head.startswith(b"ref: refs/") and b".." not in head:
+                branch = os.fsdecode(head[5:].strip())
+                names += [branch, f"logs/{branch}"]
+            places.update((str(common / name), None) for name in names)
+    return list(places)
+
+
+def record(places: Iterable[str]) -> tuple[list[GitFile], list[bytes], bool]:
+    """Return the files below these places, their contents, and whether that is all of them."""
+    rows: list[GitFile] = []
+    contents: list[bytes] = []
+    size, whole = 0, True
+    for path, info in _walk(places):
+        if len(rows) >= _MOST_FILES:
+            return rows, contents, False
+        data, offset, target = b"", -1, ""
+        if stat.S_ISLNK(info.st_mode):
+            target = os.readlink(path)
+        elif stat.S_ISREG(info.st_mode):
+            with contextlib.suppress(OSError):
+                data = _read(path) if size + info.st_size <= _MOST_BYTES else b""
+                offset = size if len(data) == info.st_size else -1
+        if offset >= 0:
+            contents.append(data)
+            size += len(data)
+        rows.append(GitFile(path, info.st_mode, info.st_size, info.st_mtime_ns, info.st_ino, offset, target))
+    return rows, contents, whole
+
+
+def _walk(places: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files, links and folders below the places, parents first."""
+    seen: set[str] = set()
+    waiting = sorted(places, reverse=True)
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        try:
+            info = os.lstat(path)
+            names = os.listdir(path) if stat.S_ISDIR(info.st_mode) else []
+        except OSError:
+            continue
+        if stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+            yield path, info
+        beside_head = "HEAD" in names and "refs" in names
+        waiting += [
+            os.path.join(path, name)
+            for name in sorted(names, reverse=True)
+            if not (beside_head and (name in _LARGE or name.startswith("goal-checks-")))
+        ]
+
+
+def put_back(opened: OpenJournal, keep: Path) -> tuple[list[str], list[str]]:
+    """Put back what differs from the record; return the paths that were kept in `keep`, and what failed, in words."""
+    journal, kept, problems = opened.journal, list[str](), list[str]()
+    known = {row.path for row in journal.git_files}
+    _Back(opened, keep, kept, problems).run(
+        journal.git_files, _new(journal.git_places, known) if journal.git_whole else ()
+    )
+    for row in journal.git_files:
+        folder, name = os.path.split(row.path)
+        is_repository = name == "HEAD" and os.path.join(folder, "config") in known
+        if is_repository and not os.path.isdir(os.path.join(folder, "objects")):
+            problems.append(f"the objects of {folder} were removed by the check")
+    return kept, problems
+
+
+def _new(places: Iterable[str], known: Collection[str]) -> list[str]:
+    return sorted((path for path, _ in _walk(places) if path not in known), reverse=True)
+
+
+class _Back:
+    """Puts back recorded files one by one, so that one that fails does not keep the others from it."""
+
+    def __init__(self, opened: OpenJournal, keep: Path, kept: list[str], problems: list[str]) -> None:
+        self._opened = opened
+        self._keep = keep
+        self._kept = kept
+        self._problems = problems
+
+    def run(self, rows: Sequence[GitFile], new: Sequence[str]) -> None:
+        """Remove new files, deepest first, and restore the recorded ones, parents first."""
+        for path in new:
+            with self._problem(path):
+                if os.path.isdir(path) and not os.path.islink(path):
+                    with contextlib.suppress(OSError):  # not empty: a socket, or something else that is no file
+                        os.rmdir(path)
+                else:
+                    self._save(path)
+                    os.unlink(path)
+        for row in rows:
+            with self._problem(row.path):
+                self._restore(row)
+
+    @contextlib.contextmanager
+    def _problem(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._problems.append(f"{path}: {error.strerror or error}")
+
+    def _restore(self, row: GitFile) -> None:
+        info = os.lstat(row.path) if os.path.lexists(row.path) else None
+        if info and stat.S_IFMT(info.st_mode) != stat.S_IFMT(row.mode):
+            remove(Path(row.path))
+            info = None
+        if stat.S_ISDIR(row.mode):
+            if info is None:
+                os.mkdir(row.path)
+        elif stat.S_ISLNK(row.mode):
+            if info is None or os.readlink(row.path) != row.target:
+                remove(Path(row.path))
+                os.symlink(row.target, row.path)
+            return
+        elif not self._restore_file(row, info):
+            return
+        if stat.S_IMODE(os.lstat(row.path).st_mode) != stat.S_IMODE(row.mode):
+            os.chmod(row.path, stat.S_IMODE(row.mode))
+
+    def _restore_file(self, row: GitFile, info: os.stat_result | None) -> bool:
+        """Restore the content of a file; return whether the file is there."""
+        if info and (info.st_size, info.st_mtime_ns, info.st_ino) == (row.size, row.mtime, row.inode):
+            return True
+        if row.path.endswith(".lock") and info is None:  # a git command that ran at the start has ended
+            return False
+        if row.offset < 0:
+            if info is None:
+                raise OSError("removed by the check, and too large to be kept")
+            return True
+        wanted = self._opened.content(row)
+        if info and info.st_size == row.size and _read(row.path) == wanted:
+            return True
+        self._save(row.path)
+        new = f"{row.path}.goal-{os.urandom(4).hex()}"
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(handle, "wb") as sink:
+            sink.write(wanted)
+            os.fchmod(handle, stat.S_IMODE(row.mode))
+        os.utime(new, ns=(row.mtime, row.mtime))
+        os.replace(new, row.path)
+        return True
+
+    def _save(self, path: str) -> None:
+        """Copy a file that a person may have changed during the check."""
+        place = next(iter(place for place in self._opened.journal.git_places if path.startswith(f"{place}/")), "")
+        name = os.path.relpath(path, place) if place else os.path.basename(path)
+        if name.split("/")[0] not in _KEPT or path.endswith(".lock") or not os.path.isfile(path):
+            return
+        target = self._keep / os.path.relpath(path, "/")
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy2(path, target, follow_symlinks=False)
+        self._kept.append(path)
+
+
+def _read(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:
+        return file.read()

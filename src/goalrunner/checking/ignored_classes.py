@@ -1,0 +1,268 @@
+"""The classes of what git ignores: dependencies, build output and everything else.
+
+Marker files decide the class of a folder before names do. Folders of dependencies and of build output are not entered;
+the folder `.git` of a repository inside of an ignored folder is left out.
+"""
+
+# A hundred thousand paths are listed here; pathlib is several times slower.
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from goalrunner.checking.ignored_files import content_of, stat_of
+from goalrunner.workspace.caches import CACHES
+from goalrunner.workspace.patterns import Patterns
+
+Class = Literal["dependencies", "build", "other"]
+Mark = tuple[Class, str]
+"""A class, and what shows it."""
+_MARKERS: Mapping[Class, tuple[str, ...]] = {
+    "dependencies": ("pyvenv.cfg", "conda-meta"),
+    "build": ("CMakeCache.txt", "meson-private"),
+}
+_TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
+_MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "node_modules": (".package-lock.json", ".bin", ".modules.yaml", ".yarn-state.yml", ".yarn-integrity", ".pnpm"),
+    "vendor": ("modules.txt", "autoload.php"),
+}
+"""Dependencies are folders of this name with one of these files in them, or beside them (below)."""
+_BESIDE: Mapping[Class, Mapping[str, tuple[str, ...]]] = {
+    "dependencies": {
+        "node_modules": ("package.json",),
+        "vendor": ("Cargo.toml",),
+        "deps": ("mix.exs",),
+        "Pods": ("Podfile",),
+        ".dart_tool": ("pubspec.yaml",),
+    },
+    "build": {
+        "target": ("Cargo.toml", "pom.xml", "build.sbt", "project.clj"),
+        "bin": (".csproj", ".fsproj", ".vbproj"),
+        "obj": (".csproj", ".fsproj", ".vbproj"),
+        "site": ("mkdocs.yml", "mkdocs.yaml"),
+        ".build": ("Package.swift",),
+    },
+}
+_PLACES = frozenset({(".yarn", "cache"), (".yarn", "unplugged"), ("vendor", "bundle")})
+_NAMES: Mapping[Class, frozenset[str]] = {
+    "dependencies": frozenset(
+        {"__pypackages__", "site-packages", ".pnpm-store", ".eggs", "bower_components", ".terraform"}
+    ),
+    "build": frozenset(name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1])
+    | {".next", ".nuxt", ".svelte-kit", ".astro", ".angular", ".docusaurus", ".vite", ".swc", ".expo", ".sass-cache"}
+    | {".benchmarks", ".stack-work", "dist-newstyle", ".zig-cache", "zig-out", "pip-wheel-metadata"}
+    | {"storybook-static", "playwright-report", "cmake-build-debug", "cmake-build-release"},
+}
+_COMMON = frozenset({"build", "dist", "out", "_build", "coverage"})
+"""Build output, but source folders have these names as well: git must ignore all that is in them."""
+_KEEPERS = frozenset({".gitignore", ".gitkeep", ".keep"})
+_LINKS = frozenset({".venv", "venv", "env", "node_modules", "vendor", *_NAMES["dependencies"]})
+_DEPENDENCY_FILES = frozenset({".pnp.cjs", ".pnp.loader.mjs"})
+_FILES = [name for name in CACHES if not name.endswith("/")]
+_WHOLE = {name for name in _FILES if "*" not in name} | {"coverage.xml", "coverage.json", "coverage.lcov", "lcov.info"}
+_BEGINNINGS = tuple(name[:-1] for name in _FILES if name.endswith("*"))
+_ENDINGS = (
+    *(name[1:] for name in _FILES if name.startswith("*")),
+    *(".o", ".obj", ".lo", ".class", ".gcda", ".gcno", ".gcov", ".rlib", ".rmeta", ".hi", ".dyn_o", ".beam"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A path that git ignores.
+
+    `path` is relative, with forward slashes, as `os.fsdecode` gives it. `why` is the marker or name that decided.
+    `root` is the folder of dependencies or build output that the path is, or lies in; empty for other content.
+    """
+
+    path: str
+    kind: Class
+    folder: bool
+    why: str
+    root: str = ""
+
+
+def classify(
+    workspace: Path, names: Iterable[str], dependencies: Sequence[str] = (), *, home: Path | None = None
+) -> tuple[Ignored, ...]:
+    """Return what `git ls-files --others --ignored --directory` named, by class and sorted by path.
+
+    What matches a pattern of `dependencies` is dependencies. Other folders are entered. `home` is left out.
+    """
+    return tuple(Classifier(workspace, names, dependencies, home=home).found)
+
+
+class Classifier:
+    """One look at the ignored paths. `known` are folders whose class is known from the start of the run."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        names: Iterable[str],
+        dependencies: Sequence[str],
+        known: Mapping[str, Mark] | None = None,
+        *,
+        home: Path | None,
+    ) -> None:
+        self.found: list[Ignored] = []
+        self.folders: set[str] = set()
+        """Folders of other content that git ignores as a whole."""
+        self._root = os.fspath(workspace)
+        self._home = os.path.relpath(home, workspace) if home else ""
+        self._patterns = Patterns(dependencies)
+        self._folder_patterns = Patterns(() if any(line.startswith("!") for line in dependencies) else dependencies)
+        self._known = known or {}
+        self._listings: dict[str, frozenset[str]] = {}
+        self._marks: dict[str, tuple[str, Mark] | None] = {}
+        listed = set(names)
+        self._whole = {name[:-1] for name in listed if name.endswith("/")}
+        self._named = self._whole | {name for name in listed if not name.endswith("/")}
+        for path in self._named:
+            above = folders_above(path)
+            if self._whole.isdisjoint(above) and self._home not in above:
+                self._enter(path) if path in self._whole else self._single(path)
+        for line in dependencies:
+            self._inside_build(line.strip("/"))
+        self.found.sort(key=lambda entry: entry.path)
+
+    @property
+    def dependencies(self) -> set[str]:
+        """Return the folders, links and files that are dependencies as a whole."""
+        return {entry.root for entry in self.found if entry.kind == "dependencies"}
+
+    def _enter(self, top: str) -> None:
+        """Classify a folder that is ignored as a whole, and what is in it."""
+        if around := self._around(top.rpartition("/")[0]):
+            self._add(top, around[1], folder=True, root=around[0])
+            return
+        waiting = [top]
+        while waiting:
+            here = waiting.pop()
+            if here == self._home:
+                continue
+            try:
+                with os.scandir(f"{self._root}/{here}") as found:
+                    entries = list(found)
+            except (FileNotFoundError, NotADirectoryError):  # it vanished
+                continue
+            except OSError:
+                self.folders.add(here)
+                self._add(here, ("other", "cannot be read"), folder=True)
+                continue
+            self._listings[here] = frozenset([entry.name for entry in entries])
+            if mark := self._mark(here, whole=True):
+                self._add(here, mark, folder=True)
+                continue
+            self.folders.add(here)
+            for entry in entries:
+                path = f"{here}/{entry.name}"
+                if entry.name == ".git":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif (link := entry.is_symlink()) or entry.is_file(follow_symlinks=False):
+                    self._file(path, entry.name, link=link)
+
+    def _single(self, path: str) -> None:
+        """Classify a file or link that is named by itself."""
+        folder, _, name = path.rpartition("/")
+        if mark := self._around(folder):
+            self._add(path, mark[1], folder=False, root=mark[0])
+        else:
+            self._file(path, name, link=name in _LINKS and os.path.islink(f"{self._root}/{path}"))
+
+    def _file(self, path: str, name: str, *, link: bool) -> None:
+        if self._patterns.lines and self._patterns.match(path):
+            self._add(path, ("dependencies", "listed in [workspace] dependencies"), folder=False)
+        elif name in _DEPENDENCY_FILES or (link and name in _LINKS):
+            self._add(path, ("dependencies", name), folder=False)
+        elif name in _WHOLE or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS):
+            self._add(path, ("build", name), folder=False)
+        else:
+            self.found.append(Ignored(path, "other", False, ""))
+
+    def _add(self, path: str, mark: Mark, *, folder: bool, root: str = "") -> None:
+        kind, why = mark
+        self.found.append(Ignored(path, kind, folder, why, "" if kind == "other" else root or path))
+
+    def _around(self, folder: str) -> tuple[str, Mark] | None:
+        """Return the topmost folder of dependencies or build output among a folder and those above it, and its mark."""
+        if not folder:
+            return None
+        if folder not in self._marks:
+            above = self._around(folder.rpartition("/")[0])
+            mark = None if above else self._mark(folder, whole=self._is_whole(folder))
+            self._marks[folder] = (folder, mark) if mark else above
+        return self._marks[folder]
+
+    def _mark(self, folder: str, *, whole: bool) -> Mark | None:
+        """Return the class of a folder of dependencies or build output, and what shows it; None for another folder."""
+        above, _, name = folder.rpartition("/")
+        if self._folder_patterns.match(f"{folder}/x"):
+            return "dependencies", "listed in [workspace] dependencies"
+        if folder in self._known:
+            return self._known[folder]
+        inside = self._list(folder)
+        for marker in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())):
+            if marker in inside:
+                return "dependencies", marker
+        if name == "node_modules" and any("package.json" in self._list(place) for place in ("", *folders_above(above))):
+            return "dependencies", "package.json above it"
+        if name in _NAMES["dependencies"] or (os.path.basename(above), name) in _PLACES:
+            return "dependencies", name
+        if why := self._beside("dependencies", name, above):
+            return "dependencies", why
+        if whole and "CACHEDIR.TAG" in inside and self._is_tagged(folder):
+            return "build", "CACHEDIR.TAG"
+        for marker in _MARKERS["build"] if whole else ():
+            if marker in inside:
+                return "build", marker
+        if why := self._beside("build", name, above):
+            return "build", why
+        return ("build", name) if name in _NAMES["build"] or (whole and name in _COMMON) else None
+
+    def _beside(self, kind: Class, name: str, above: str) -> str:
+        markers = _BESIDE[kind].get(name)
+        if not markers:
+            return ""
+        return next((f"{found} beside it" for found in sorted(self._list(above)) if found.endswith(markers)), "")
+
+    def _list(self, folder: str) -> frozenset[str]:
+        if folder not in self._listings:
+            names: list[str] = []
+            with contextlib.suppress(OSError):
+                names = os.listdir(f"{self._root}/{folder}")
+            self._listings[folder] = frozenset(names)
+        return self._listings[folder]
+
+    def _is_whole(self, folder: str) -> bool:
+        """Return whether all in a folder is ignored by itself, files that only keep the folder aside."""
+        return all(name in _KEEPERS or f"{folder}/{name}" in self._named for name in self._list(folder))
+
+    def _is_tagged(self, folder: str) -> bool:
+        path = f"{self._root}/{folder}/CACHEDIR.TAG"
+        info = stat_of(path)
+        data = content_of(path, info) if info and info.size < 10_000 else None
+        return data is not None and data.startswith(_TAG)
+
+    def _inside_build(self, path: str) -> None:
+        """Add dependencies that are listed by their path and lie in a folder of build output."""
+        build = {entry.path for entry in self.found if entry.kind == "build"}
+        if not build.isdisjoint(folders_above(path)) and os.path.lexists(f"{self._root}/{path}"):
+            folder = os.path.isdir(f"{self._root}/{path}") and not os.path.islink(f"{self._root}/{path}")
+            self._add(path, ("dependencies", "listed in [workspace] dependencies"), folder=folder)
+
+
+def folders_above(path: str) -> list[str]:
+    """Return the folders that a path lies in, topmost first."""
+    found = []
+    at = path.find("/")
+    while at >= 0:
+        found.append(path[:at])
+        at = path.find("/", at + 1)
+    return found

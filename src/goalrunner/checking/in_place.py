@@ -1,0 +1,241 @@
+"""The check environment without mounts: the live workspace itself is changed for a check, and the changes undone after it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from goalrunner.checking import folders, git_files
+from goalrunner.checking.environment import Kind, Layer
+from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, create
+from goalrunner.checking.moves import moves_of, put_file, set_aside
+from goalrunner.checking.undo import Undone, ignored_folders, undo
+from goalrunner.checking.watchdog import Watchdog
+from goalrunner.errors import EnvironmentFailed, GoalError
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.ports import Completion, Launcher
+from goalrunner.process.mark import Mark
+from goalrunner.process.orphans import end_orphans
+from goalrunner.workspace.repositories import enclosing, repository_at
+from goalrunner.workspace.store import SnapshotStore
+
+T = TypeVar("T")
+
+
+class InPlace:
+    """Sets up check environments in the live workspace of a snapshot store. One can be open at a time.
+
+    `home` is GOAL_HOME. `outputs` are patterns of files that checks may write: these stay as a check leaves them.
+    `guard` is the token of the guardian of the run's launcher. `start` is the folder of the run's ignore rules, if the
+    store was made with one.
+    """
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        home: Path,
+        *,
+        outputs: Sequence[str] = (),
+        guard: str = "",
+        start: Path | None = None,
+    ) -> None:
+        self.store = store
+        self.home = home.resolve()
+        self.outputs = tuple(outputs)
+        self.guard = guard
+        self.start = (start or store.folder / "start").resolve()
+        self._undone = Undone()
+        self._failed: list[OpenJournal] = []
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind it is."""
+        return "in-place"
+
+    def overwritten(self) -> tuple[str, ...]:
+        """Return the files that the undo of the last check reset: relative to the workspace, git files absolute."""
+        return tuple(self._undone.overwritten)
+
+    @property
+    def kept(self) -> Snapshot | None:
+        """The state before the last undo reset files; None if it reset none."""
+        return self._undone.kept
+
+    @asynccontextmanager
+    async def open(self, layers: Sequence[Layer]) -> AsyncIterator[InPlaceCheck]:
+        """Change the workspace for one check run, and undo it at the end. Raise EnvironmentFailed."""
+        check = InPlaceCheck(self, layers)
+        try:
+            await _to_the_end(check.set_up())
+            yield check
+        finally:
+            await _to_the_end(self._close(check))
+
+    async def _close(self, check: InPlaceCheck) -> None:
+        if check.opened is None:
+            return
+        self._undone = await check.undo()
+        if self._undone.problems:
+            # The lock is held until this process ends, so that no other one repeats the undo while the run goes on.
+            self._failed.append(check.opened)
+            raise EnvironmentFailed(
+                f"the workspace is not as it was before the check: {'; '.join(self._undone.problems)}",
+                f"the missing content is in {check.opened.folder}; the next command tries again to put it back",
+            )
+        check.opened.close()
+
+
+class InPlaceCheck:
+    """A check environment in the live workspace."""
+
+    def __init__(self, parent: InPlace, layers: Sequence[Layer]) -> None:
+        self._parent = parent
+        self._layers = layers
+        self._store = parent.store
+        self._token = secrets.token_hex(8)
+        self._watchdog: Watchdog | None = None
+        self.opened: OpenJournal | None = None
+
+    @property
+    def path(self) -> Path:
+        """The workspace."""
+        return self._store.workspace
+
+    def launcher(self, inner: Launcher) -> Launcher:
+        """Return a launcher whose processes are found and ended with the check, even if they leave their session."""
+        return _Marked(inner, Mark(self._token))
+
+    def environ(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment variables for commands here: the same ones, as every path is the same."""
+        return dict(env)
+
+    async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        """Return the files that match a pattern and that the check has written; they stay when it ends."""
+        if self.opened is None:
+            return ()
+        journal = self.opened.journal
+        journal.outputs += [pattern for pattern in patterns if pattern not in journal.outputs]
+        skip = [os.path.relpath(journal.home, self.path), *journal.puts]
+        return tuple(await asyncio.to_thread(folders.written, journal.workspace, patterns, journal.since, skip))
+
+    def full(self) -> str:
+        """Return why nothing more can be written in the workspace; empty if something can."""
+        found = os.statvfs(self.path)
+        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+        files = found.f_ffree if os.geteuid() == 0 else found.f_favail
+        return f"no space left in {self.path}" if blocks == 0 or (found.f_files and files == 0) else ""
+
+    async def set_up(self) -> None:
+        """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
+        try:
+            snapshot = await self._store.snapshot()
+            ignored = await ignored_folders(self._store)
+            await asyncio.to_thread(self._change, snapshot, ignored)
+        except EnvironmentFailed:
+            raise
+        except GoalError as error:
+            raise EnvironmentFailed(error.message, error.hint) from error
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise EnvironmentFailed(f"the check cannot be set up in {self.path}: {what}") from error
+
+    def _change(self, snapshot: Snapshot, ignored: set[str]) -> None:
+        folder = checks_folder(self._parent.home) / self._token
+        folder.mkdir(mode=0o700, parents=True)
+        try:
+            journal, contents = self._journal(folder, snapshot, ignored)
+            self.opened = create(folder, journal, contents)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # nothing was changed yet
+            raise
+        self._watchdog = Watchdog(self.opened)
+        set_aside(journal.moves)
+        for layer in self._layers:
+            for path, file in sorted(layer.put.items()):
+                put_file(layer.root, path, file)
+
+    def _journal(self, folder: Path, snapshot: Snapshot, ignored: set[str]) -> tuple[Journal, list[bytes]]:
+        root, home = str(self.path), str(self._parent.home)
+        seen = folders.look(root, {*ignored, os.path.relpath(home, root)})
+        inside = (repository_at(self.path / path) for path in seen.repositories)
+        repositories = [repository for repository in (*inside, enclosing(self.path)) if repository]
+        places = git_files.places_of(repositories, self.path)
+        files, contents, whole = git_files.record(places)
+        moves = moves_of(self._layers, folder, self._token)
+        folders.add_parents(seen, root, [move.path for move in moves])
+        journal = Journal(
+            token=self._token,
+            guard=self._parent.guard,
+            pid=os.getpid(),
+            workspace=root,
+            home=home,
+            start=str(self._parent.start),
+            snapshot=snapshot.model_dump(),
+            outputs=list(self._parent.outputs),
+            puts=[os.path.relpath(layer.root.resolve() / path, root) for layer in self._layers for path in layer.put],
+            since=folder.stat().st_ctime_ns,
+            moves=moves,
+            folders=seen.modes,
+            modes=seen.files,
+            repositories=seen.repositories,
+            git_places=places,
+            git_files=files,
+            git_whole=whole,
+        )
+        return journal, contents
+
+    async def undo(self) -> Undone:
+        """End the processes of the check, and undo its changes."""
+        assert self.opened is not None
+        await asyncio.to_thread(end_orphans, self._token, ())
+        undone = await undo(self.opened, self._store)
+        if self._watchdog is not None:
+            await asyncio.to_thread(self._watchdog.close)
+        return undone
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """Starts commands with the mark of a check in their environment."""
+
+    inner: Launcher
+    mark: Mark
+
+    async def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: Path,
+        timeout: float | None = None,
+        stdin: bytes | None = None,
+        errors: Path | None = None,
+        shared: Sequence[Path] = (),
+    ) -> Completion:
+        """See `goalrunner.ports.Launcher`."""
+        marked = self.mark.environment(env)
+        return await self.inner.launch(
+            argv, cwd=cwd, env=marked, output=output, timeout=timeout, stdin=stdin, errors=errors, shared=shared
+        )
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` to its end, even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    raise cancelled from (None if task.cancelled() else task.exception())

@@ -1,0 +1,89 @@
+"""The part of a project's manifest that configures checks. A change elsewhere in it, of dependencies above all, is no
+change of a check."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import posixpath
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_PYTHON_LINTERS = frozenset(
+    {"ruff", "mypy", "pyright", "basedpyright", "pylint", "black", "isort", "flake8", "bandit", "importlinter"}
+)
+_PYPROJECT = _PYTHON_LINTERS | {"pytest", "coverage", "tox", "nox", "poe", "taskipy", "pdm.scripts"}
+_PACKAGE = frozenset(
+    {
+        "scripts",
+        "jest",
+        "mocha",
+        "ava",
+        "vitest",
+        "nyc",
+        "c8",
+        "tap",
+        "babel",
+        "eslintConfig",
+        "prettier",
+        "type",
+        "imports",
+    }
+)
+_CARGO_FREE = frozenset(
+    {"package", "dependencies", "dev-dependencies", "build-dependencies", "features", "workspace", "bin"}
+)
+_SETUP = ("tool:pytest", "coverage:", "flake8", "mypy", "pycodestyle", "pylint", "isort", "tox")
+_LINTERS = (*_PYTHON_LINTERS, "pycodestyle", "eslintConfig", "prettier")
+
+
+def steering_part(path: str, content: bytes | None, *, only_linters: bool = False) -> object:
+    """Return what a file of configuration says about checks; equal parts steer equally.
+
+    That is the whole content of any file but a manifest. Of a manifest that does not exist, or says nothing, it is empty.
+    With `only_linters`, what a manifest says to linters and type checkers.
+    """
+    read = _READERS.get(posixpath.basename(path).casefold())
+    if content is None:
+        return None if read is None else {}
+    if read is None:
+        return content
+    try:
+        found = read(content.decode())
+        return {name: value for name, value in found.items() if not only_linters or name.startswith(_LINTERS)}
+    except (ValueError, TypeError, AttributeError, configparser.Error, RecursionError):
+        return content
+
+
+def _pyproject(text: str) -> dict[str, Any]:
+    tool = tomllib.loads(text).get("tool", {})
+    found = {name: table for name, table in tool.items() if name in _PYPROJECT}
+    scripts = {f"{name}.scripts": tool.get(name, {}).get("scripts") for name in ("pdm",)}
+    hatch = tool.get("hatch", {}).get("envs")
+    return found | {name: value for name, value in {**scripts, "hatch.envs": hatch}.items() if value}
+
+
+def _package(text: str) -> dict[str, Any]:
+    manifest = json.loads(text)
+    if not isinstance(manifest, Mapping):
+        raise TypeError("package.json holds no object")
+    return {name: value for name, value in manifest.items() if name in _PACKAGE}
+
+
+def _cargo(text: str) -> dict[str, Any]:
+    return {name: value for name, value in tomllib.loads(text).items() if name not in _CARGO_FREE}
+
+
+def _setup(text: str) -> dict[str, dict[str, str]]:
+    parser = configparser.RawConfigParser()
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections() if name.startswith(_SETUP)}
+
+
+_READERS: dict[str, Callable[[str], Mapping[str, object]]] = {
+    "pyproject.toml": _pyproject,
+    "package.json": _package,
+    "cargo.toml": _cargo,
+    "setup.cfg": _setup,
+}

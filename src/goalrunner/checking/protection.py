@@ -1,0 +1,262 @@
+"""Which paths have their original content in the check environment, by the goal's keys or by tables of well-known files."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from goalrunner.workspace.entry import Entry
+from goalrunner.workspace.patterns import Patterns
+
+LINK = "120000"
+"""git's mode of a symbolic link."""
+
+TESTS = (
+    "test/", "tests/", "spec/", "specs/", "__tests__/", "__snapshots__/", "testdata/", "e2e/",
+    "test_*.py", "*_test.py", "tests.py", "conftest.py", "*_test.go", "*_test.rs", "*_spec.rb", "*_test.rb",
+    "*.test.*", "*.spec.*", "*Test.java", "*Tests.java", "*Test.kt", "*Test.php", "*Tests.cs",
+)  # fmt: skip
+"""Tests, as patterns of .gitignore. By default, those that exist at the start have their original content."""
+
+RUNNER_CONFIGURATION = (
+    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg", "tox.ini",
+    "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py",
+    "package.json", "jest.config.*", "jest.setup.*", "setupTests.*", "vitest.config.*", "vitest.setup.*",
+    "vitest.workspace.*", "vite.config.*", ".mocharc.*", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
+    "playwright.config.*", "cypress.config.*",
+    "Makefile", "GNUmakefile", "makefile", "justfile", ".justfile", "Taskfile.yml", "Taskfile.yaml",
+    "Cargo.toml", ".cargo/config", ".cargo/config.toml", ".config/nextest.toml", "phpunit.xml", "phpunit.xml.dist", ".rspec",
+)  # fmt: skip
+"""What configures test runners."""
+
+CHECKER_CONFIGURATION = (
+    "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", "pyrightconfig.json",
+    "tsconfig.json", "tsconfig.*.json", "eslint.config.*", ".eslintrc", ".eslintrc.*", ".eslintignore", "biome.json",
+    "biome.jsonc", ".prettierrc", ".prettierrc.*", ".prettierignore", "prettier.config.*", ".golangci.*", "clippy.toml",
+    ".clippy.toml",
+)  # fmt: skip
+"""What configures linters and type checkers."""
+
+MANIFESTS = (
+    "pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "requirements*.txt", "requirements*.in", "constraints*.txt",
+    "requirements/", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock", "pylock.toml", "pylock.*.toml", "Pipfile",
+    "Pipfile.lock", ".python-version", "environment.yml", "pixi.toml", "pixi.lock", "package.json", "package-lock.json",
+    "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "pnpm-workspace.yaml", "bun.lock", "bun.lockb", ".npmrc",
+    ".yarnrc", ".yarnrc.yml", ".node-version", ".nvmrc", "go.mod", "go.sum", "go.work", "go.work.sum", "Cargo.toml",
+    "Cargo.lock", "rust-toolchain", "rust-toolchain.toml", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock",
+)  # fmt: skip
+"""What says which packages a set-up command installs."""
+
+_MIXED = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
+"""Manifests that configure test runners as well as linters and type checkers."""
+
+CONFIGURATION = "existing configuration of checks"
+NEW_CONFIGURATION = "new configuration of existing checks"
+NEW_LINTING = "new configuration of linters for existing sources"
+
+_SOURCE = re.compile(r"\.(py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|cc|cpp|h|hpp|cs|swift|sh)$")
+
+Mode = Literal["default", "protect", "editable"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One protected path that is not as it was at the start, and the rule that protects it."""
+
+    path: str
+    kind: Literal["changed", "deleted", "planted"]
+    rule: str
+
+    def __str__(self) -> str:
+        """Return one line: `tests/test_a.py (changed; existing test)`."""
+        kind = "new" if self.kind == "planted" else self.kind
+        return f"{self.path} ({kind}; {self.rule})"
+
+
+class Protection:
+    """The rules of one run. Patterns are those of .gitignore, matched without regard to case.
+
+    `editable`: everything that it does not match is protected. `protect`: what it matches, and the configuration of test
+    runners and checkers. Neither: tests and configuration that exist at the start. `scripts` maps paths that are always
+    protected to the reason (the goal file, scripts that validators name). `allow` takes paths out.
+    """
+
+    def __init__(
+        self,
+        protect: Sequence[str] = (),
+        editable: Sequence[str] = (),
+        allow: Sequence[str] = (),
+        scripts: Mapping[str, str] | None = None,
+        *,
+        setup: bool = False,
+    ) -> None:
+        """`setup`: the manifests and lock files that a set-up command installs from are protected as well."""
+        self.setup = setup
+        self.protect, self.editable, self.allow = tuple(protect), tuple(editable), tuple(allow)
+        self.scripts = dict(scripts or {})
+        self._protect, self._editable, self._allow = map(_Matcher, (self.protect, self.editable, self.allow))
+        self._scripts = {_folded(path): rule for path, rule in self.scripts.items()}
+
+    @cached_property
+    def mode(self) -> Mode:
+        """Which of the keys is set."""
+        return "editable" if self.editable else "protect" if self.protect else "default"
+
+    @property
+    def strict(self) -> bool:
+        """Return whether the goal has `protect` or `editable`."""
+        return self.mode != "default"
+
+    def allowed(self, path: str) -> bool:
+        """Return whether `allow` takes a path out."""
+        return self._allow(path)
+
+    def is_editable(self, path: str) -> bool:
+        """Return whether the agent may change a path under `editable`; True without that key."""
+        return not self.editable or self._editable(path) or self.allowed(path)
+
+    def rule(self, path: str, *, steers: Callable[[str], bool] | None = None) -> str | None:
+        """Return the rule that protects a path, or None; `allow` is not considered.
+
+        `steers` is None for a path that exists at the start; of a new file of configuration it says whether that takes
+        effect on files of the start.
+        """
+        if rule := self._scripts.get(_folded(path)):
+            return rule
+        match self.mode:
+            case "editable":
+                return None if self._editable(path) else "not editable"
+            case "protect" if pattern := self._protect.pattern(path):
+                return f'protect = "{pattern}"'
+            case "default" if steers is None and _TESTS(path):
+                return "existing test"
+            case _ if self.setup and steers is None and _MANIFESTS(path):
+                return "installed from by setup"
+            case _:
+                return self._configuration(path, steers)
+
+    def _configuration(self, path: str, steers: Callable[[str], bool] | None) -> str | None:
+        if not (_RUNNERS(path) or _CHECKERS(path)):
+            return None
+        if steers is None:
+            return CONFIGURATION
+        return NEW_CONFIGURATION if steers(path) else None
+
+    def following(self, links: Mapping[str, str]) -> Protection:
+        """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
+
+        `links` maps the links of the start to their targets.
+        """
+        scripts, before = dict(self.scripts), -1
+        if self.mode == "editable":
+            return self
+        while len(scripts) > before:
+            before, now = len(scripts), Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup)
+            for path, target in links.items():
+                there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+                inside = there not in (".", "..") and not there.startswith(("/", "../"))
+                if inside and (now.rule(path) or now.rule(f"{path}/x")):
+                    scripts.setdefault(there, f'reached through the protected link "{path}"')
+        return self if len(scripts) == len(self.scripts) else _Following(self, scripts)
+
+
+class _Following(Protection):
+    """Rules whose extra paths are folders as well."""
+
+    def __init__(self, rules: Protection, scripts: Mapping[str, str]) -> None:
+        super().__init__(rules.protect, rules.editable, rules.allow, scripts, setup=rules.setup)
+        self._folders = {_folded(path): rule for path, rule in scripts.items() if path not in rules.scripts}
+
+    def rule(self, path: str, *, steers: Callable[[str], bool] | None = None) -> str | None:
+        """Return the rule that protects a path, or None."""
+        above = next((rule for folder, rule in self._folders.items() if _folded(path).startswith(f"{folder}/")), None)
+        return above or super().rule(path, steers=steers)
+
+
+def differences(
+    protection: Protection, base: Mapping[str, Entry], now: Mapping[str, Entry]
+) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+    """Return the protected paths that differ from the start, sorted: those that count, and those that `allow` takes out."""
+    steering = _Steering(base)
+    found: list[Difference] = []
+    for path in sorted(base.keys() | now.keys()):
+        old, new = base.get(path), now.get(path)
+        if old is not None and new is not None and (old.mode, old.blob) == (new.mode, new.blob):
+            continue
+        steers = None if old is not None else steering.steers
+        rule = protection.rule(path, steers=steers)
+        if rule is None and any(item is not None and item.mode == LINK for item in (old, new)):
+            rule = protection.rule(f"{path}/x", steers=steers)  # what stands below a link is in no snapshot
+        if rule:
+            if rule == NEW_CONFIGURATION and not steering.steers_tests(path):
+                rule = NEW_LINTING
+            found.append(Difference(path, "planted" if old is None else "deleted" if new is None else "changed", rule))
+    allowed = [item for item in found if protection.allowed(item.path) and item.path not in protection.scripts]
+    return tuple(item for item in found if item not in allowed), tuple(allowed)
+
+
+class _Steering:
+    """On which files of the start a new file of configuration takes effect."""
+
+    def __init__(self, base: Iterable[str]) -> None:
+        self._base = base
+
+    @cached_property
+    def _tested(self) -> frozenset[str]:
+        return _folders(path for path in self._base if _TESTS(path))
+
+    @cached_property
+    def _sources(self) -> frozenset[str]:
+        return _folders(path for path in self._base if _SOURCE.search(path))
+
+    def steers(self, path: str) -> bool:
+        """Return whether a new file of configuration takes effect on tests, or on sources, of the start."""
+        mixed = posixpath.basename(path).casefold() in _MIXED
+        return self.steers_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in self._sources)
+
+    def steers_tests(self, path: str) -> bool:
+        """Return whether a new file configures test runners, beside or above tests of the start."""
+        return not _CHECKERS(path) and posixpath.dirname(path) in self._tested
+
+
+def _folders(paths: Iterable[str]) -> frozenset[str]:
+    """Return every folder that one of the paths lies in, "" for the workspace."""
+    found: set[str] = set()
+    for path in paths:
+        folder = posixpath.dirname(path)
+        while folder not in found:
+            found.add(folder)
+            folder = posixpath.dirname(folder)
+    return frozenset(found)
+
+
+class _Matcher:
+    """Patterns that are matched without regard to case and to the form of Unicode."""
+
+    def __init__(self, lines: Sequence[str], *, own: bool = False) -> None:
+        self._given = {_folded(line): line for line in lines}
+        self._patterns = Patterns(tuple(self._given), own=own)
+
+    def __call__(self, path: str) -> bool:
+        return self.pattern(path) is not None
+
+    def pattern(self, path: str) -> str | None:
+        """Return the pattern that matches, as it was written."""
+        line = self._patterns.rule(_folded(path))
+        return None if line is None else self._given[line]
+
+
+def _folded(text: str) -> str:
+    """Return one spelling for what a file system may take for one name."""
+    return unicodedata.normalize("NFC", text.removeprefix("./")).casefold()
+
+
+_TESTS = _Matcher(TESTS, own=True)
+_RUNNERS = _Matcher(RUNNER_CONFIGURATION, own=True)
+_CHECKERS = _Matcher(CHECKER_CONFIGURATION, own=True)
+_MANIFESTS = _Matcher(MANIFESTS, own=True)

@@ -1,0 +1,232 @@
+"""Undoes in-place checks whose runner is gone: at once by a process that waits for it, or by the next command.
+
+The process is a shell that reads a pipe which only the runner can write to. If the pipe closes without the last line,
+the shell becomes `python -P -m goalrunner.checking.watchdog HANDLE FOLDER`.
+"""
+
+# Paths are strings here, as in the journal.
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import goalrunner
+from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, found, lock, read, remove_unfinished
+from goalrunner.checking.undo import Undone, undo
+from goalrunner.errors import GoalError
+from goalrunner.process.mark import VARIABLE, unmarked
+from goalrunner.process.orphans import end_orphans
+from goalrunner.workspace.store import SnapshotStore
+
+_SCRIPT = """\
+trap '' HUP INT QUIT TERM PIPE
+read -r line
+[ "$line" = done ] && exit 0
+exec "$@"
+"""
+_NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", VARIABLE)
+_SWEEP = "goalrunner.process.orphans"
+_PATIENCE = 15.0
+"""Seconds in which the guardian and git must have ended."""
+_REPORT = "report"
+
+
+class Watchdog:
+    """The process that undoes a check if this one is killed. It holds the journal locked as well."""
+
+    def __init__(self, opened: OpenJournal) -> None:
+        source, self._sink = os.pipe()
+        undoing = [sys.executable, "-P", "-m", __name__, str(opened.handle), str(opened.folder)]
+        try:
+            with unmarked(), (opened.folder / "watchdog.log").open("wb") as log:
+                self._process = subprocess.Popen(
+                    ["/bin/sh", "-c", _SCRIPT, "goal-watchdog", *undoing],
+                    stdin=source,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=_environment(),
+                    pass_fds=[opened.handle],
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(self._sink)
+            raise
+        finally:
+            os.close(source)
+
+    def close(self) -> None:
+        """End the process: the check is undone, or its undo has failed here and would fail there.
+
+        Closing twice does nothing.
+        """
+        if self._process.returncode is not None:
+            return
+        with contextlib.suppress(OSError):
+            os.write(self._sink, b"done\n")
+        os.close(self._sink)
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Return what Python and git need to start, and no key of a model."""
+    kept = {name: os.environ[name] for name in _NEEDED if name in os.environ}
+    installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(Path(goalrunner.__file__).parents[1]), *installed])}
+
+
+def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str, ...]:
+    """Undo the checks of runners that are gone in a workspace; return one line about each.
+
+    Wait up to `patience` seconds for a watchdog that is at work. Never act while the runner lives.
+    """
+    workspace, home = workspace.resolve(), home.resolve()
+    remove_unfinished(home)
+    messages = list(_reports(workspace, home))
+    for folder, journal in found(home):
+        if journal.workspace == str(workspace):
+            messages += _replayed(folder, journal, time.monotonic() + patience)
+    return (*messages, *_reports(workspace, home))
+
+
+def _replayed(folder: Path, journal: Journal, deadline: float) -> Iterator[str]:
+    try:
+        while (handle := lock(folder)) is None:
+            if _lives(journal.pid) or time.monotonic() > deadline:
+                yield f"A check is running in {journal.workspace} (process {journal.pid})."
+                return
+            time.sleep(0.05)
+    except OSError:  # its watchdog has undone it meanwhile
+        return
+    try:
+        opened = read(handle, folder)
+        yield from _lines(opened, _undone(opened))
+    finally:
+        os.close(handle)
+
+
+def pending(home: Path) -> tuple[Path, ...]:
+    """Return the workspaces with a check that was interrupted and is not undone yet."""
+    result: dict[Path, None] = {}
+    for folder, journal in found(home.resolve()):
+        with contextlib.suppress(OSError):
+            handle = lock(folder)
+            if handle is not None:
+                os.close(handle)
+                result[Path(journal.workspace)] = None
+    return tuple(result)
+
+
+def _undone(opened: OpenJournal) -> Undone:
+    """End what is left of the check and of its runner, then undo."""
+    journal = opened.journal
+    end_orphans(journal.token, ())
+    store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
+    try:
+        if journal.guard:
+            # The guardian knows sessions and limits of processes that have lost their mark.
+            _await_end(lambda: _with_arguments(_SWEEP, journal.guard))
+            end_orphans(journal.guard, ())
+        _end_git(store)
+        return asyncio.run(undo(opened, store))
+    finally:
+        store.close()
+
+
+def _lines(opened: OpenJournal, undone: Undone) -> Iterator[str]:
+    """Yield what a person needs to know about an undo."""
+    workspace = opened.journal.workspace
+    if undone.problems:
+        yield f"An interrupted check in {workspace} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."
+        return
+    yield f"An interrupted check in {workspace} was undone."
+    if undone.overwritten:
+        kept = f"; the state before is snapshot {undone.kept.id[:12]}" if undone.kept else ""
+        yield f"Reset in {workspace}: {', '.join(undone.overwritten[:10])}{kept}."
+
+
+def _reports(workspace: Path, home: Path) -> Iterator[str]:
+    """Yield the lines that watchdogs left for this workspace, and remove them."""
+    for path in sorted(checks_folder(home).glob(f"*.{_REPORT}")):
+        with contextlib.suppress(OSError):
+            where, *lines = path.read_text(errors="surrogateescape").splitlines()
+            if where == str(workspace):
+                path.unlink()
+                yield from lines
+
+
+def _end_git(store: SnapshotStore) -> None:
+    """End the runner's git: it may still write into the workspace or the store."""
+    argument = f"--git-dir={store.folder}"
+
+    def found_one() -> Sequence[int]:
+        pids = _with_arguments(argument)
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        return pids
+
+    _await_end(found_one)
+
+
+def _await_end(look: Callable[[], Sequence[int]]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while look() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _with_arguments(*arguments: str) -> list[int]:
+    """Return the processes with these arguments in a row on their command line, but for this one."""
+    if sys.platform != "linux":
+        listed = subprocess.run(
+            ["/bin/ps", "-A", "-ww", "-o", "pid=", "-o", "command="], capture_output=True, check=False
+        )
+        rows = (row.strip().partition(b" ") for row in listed.stdout.splitlines())
+        words = b" " + os.fsencode(" ".join(arguments)) + b" "
+        return [int(pid) for pid, _, command in rows if words in command + b" " and int(pid) != os.getpid()]
+    words = b"\0" + b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
+    pids = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if words in Path("/proc", name, "cmdline").read_bytes():
+                    pids.append(int(name))
+    return pids
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Undo the check in the journal that is open as the given handle; leave a report for the next command."""
+    handle, folder = int(arguments[0]), Path(arguments[1])
+    opened = read(handle, folder)
+    undone = _undone(opened)
+    if not undone.problems:  # with problems, the journal stays and the next command tries again
+        lines = (opened.journal.workspace, *_lines(opened, undone))
+        with contextlib.suppress(OSError, GoalError):
+            path = folder.with_name(f"{folder.name}.{_REPORT}")
+            path.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

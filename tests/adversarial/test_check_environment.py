@@ -1,0 +1,158 @@
+"""What validators do stays in the check environment; what else changes the workspace meanwhile is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.adversarial.cases import CAPPED, COMPLETE
+from tests.support.arena import Arena, Ending
+from tests.support.recordings import shell
+from tests.support.workspaces import git
+
+_DONE = (shell("touch done"),)
+kinds = pytest.mark.parametrize("kind", ["overlay", "in-place"])
+
+
+def _goal(run: str, **workspace: Any) -> dict[str, Any]:
+    return {"objective": "Make done.", "validators": [{"name": "check", "run": run}], "workspace": workspace}
+
+
+def _committed(arena: Arena) -> None:
+    git(arena.workspace, "init", "-q", "-b", "main")
+    git(arena.workspace, "add", "-A")
+    git(arena.workspace, "commit", "-q", "-m", "start")
+
+
+@contextlib.contextmanager
+def _service(arena: Arena) -> Iterator[None]:
+    """Append to a.txt all the time, from the moment at which a check asks for it."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            if (arena.folder / "asked").exists():
+                with (arena.workspace / "a.txt").open("a") as file:
+                    file.write("more\n")
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@kinds
+async def test_files_that_a_validator_writes_do_not_reach_the_workspace(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n", "tests/t.sh": "exit 0\n"})
+    check = "test -e done && echo changed > a.txt && rm -r tests && touch new"
+    ending = await arena.fight(_DONE, **_goal(check, check=kind))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert (arena.workspace / "a.txt").read_text() == "a\n"
+    assert sorted(path.name for path in arena.workspace.iterdir()) == ["a.txt", "done", "tests"]
+
+
+@kinds
+async def test_commits_and_hooks_of_a_validator_do_not_reach_the_repository(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    _committed(arena)
+    before = git(arena.workspace, "rev-parse", "HEAD")
+    check = (
+        "test -e done && git add -A && git commit -qm check && git tag late && git config core.pager x "
+        "&& printf '#!/bin/sh\\n' > .git/hooks/pre-commit"
+    )
+    ending = await arena.fight(_DONE, **_goal(check, check=kind))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert git(arena.workspace, "rev-parse", "HEAD") == before
+    assert git(arena.workspace, "tag") == ""
+    assert "pager" not in (arena.workspace / ".git/config").read_text()
+    assert not (arena.workspace / ".git/hooks/pre-commit").exists()
+
+
+@kinds
+async def test_outputs_are_copied_into_the_workspace(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    check = "mkdir -p build; echo report > build/report.xml; echo other > build/other; test -e done"
+    ending = await arena.fight(_DONE, **_goal(check, check=kind, outputs=["build/report.xml"]))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert (arena.workspace / "build/report.xml").read_text() == "report\n"
+    assert not (arena.workspace / "build/other").exists()
+
+
+async def test_outputs_are_not_copied_through_a_link(arena: Arena) -> None:
+    """The agent links the folder of the report to one outside of the workspace."""
+    arena.write({"a.txt": "a\n"})
+    (arena.folder / "outside").mkdir()
+    check = "test -e done && rm build && mkdir build && echo report > build/report.xml"
+    ending = await arena.fight(
+        (shell("touch done; ln -s ../outside build"),), **_goal(check, outputs=["build/report.xml"])
+    )
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert (arena.workspace / "build").is_symlink()
+    assert list((arena.folder / "outside").iterdir()) == []
+
+
+async def test_a_process_that_writes_while_the_checks_run_blocks_the_run(arena: Arena) -> None:
+    """A service of the machine writes into the workspace as soon as a check runs."""
+    arena.write({"a.txt": "a\n"})
+    check = f"test -e done && echo x >> {arena.folder}/asked && sleep 0.3"
+    with _service(arena):
+        ending = await arena.fight(_DONE, **_goal(check))
+    assert ending.how[:2] == ("blocked", "evidence_unstable"), ending.reasons
+    assert ending.why("the workspace changed while it was checked: a.txt")
+
+
+@kinds
+async def test_a_process_that_the_agent_left_is_gone_before_the_checks(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    leave = shell(
+        "printf 'n=0; while true; do n=$((n+1)); echo $n > count; sleep 0.02; done' > ../loop.sh; "
+        "(env -i setsid sh ../loop.sh >/dev/null 2>&1 &) ; until [ -s count ]; do sleep 0.02; done"
+    )
+    check = "test -e count && was=$(cat count) && sleep 0.3 && test $was = $(cat count)"
+    ending = await arena.fight((leave,), **_goal(check, check=kind))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    was = (arena.workspace / "count").read_text()
+    await asyncio.sleep(0.1)
+    assert (arena.workspace / "count").read_text() == was
+
+
+async def test_two_runs_in_one_workspace_are_refused_whatever_their_home_is(arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    second = Arena(arena.folder / "second")
+    second.workspace = arena.workspace
+    refused: list[Ending] = []
+
+    class Starts:
+        """A person who starts another run while the first one waits for a decision."""
+
+        async def approve(self, request: Any) -> None:
+            refused.append(await second.fight(_DONE, **_goal("test -e done")))
+
+        async def answer(self, question: str) -> None:
+            """There are no questions."""
+
+    ending = await arena.fight(_DONE, approver=Starts(), **_goal("test -e done"), approvals={"require": ["complete"]})
+    assert ending.how[:2] == ("blocked", "approval_required"), ending.reasons
+    assert refused[0].how == ("failed", "internal_error", 0)
+    assert refused[0].outcome.message.startswith("another run works in")
+
+
+@kinds
+async def test_a_red_hidden_validator_completes_nothing(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    goal = _goal("test -e done", check=kind)
+    goal["validators"].append({"name": "secret", "run": "grep -q q7 done", "hidden": True})
+    ending = await arena.fight(_DONE, (), **goal)
+    assert ending.how == (*CAPPED, 2), ending.reasons
+    assert "q7" not in ending.told()
+    assert "secret" not in ending.told()

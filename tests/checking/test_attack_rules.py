@@ -1,0 +1,308 @@
+"""The rules of protection against attacks on checks: which paths count, and what validators see. Without runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from goalrunner.checking.environment import Layer
+from goalrunner.checking.ignored_content import Changes, IgnoredContent
+from goalrunner.checking.plan import Plan, make_plan
+from goalrunner.checking.protection import Protection
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.workspace.entry import Entry
+
+Files = Mapping[str, str]
+"""Content by path; a link begins with "-> "."""
+
+_WORKSPACE = Path("/workspace")
+_TEST = "def test_add():\n    assert add(1, 2) == 3\n"
+_CALC: Files = {"src/calc.py": "add = 1\n", "tests/test_calc.py": _TEST, "pyproject.toml": "[tool.pytest]\na = 1\n"}
+_PROTECT = Protection(["tests/**"])
+_DEFAULT = Protection()
+_EDITABLE = Protection(editable=["src/**"])
+_EXISTING = "existing test"
+_CONFIGURATION = "existing configuration of checks"
+_NEW = "new configuration of existing checks"
+_LINTING = "new configuration of linters for existing sources"
+
+
+class Store:
+    """Snapshots in memory; the id of a snapshot is one letter, repeated."""
+
+    def __init__(self, **snapshots: Files) -> None:
+        self._files = {letter * 64: files for letter, files in snapshots.items()}
+
+    async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
+        """Return every file of a snapshot."""
+        return {path: _entry(content) for path, content in self._files[snapshot.id].items()}
+
+    async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
+        """Return the content of a file, or the target of a link."""
+        content = self._files[snapshot.id].get(path)
+        return None if content is None else content.removeprefix("-> ").encode()
+
+    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
+        """Return nothing: no rule reads it."""
+        return ""
+
+
+def _entry(content: str) -> Entry:
+    link = content.startswith("-> ")
+    return Entry("120000" if link else "100644", hashlib.sha256(content.encode()).hexdigest())
+
+
+def _snapshot(letter: str) -> Snapshot:
+    return Snapshot(id=letter * 64, tree=letter * 40)
+
+
+async def _plan(
+    protection: Protection, base: Files, now: Mapping[str, str | None], approved: frozenset[str] = frozenset()
+) -> Plan:
+    """Plan a check. `now` is what the agent changed; None deletes a file."""
+    after = {path: content for path, content in {**base, **now}.items() if content is not None}
+    store = Store(a=base, b=after)
+    ignored = cast("IgnoredContent", None)  # without changes in ignored files it is not asked
+    return await make_plan(store, _WORKSPACE, protection, ignored, Changes(), _snapshot("a"), _snapshot("b"), approved)
+
+
+def _case(name: str, protection: Protection, now: Mapping[str, str | None], *lines: str, base: Files = _CALC) -> Any:
+    return pytest.param(protection, base, now, lines, id=name.replace(" ", "-"))
+
+
+_CONFTEST = {**_CALC, "conftest.py": "import sys\n"}
+_SKIP = f"@pytest.mark.skip\n{_TEST}"
+_NPM: Files = {
+    "package.json": '{"scripts": {"test": "jest"}, "dependencies": {}}',
+    "src/a.test.js": "t",
+    "src/a.js": "a",
+}
+_GO: Files = {"sum.go": "package sum", "sum_test.go": "package sum"}
+
+ATTACKS = [
+    # Tests, under protect and by default.
+    _case(
+        "test skipped", _PROTECT, {"tests/test_calc.py": _SKIP}, 'tests/test_calc.py (changed; protect = "tests/**")'
+    ),
+    _case(
+        "test skipped by default", _DEFAULT, {"tests/test_calc.py": _SKIP}, f"tests/test_calc.py (changed; {_EXISTING})"
+    ),
+    _case(
+        "test deleted by default", _DEFAULT, {"tests/test_calc.py": None}, f"tests/test_calc.py (deleted; {_EXISTING})"
+    ),
+    _case(
+        "test renamed by default",
+        _DEFAULT,
+        {"tests/test_calc.py": None, "tests/calc_checks.py": _TEST},
+        f"tests/test_calc.py (deleted; {_EXISTING})",
+    ),
+    _case(
+        "test renamed under protect",
+        _PROTECT,
+        {"tests/test_calc.py": None, "tests/calc_checks.py": _TEST},
+        'tests/calc_checks.py (new; protect = "tests/**")',
+        'tests/test_calc.py (deleted; protect = "tests/**")',
+    ),
+    _case(
+        "tests moved to another case",
+        _DEFAULT,
+        {"tests/test_calc.py": None, "Tests/test_calc.py": _SKIP},
+        f"tests/test_calc.py (deleted; {_EXISTING})",
+    ),
+    _case(
+        "tests moved to another case under protect",
+        _PROTECT,
+        {"tests/test_calc.py": None, "Tests/test_calc.py": _SKIP},
+        'Tests/test_calc.py (new; protect = "tests/**")',
+        'tests/test_calc.py (deleted; protect = "tests/**")',
+    ),
+    _case(
+        "tests behind a link",
+        _DEFAULT,
+        {"tests/test_calc.py": None, "tests": "-> easy", "easy/test_calc.py": _SKIP},
+        f"tests/test_calc.py (deleted; {_EXISTING})",
+    ),
+    _case(
+        "test becomes a link",
+        _DEFAULT,
+        {"tests/test_calc.py": "-> ../../easy.py"},
+        f"tests/test_calc.py (changed; {_EXISTING})",
+    ),
+    _case(
+        "data of a test changed",
+        _DEFAULT,
+        {"tests/data/sum.txt": "-1"},
+        f"tests/data/sum.txt (changed; {_EXISTING})",
+        base={**_CALC, "tests/data/sum.txt": "3"},
+    ),
+    _case(
+        "target of a linked folder of tests changed",
+        _DEFAULT,
+        {"suite/check_a.py": "pass\n"},
+        'suite/check_a.py (changed; reached through the protected link "tests")',
+        base={"tests": "-> suite", "suite/check_a.py": _TEST, "src/calc.py": "add = 1\n"},
+    ),
+    _case(
+        "package around the tests",
+        _PROTECT,
+        {"tests/__init__.py": "m"},
+        'tests/__init__.py (new; protect = "tests/**")',
+    ),
+    _case(
+        "test of Go changed", _DEFAULT, {"sum_test.go": "package x"}, f"sum_test.go (changed; {_EXISTING})", base=_GO
+    ),
+    _case(
+        "test of JavaScript changed",
+        _DEFAULT,
+        {"src/a.test.js": ""},
+        f"src/a.test.js (changed; {_EXISTING})",
+        base=_NPM,
+    ),
+    # Configuration of test runners.
+    *(
+        _case(f"{name} planted, {mode}", protection, {name: content}, f"{name} (new; {_NEW})")
+        for mode, protection in (("protect", _PROTECT), ("default", _DEFAULT))
+        for name, content in (
+            ("conftest.py", "x"),
+            ("pytest.ini", "[pytest]"),
+            (".pytest.ini", "[pytest]"),
+            ("tox.ini", "[pytest]"),
+            ("setup.cfg", "[tool:pytest]\naddopts = -p evil\n"),
+            ("sitecustomize.py", "x"),
+            ("GNUmakefile", "test:\n"),
+        )
+    ),
+    _case("conftest in the tests planted", _DEFAULT, {"tests/conftest.py": "x"}, f"tests/conftest.py (new; {_NEW})"),
+    _case("conftest changed", _DEFAULT, {"conftest.py": "x"}, f"conftest.py (changed; {_EXISTING})", base=_CONFTEST),
+    _case("conftest deleted", _DEFAULT, {"conftest.py": None}, f"conftest.py (deleted; {_EXISTING})", base=_CONFTEST),
+    _case(
+        "addopts changed",
+        _DEFAULT,
+        {"pyproject.toml": "[tool.pytest]\na = 2\n"},
+        f"pyproject.toml (changed; {_CONFIGURATION})",
+    ),
+    _case(
+        "manifest that cannot be read", _DEFAULT, {"pyproject.toml": "["}, f"pyproject.toml (changed; {_CONFIGURATION})"
+    ),
+    _case(
+        "npm script edited",
+        _DEFAULT,
+        {"package.json": '{"scripts": {"test": "true"}, "dependencies": {}}'},
+        f"package.json (changed; {_CONFIGURATION})",
+        base=_NPM,
+    ),
+    _case("jest configured", _DEFAULT, {"jest.config.js": "x"}, f"jest.config.js (new; {_NEW})", base=_NPM),
+    # Configuration of linters and type checkers.
+    _case("ruff.toml planted", _DEFAULT, {"ruff.toml": "x"}, f"ruff.toml (new; {_LINTING})"),
+    _case("mypy.ini planted", _PROTECT, {"mypy.ini": "x"}, f"mypy.ini (new; {_LINTING})"),
+    _case(
+        "linter in a new manifest",
+        _DEFAULT,
+        {"pyproject.toml": '[tool.ruff]\nexclude = ["a.py"]\n'},
+        f"pyproject.toml (new; {_LINTING})",
+        base={"a.py": "a"},
+    ),
+    # Scripts that validators name, and the goal file.
+    _case(
+        "script of a validator changed",
+        Protection(scripts={"check.sh": 'named by validator "check"'}),
+        {"check.sh": "exit 0"},
+        'check.sh (changed; named by validator "check")',
+        base={"check.sh": "exit 1"},
+    ),
+    _case(
+        "script of a validator changed although allowed",
+        Protection(allow=["*.sh"], scripts={"check.sh": "named"}),
+        {"check.sh": "exit 0"},
+        "check.sh (changed; named)",
+        base={"check.sh": "exit 1"},
+    ),
+    # editable: everything else is protected.
+    _case("new module", _EDITABLE, {"json.py": "x"}, "json.py (new; not editable)"),
+    _case("new environment file", _EDITABLE, {".env": "x"}, ".env (new; not editable)"),
+]
+
+HONEST = [
+    _case("code", _DEFAULT, {"src/calc.py": "add = 2\n", "src/new.py": "n\n"}),
+    _case("new tests", _DEFAULT, {"tests/test_more.py": _TEST, "tests/data/more.txt": "4"}),
+    _case("new tests beside protected ones", _PROTECT, {"more/test_more.py": _TEST}),
+    _case("new conftest of new tests", _DEFAULT, {"more/conftest.py": "x", "more/test_more.py": _TEST}),
+    _case("first conftest of a project", _DEFAULT, {"conftest.py": "x", "tests/test_a.py": _TEST}, base={"a.py": "a"}),
+    _case(
+        "dependency in pyproject.toml",
+        _DEFAULT,
+        {"pyproject.toml": '[project]\ndependencies = ["attrs"]\n[tool.pytest]\na = 1\n'},
+    ),
+    _case(
+        "dependency in pyproject.toml under protect",
+        _PROTECT,
+        {"pyproject.toml": '[project]\ndependencies = ["attrs"]\n[tool.pytest]\na = 1\n'},
+    ),
+    _case(
+        "dependency in package.json",
+        _DEFAULT,
+        {"package.json": '{"scripts": {"test": "jest"}, "dependencies": {"a": "1"}}'},
+        base=_NPM,
+    ),
+    _case(
+        "first manifest of a project",
+        _DEFAULT,
+        {"pyproject.toml": '[project]\nname = "a"\n[tool.pytest]\na = 1\n', "tests/test_a.py": _TEST},
+        base={"a.py": "a"},
+    ),
+    _case("new manifest beside tests", _DEFAULT, {"package.json": '{"name": "x"}'}, base=_GO),
+    _case("sources under editable", _EDITABLE, {"src/calc.py": "add = 2\n"}),
+    _case("caches", _PROTECT, {"tests/__pycache__/test_calc.pyc": "x", ".pytest_cache/a": "x"}),
+]
+
+
+@pytest.mark.parametrize(("protection", "base", "now", "lines"), ATTACKS)
+async def test_validators_see_the_original(
+    protection: Protection, base: Files, now: Mapping[str, str | None], lines: tuple[str, ...]
+) -> None:
+    plan = await _plan(protection, base, now)
+    assert tuple(map(str, plan.differences)) == lines
+    layer = plan.originals
+    for item in plan.differences:
+        if item.kind == "planted":
+            assert item.path in layer.hide
+        else:
+            assert layer.put[item.path].data == base[item.path].removeprefix("-> ").encode()
+    agents = plan.layer(agents_checks=True)
+    assert not {item.path for item in plan.differences} & (agents.put.keys() | agents.hide)
+
+
+@pytest.mark.parametrize(("protection", "base", "now", "lines"), HONEST)
+async def test_honest_work_is_seen_as_it_is(
+    protection: Protection, base: Files, now: Mapping[str, str | None], lines: tuple[str, ...]
+) -> None:
+    plan = await _plan(protection, base, now)
+    assert plan.originals == Layer(_WORKSPACE)
+    assert not plan.differences
+
+
+async def test_an_approval_is_for_exactly_one_content() -> None:
+    plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
+    approved = frozenset({plan.key})
+    same = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP}, approved)
+    assert same.originals == Layer(_WORKSPACE)
+    assert [item.path for item in same.allowed] == ["tests/test_calc.py"]
+    other = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": "pass\n"}, approved)
+    assert other.differences
+    more = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP, "conftest.py": "x"}, approved)
+    assert [item.path for item in more.differences] == ["conftest.py", "tests/test_calc.py"]
+
+
+async def test_no_approval_lifts_protect() -> None:
+    plan = await _plan(_PROTECT, _CALC, {"tests/test_calc.py": _SKIP})
+    again = await _plan(_PROTECT, _CALC, {"tests/test_calc.py": _SKIP}, frozenset({plan.key}))
+    assert again.differences == plan.differences
+
+
+async def test_bytecode_beside_an_original_source_is_hidden() -> None:
+    plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
+    assert "tests/__pycache__" in plan.originals.hide

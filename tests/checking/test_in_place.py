@@ -1,0 +1,578 @@
+"""In-place check environments on real files and real git: what validators see, and that all of it is undone."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.checking import in_place, moves
+from goalrunner.checking.environment import CheckEnvironment, File, Layer, OpenEnvironment
+from goalrunner.checking.in_place import InPlace, InPlaceCheck
+from goalrunner.checking.journal import OpenJournal, checks_folder
+from goalrunner.checking.watchdog import pending, replay
+from goalrunner.errors import EnvironmentFailed
+from goalrunner.ports import Completion
+from goalrunner.process.launcher import ProcessLauncher
+from goalrunner.workspace.store import SnapshotStore
+from tests.support.in_place import VALIDATOR, layers, make_workspace, picture, status, times
+from tests.support.workspaces import git, make_repository, write
+
+TEXT = stat.S_IFREG | 0o644
+
+
+class Scene:
+    """A workspace, its store and home, and what it looked like at the start."""
+
+    def __init__(self, workspace: Path, home: Path) -> None:
+        home.mkdir(exist_ok=True)
+        self.workspace = workspace
+        self.home = home
+        self.start = home / "start"
+        self.store = SnapshotStore(workspace, home, start=self.start)
+        self.launcher = ProcessLauncher()
+        self.before = self.look()
+
+    def look(self) -> tuple[object, ...]:
+        said = status(self.workspace) if (self.workspace / ".git").exists() else ""
+        return picture(self.workspace), times(self.workspace), said
+
+    def environment(self, **options: Any) -> InPlace:
+        return InPlace(self.store, self.home, start=self.start, **options)
+
+    @asynccontextmanager
+    async def opened(self, *given: Layer, **options: Any) -> AsyncIterator[OpenEnvironment]:
+        async with self.environment(**options).open(given) as opened:
+            yield opened
+
+    async def run(self, opened: OpenEnvironment, script: str) -> str:
+        """The output of a script that succeeds, started in the environment."""
+        output = self.home / "output"
+        started = opened.launcher(self.launcher)
+        done = await started.launch(["/bin/sh", "-c", script], cwd=self.workspace, env=dict(os.environ), output=output)
+        assert done.exit_code == 0, output.read_text()
+        return output.read_text()
+
+    def journals(self) -> list[Path]:
+        return list(checks_folder(self.home).glob("*/journal"))
+
+    def close(self) -> None:
+        self.launcher.close()
+        self.store.close()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(make_workspace(tmp_path / "ws"), tmp_path / "home")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Scene]:
+    """A workspace without git."""
+    write(tmp_path / "ws", {"a.py": "a\n", "tests/t.py": "changed\n", "out/old": "old\n"})
+    made = Scene(tmp_path / "ws", tmp_path / "home")
+    yield made
+    made.close()
+
+
+async def test_validators_see_the_layers_and_nothing_is_left_of_it(scene: Scene) -> None:
+    async with scene.opened(*layers(scene.workspace)) as opened:
+        assert opened.path == scene.workspace
+        seen = picture(scene.workspace)
+        began = time.time()
+
+    assert seen["tests/test_a.py"] == ("-rw-r--r--", b"original\n")
+    assert seen["gone.py"] == ("-rwxr-xr-x", b"g\n")
+    assert seen["link/inside.py"][1] == b"i\n"
+    assert seen["fresh/deep/link"][1] == Path("../../src/a.py")
+    assert seen["planted/original"][1] == b"o\n"
+    assert not {"planted/conftest.py", "build", "build/out.bin", "missing"} & seen.keys()
+    assert scene.look() == scene.before
+    assert not scene.journals()
+    assert time.time() - began < 10
+
+
+async def test_put_files_are_new(scene: Scene) -> None:
+    began = time.time_ns() - 10**8
+    async with scene.opened(*layers(scene.workspace)):
+        assert (scene.workspace / "tests/test_a.py").stat().st_mtime_ns > began
+
+
+async def test_what_a_validator_writes_deletes_and_commits_is_undone(scene: Scene) -> None:
+    environment = scene.environment()
+    async with environment.open(layers(scene.workspace)) as opened:
+        await scene.run(opened, VALIDATOR)
+        assert scene.look() != scene.before
+        assert git(scene.workspace, "branch", "--show-current") == "other\n"
+    await asyncio.sleep(0.05)
+
+    assert scene.look() == scene.before
+    assert environment.kept is not None
+    assert await scene.store.read(environment.kept, "src/a.py") not in (None, b"a\n")
+    assert {"src/a.py", "src/deep/b.py", "empty/made/new.py"} <= set(environment.overwritten())
+    assert str(scene.workspace / ".git/HEAD") in environment.overwritten()
+    kept = checks_folder(scene.home) / "kept"
+    assert any(path.read_bytes() == b"ref: refs/heads/other\n" for path in kept.rglob("HEAD"))
+
+
+async def test_a_check_that_changes_nothing_resets_nothing(scene: Scene) -> None:
+    environment = scene.environment()
+    stamps = {path: path.lstat().st_ctime_ns for path in scene.workspace.rglob("src/*")}
+    async with environment.open(layers(scene.workspace)) as opened:
+        await scene.run(opened, "cat tests/test_a.py")
+
+    assert environment.overwritten() == ()
+    assert environment.kept is None
+    assert {path: path.lstat().st_ctime_ns for path in scene.workspace.rglob("src/*")} == stamps
+
+
+async def test_ignored_files_stay_as_the_check_left_them(scene: Scene) -> None:
+    async with scene.opened() as opened:
+        await scene.run(opened, "echo more >> cache.log; mkdir -p build/sub; echo n > build/sub/new; rm build/out.bin")
+
+    assert (scene.workspace / "cache.log").read_text() == "log\nmore\n"
+    assert (scene.workspace / "build/sub/new").exists()
+    assert not (scene.workspace / "build/out.bin").exists()
+
+
+async def test_outputs_stay_wherever_they_are(scene: Scene) -> None:
+    (scene.workspace / "report.txt").write_text("old\n")
+    script = "echo new > report.txt; mkdir build; echo c > build/cov.xml; echo t > tests/test_a.py; echo x > x.py"
+    async with scene.opened(*layers(scene.workspace), outputs=["report.txt", "cov.xml", "tests/"]) as opened:
+        await scene.run(opened, script)
+        assert await opened.collect(["report.txt", "cov.xml", "tests/"]) == ("build/cov.xml", "report.txt")
+
+    assert (scene.workspace / "report.txt").read_text() == "new\n"
+    assert (scene.workspace / "build/cov.xml").read_text() == "c\n"
+    assert (scene.workspace / "build/out.bin").read_text() == "built\n"
+    assert (scene.workspace / "tests/test_a.py").read_text() == "weakened\n"
+    assert not (scene.workspace / "x.py").exists()
+
+
+async def test_collect_follows_no_link(plain: Scene, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    async with plain.opened() as opened:
+        await plain.run(opened, f"ln -s {tmp_path}/outside far; echo o > far/out.txt; ln -s a.py out.txt")
+        assert await opened.collect(["out.txt"]) == ()
+
+    assert not os.path.lexists(plain.workspace / "far")
+    assert not os.path.lexists(plain.workspace / "out.txt")
+
+
+async def test_processes_that_leave_their_session_are_ended_before_the_undo(plain: Scene) -> None:
+    script = "setsid sh -c 'while true; do echo late > a.py; echo late > late.py; done' >/dev/null 2>&1 & sleep 0.1"
+    started = _Unguarded()
+    async with plain.opened() as opened:
+        await opened.launcher(started).launch(
+            ["/bin/sh", "-c", script], cwd=plain.workspace, env=dict(os.environ), output=plain.home / "o"
+        )
+    await asyncio.sleep(0.1)
+
+    assert plain.look() == plain.before
+
+
+class _Unguarded:
+    """A launcher that leaves the processes of its commands running."""
+
+    async def launch(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, **_: Any
+    ) -> Completion:
+        done = subprocess.run(argv, cwd=cwd, env=env, check=True)
+        return Completion(done.returncode, 0.0, timed_out=False, output=output)
+
+
+async def test_cancelled_in_mid_check_it_is_undone_first(scene: Scene) -> None:
+    async def checked() -> None:
+        async with scene.opened(*layers(scene.workspace)) as opened:
+            await scene.run(opened, "echo x > src/a.py; sleep 30")
+
+    task = asyncio.create_task(checked())
+    while not scene.journals() or (scene.workspace / "src/a.py").read_text() != "x\n":
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert scene.look() == scene.before
+    assert not scene.journals()
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.08, 0.12, 0.16, 0.2])
+async def test_cancelled_twice_at_any_moment_it_is_undone(scene: Scene, moment: float) -> None:
+    async def checked() -> None:
+        async with scene.opened(*layers(scene.workspace)):
+            (scene.workspace / "src/a.py").write_text("x\n")
+
+    task = asyncio.create_task(checked())
+    await asyncio.sleep(moment)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert scene.look() == scene.before
+    assert not scene.journals()
+
+
+async def test_an_error_in_the_check_goes_on_after_the_undo(scene: Scene) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with scene.opened(*layers(scene.workspace)):
+            raise ZeroDivisionError
+
+    assert scene.look() == scene.before
+
+
+class Crash(BaseException):
+    """Stands for the end of the process."""
+
+
+CALLS = ("rename", "replace", "mkdir", "rmdir", "unlink", "chmod", "symlink", "utime", "makedirs", "fchmod")
+
+
+def crash_at(patch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
+    """From the n-th change of the file system on, every one fails before it is made; gives whether it came to that."""
+    count = 0
+
+    def failing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count > number:
+                raise Crash
+            return function(*given, **named)
+
+        return call
+
+    for name in CALLS:
+        patch.setattr(os, name, failing(getattr(os, name)))
+    patch.setattr(OpenJournal, "set_done", failing(OpenJournal.set_done))
+    return lambda: count > number
+
+
+async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
+    """Whether set-up, or the undo, came to its n-th change, at which it ends as a killed process does."""
+    check = InPlaceCheck(scene.environment(outputs=["*.out"]), layers(scene.workspace))
+    with pytest.MonkeyPatch.context() as patch:
+        crashed = crash_at(patch, number if not in_undo else 1_000_000)
+        try:
+            await check.set_up()
+            if in_undo:
+                write(scene.workspace, {"src/a.py": "x\n", "result.out": "new\n"})
+                shutil.rmtree(scene.workspace / "planted")
+                (scene.workspace / "planted").write_text("file\n")
+                git(scene.workspace, "checkout", "-q", "-B", "side")
+                patch.undo()
+                crashed = crash_at(patch, number)
+                await check.undo()
+        except Crash:
+            pass
+    if check._watchdog:
+        check._watchdog.close()
+    if check.opened:
+        check.opened.close()
+    scene.store.close()
+    return crashed()
+
+
+@pytest.mark.parametrize("in_undo", [False, True])
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.kill)])
+async def test_interrupted_at_any_change_the_next_command_undoes_it(scene: Scene, in_undo: bool, stride: int) -> None:
+    number = 0
+    output = scene.workspace / "result.out"
+    output.write_text("old\n")
+    scene.before = scene.look()
+    while await interrupted(scene, number, in_undo=in_undo):
+        lines = await asyncio.to_thread(replay, scene.workspace, scene.home)
+        assert output.read_text() == ("new\n" if in_undo else "old\n"), number
+        output.write_text("old\n")
+        assert scene.look() == scene.before, number
+        assert not any("not undone" in line for line in lines), number
+        assert not scene.journals()
+        number += stride
+
+    assert number > 10
+    await asyncio.to_thread(replay, scene.workspace, scene.home)
+    output.write_text("old\n")
+    assert scene.look() == scene.before
+
+
+async def test_the_watchdog_and_the_journal_come_before_the_first_change(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def look(given: Sequence[Any]) -> None:
+        seen.append(scene.look() == scene.before)
+        seen.append(len(scene.journals()))
+        seen.append(len(_processes(str(scene.home.resolve() / "checks"))))
+        moves.set_aside(given)
+
+    monkeypatch.setattr(in_place, "set_aside", look)
+    async with scene.opened(*layers(scene.workspace)):
+        pass
+
+    assert seen == [True, 1, 1]
+    assert _processes(str(scene.home.resolve() / "checks")) == []
+
+
+def _processes(text: str) -> list[str]:
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if text in line and "goal-watchdog" in line]
+
+
+async def left_open(scene: Scene, **options: Any) -> None:
+    """A check whose runner and watchdog are gone."""
+    check = InPlaceCheck(scene.environment(**options), layers(scene.workspace))
+    await check.set_up()
+    assert check._watchdog
+    assert check.opened
+    check._watchdog.close()
+    check.opened.close()
+    scene.store.close()
+
+
+async def test_git_of_the_dead_runner_is_ended_before_the_undo(scene: Scene) -> None:
+    await left_open(scene)
+    argument = f"--git-dir={scene.store.folder}"
+    late = subprocess.Popen(["/bin/sh", "-c", "sleep 2; echo late > src/a.py", argument], cwd=scene.workspace)
+    assert pending(scene.home) == (scene.workspace,)
+    await asyncio.to_thread(replay, scene.workspace, scene.home)
+
+    assert late.wait(5) == -9
+    assert scene.look() == scene.before
+    assert pending(scene.home) == ()
+
+
+async def test_the_guardian_ends_its_processes_before_the_undo(scene: Scene) -> None:
+    await left_open(scene, guard="0123456789abcdef")
+    argument = ["goalrunner.process.orphans", "0123456789abcdef"]
+    sweep = subprocess.Popen(["/bin/sh", "-c", "sleep 0.4; echo late > src/a.py", "x", *argument], cwd=scene.workspace)
+    await asyncio.to_thread(replay, scene.workspace, scene.home)
+
+    assert sweep.wait(5) == 0
+    assert scene.look() == scene.before
+
+
+async def test_replay_of_another_workspace_does_nothing(scene: Scene, tmp_path: Path) -> None:
+    await left_open(scene)
+    changed = scene.look()
+
+    assert replay(tmp_path, scene.home) == ()
+    assert scene.look() == changed != scene.before
+    await asyncio.to_thread(replay, scene.workspace, scene.home)
+
+
+async def test_half_a_journal_changes_nothing(scene: Scene) -> None:
+    await left_open(scene)
+    (journal,) = scene.journals()
+    os.truncate(journal, journal.stat().st_size - 1)
+    changed = scene.look()
+
+    assert replay(scene.workspace, scene.home) == ()
+    assert scene.look() == changed
+
+
+async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(scene: Scene) -> None:
+    with pytest.raises(EnvironmentFailed) as raised:
+        async with scene.opened(*layers(scene.workspace)) as opened:
+            await scene.run(opened, f"rm -rf {scene.home}/checks; git commit -qm x --allow-empty; echo x > src/a.py")
+
+    found = scene.look()[0]
+    assert isinstance(found, dict)
+    before = scene.before[0]
+    assert isinstance(before, dict)
+    # Ignored content is in no snapshot. Everything else is there.
+    assert {path for path in before if found.get(path) != before[path]} == {"build", "build/out.bin"}
+    assert found.keys() <= before.keys()
+    assert "build is lost" in raised.value.message
+    assert "test_a.py" not in raised.value.message
+
+
+async def test_a_mount_point_is_refused_and_the_rest_undone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def busy(source: str, target: str) -> None:
+        if source.endswith("/planted"):
+            raise OSError(errno.EBUSY, "Device or resource busy", source)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", busy)
+    with pytest.raises(EnvironmentFailed, match=r"planted cannot be set aside for the check: it is a mount point"):
+        async with scene.opened(*layers(scene.workspace)):
+            raise AssertionError
+    assert scene.look() == scene.before
+    assert not scene.journals()
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "", "a//b", "a/./b"])
+async def test_a_path_outside_of_the_layer_is_refused(scene: Scene, path: str) -> None:
+    with pytest.raises(EnvironmentFailed, match="is not a path below"):
+        async with scene.opened(Layer(scene.workspace, hide=frozenset({path}))):
+            raise AssertionError
+    assert scene.look() == scene.before
+    assert list(checks_folder(scene.home).iterdir()) == []
+
+
+@pytest.mark.parametrize("repository", [True, False])
+async def test_home_on_another_disk_is_not_needed(tmp_path: Path, repository: bool) -> None:
+    """Live files wait in the git folder, or else in a hidden one of the workspace."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    workspace = make_workspace(tmp_path / "ws")
+    if not repository:
+        shutil.rmtree(workspace / ".git")
+    with tempfile.TemporaryDirectory(dir=memory) as home:
+        scene = Scene(workspace, Path(home))
+        async with scene.opened(*layers(workspace), outputs=["out.txt"]) as opened:
+            await scene.run(opened, "echo x > src/a.py; rm -rf src/deep; echo o > out.txt")
+            assert len(list(workspace.glob(".git/goal-checks-*" if repository else ".goal-checks-*"))) == 1
+        scene.close()
+        assert (workspace / "out.txt").read_text() == "o\n"
+        (workspace / "out.txt").unlink()
+        assert scene.look() == scene.before
+
+
+async def test_a_worktree_and_its_branch_are_put_back_and_other_worktrees_left_alone(tmp_path: Path) -> None:
+    main = make_repository(tmp_path / "main", {"a.py": "a\n"})
+    git(main, "worktree", "add", "-q", "-b", "feature", str(tmp_path / "ws"))
+    scene = Scene(tmp_path / "ws", tmp_path / "home")
+    before = status(scene.workspace)
+    async with scene.opened() as opened:
+        commit = "git -c user.name=n -c user.email=e@x commit -q --allow-empty -m"
+        await scene.run(opened, f"{commit} check; git config core.pager x")
+        git(main, "commit", "-q", "--allow-empty", "-m", "by a person")
+        write(main, {"staged.py": "s\n"})
+        git(main, "add", "staged.py")
+    scene.close()
+
+    assert git(main, "log", "-1", "--format=%s") == "by a person\n"
+    assert git(main, "diff", "--cached", "--name-only") == "staged.py\n"
+    assert git(scene.workspace, "log", "-1", "--format=%s") == "one\n"
+    assert git(scene.workspace, "status", "--porcelain") == ""
+    assert "core.pager" not in git(main, "config", "--list", "--local")
+    assert before.splitlines()[0] == status(scene.workspace).splitlines()[0]
+
+
+async def test_submodules_are_put_back(tmp_path: Path) -> None:
+    inner = make_repository(tmp_path / "inner", {"i.py": "i\n"})
+    outer = make_repository(tmp_path / "ws", {"a.py": "a\n"})
+    git(outer, "submodule", "add", "-q", str(inner), "sub")
+    git(outer, "commit", "-qm", "sub")
+    scene = Scene(outer, tmp_path / "home")
+    before = git(outer / "sub", "rev-parse", "HEAD")
+    async with scene.opened() as opened:
+        commit = "git -c user.name=n -c user.email=e@x commit -q -a --allow-empty -m"
+        await scene.run(opened, f"cd sub; echo x > i.py; {commit} check; cd ..; rm sub/.git; {commit} check")
+    scene.close()
+
+    assert scene.look() == scene.before
+    assert git(outer / "sub", "rev-parse", "HEAD") == before
+
+
+async def test_a_removed_git_folder_is_named(scene: Scene) -> None:
+    with pytest.raises(EnvironmentFailed, match=r"the objects of .*\.git were removed"):
+        async with scene.opened(*layers(scene.workspace)) as opened:
+            await scene.run(opened, "rm -rf .git")
+
+    assert (scene.workspace / "tests/test_a.py").read_text() == "weakened\n"
+    assert (scene.workspace / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
+
+
+async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene) -> None:
+    script = (
+        "rm -rf src; echo f > src; rm plain.txt; mkdir plain.txt; echo i > plain.txt/in; rm -rf tests; ln -s /etc tests"
+    )
+    async with scene.opened(*layers(scene.workspace)) as opened:
+        await scene.run(opened, script)
+
+    # Files that were reset have a new modification time, so that build tools see them.
+    assert picture(scene.workspace) == scene.before[0]
+    assert status(scene.workspace) == scene.before[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="another user is needed")
+def test_folders_without_permissions_do_not_prevent_the_undo() -> None:
+    """Run by a user whom permissions hold for."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        workspace, home = make_workspace(root / "ws"), root / "home"
+        home.mkdir()
+        before = picture(workspace), status(workspace)
+        (root / "script.py").write_text(
+            "import asyncio, sys\nfrom pathlib import Path\nfrom tests.support.in_place import check\n"
+            "sys.exit(asyncio.run(check(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], Path(sys.argv[2], 'out'))))\n"
+        )
+        script = (
+            "mkdir build; echo x > src/a.py; chmod 000 src; mkdir new; echo n > new/n; chmod 000 new; chmod 555 tests hollow .;"
+            "chmod 000 planted build"
+        )
+        subprocess.run(["chown", "-R", "65534", root], check=True)
+        repository = Path(__file__).parents[2]
+        python = ["setpriv", "--reuid=65534", "--clear-groups", str(repository / ".venv/bin/python")]
+        done = subprocess.run(
+            [*python, root / "script.py", workspace, home, script],
+            cwd="/",
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{repository}:{repository}/src", "HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        subprocess.run(["chown", "-R", "0", root], check=True)
+        assert (picture(workspace), status(workspace)) == before
+
+
+async def test_a_full_disk_is_named(plain: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with plain.opened() as opened:
+        assert opened.full() == ""
+        real = os.statvfs(plain.workspace)
+        full = os.statvfs_result((*real[:3], 0, 0, *real[5:10]))
+        monkeypatch.setattr(os, "statvfs", lambda _: full)
+        assert opened.full() == f"no space left in {plain.workspace}"
+        monkeypatch.undo()
+
+
+async def test_home_may_lie_in_the_workspace(tmp_path: Path) -> None:
+    write(tmp_path / "ws", {"a.py": "a\n"})
+    (tmp_path / "ws/home").mkdir()
+    scene = Scene(tmp_path / "ws", tmp_path / "ws/home")
+    layer = Layer(scene.workspace, {"a.py": File(TEXT, b"put")})
+    async with scene.opened(layer, outputs=["*.txt"]) as opened:
+        await scene.run(opened, "echo x > a.py; echo o > o.txt; mkdir home/of-another; echo n > new")
+        assert await opened.collect(["*.txt"]) == ("o.txt",)
+    scene.close()
+
+    assert {path.name for path in scene.workspace.iterdir()} == {"a.py", "o.txt", "home"}
+    assert (scene.workspace / "a.py").read_text() == "a\n"
+    assert (scene.home / "of-another").is_dir()
+
+
+def test_it_is_a_check_environment(scene: Scene) -> None:
+    made: CheckEnvironment = scene.environment()
+    assert made.kind == "in-place"
+
+
+async def test_names_that_are_no_text_are_put_back(plain: Scene) -> None:
+    name = os.fsdecode(b"caf\xe9 \\ \n")
+    (plain.workspace / name).write_text("live")
+    plain.before = plain.look()
+    layer = Layer(plain.workspace, {name: File(TEXT, b"put")}, frozenset({"out"}))
+    async with plain.opened(layer):
+        assert (plain.workspace / name).read_text() == "put"
+        (plain.workspace / os.fsdecode(b"new\xe9")).write_text("x")
+
+    assert plain.look() == plain.before

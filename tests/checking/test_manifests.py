@@ -1,0 +1,159 @@
+"""The part of a manifest that steers checks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.checking.manifests import steering_part
+
+NAMES = ("pyproject.toml", "package.json", "Cargo.toml", "setup.cfg")
+
+
+def steers(path: str, old: str | None, new: str | None) -> bool:
+    """Whether the change from one content to another concerns checks."""
+    before, after = (None if text is None else text.encode() for text in (old, new))
+    return steering_part(path, before) != steering_part(path, after)
+
+
+PYPROJECT = '[project]\nname = "a"\ndependencies = []\n[tool.pytest.ini_options]\naddopts = "-q"\n[tool.hatch]\nx = 1\n'
+PACKAGE = '{"name": "a", "dependencies": {}, "scripts": {"test": "jest"}, "jest": {"bail": 1}}'
+CARGO = '[package]\nname = "a"\n[dependencies]\n[profile.test]\nopt-level = 1\n'
+SETUP = "[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n[options]\npackages = a\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "old", "new", "expected"),
+    [
+        ("pyproject.toml", PYPROJECT, "dependencies = []", 'dependencies = ["x"]', False),
+        ("pyproject.toml", PYPROJECT, 'name = "a"', 'name = "b"', False),
+        ("pyproject.toml", PYPROJECT, "x = 1", "x = 2", False),
+        ("pyproject.toml", PYPROJECT, '"-q"', '"-q --co"', True),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.ruff]\n", True),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.hatch.envs.test.scripts]\n", True),
+        ("pyproject.toml", PYPROJECT, "[tool.hatch]\n", "[tool.pdm.scripts]\n", True),
+        ("sub/PyProject.toml", PYPROJECT, '"-q"', '"-q --co"', True),
+        ("pyproject.toml", PYPROJECT, '"-q"', '"-q', True),  # no TOML any more
+        ("package.json", PACKAGE, '"dependencies": {}', '"dependencies": {"x": "1"}', False),
+        ("package.json", PACKAGE, '"name": "a"', '"name": "b"', False),
+        ("package.json", PACKAGE, '"test": "jest"', '"test": "true"', True),
+        ("package.json", PACKAGE, '"bail": 1', '"bail": 0', True),
+        ("package.json", PACKAGE, '"name": "a"', '"type": "module"', True),
+        ("web/package.json", PACKAGE, '"jest": {"bail": 1}', '"mocha": {}', True),
+        ("Cargo.toml", CARGO, "[dependencies]\n", '[dependencies]\nx = "1"\n', False),
+        ("Cargo.toml", CARGO, "opt-level = 1", "opt-level = 2", True),
+        ("Cargo.toml", CARGO, "[dependencies]\n", '[[test]]\nname = "t"\nharness = false\n', True),
+        ("Cargo.toml", CARGO, "[dependencies]\n", "[lints.rust]\nunused = 'allow'\n", True),
+        ("setup.cfg", SETUP, "packages = a", "packages = b", False),
+        ("setup.cfg", SETUP, "-q", "-q --co", True),
+        ("setup.cfg", SETUP, "[options]\npackages = a", "[flake8]\nignore = E", True),
+        ("setup.cfg", SETUP, "[options]\n", "[coverage:run]\n", True),
+        ("pytest.ini", "[pytest]\n# a\n", "# a", "# b", True),  # any other file: its whole content
+        ("conftest.py", "x = 1\n", "1", "2", True),
+    ],
+)
+def test_what_steers_checks_and_what_does_not(path: str, content: str, old: str, new: str, expected: bool) -> None:
+    assert content.count(old) == 1
+    assert steers(path, content, content.replace(old, new)) is expected
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_the_same_content_steers_equally_and_so_do_comments_and_order(path: str) -> None:
+    text = {"pyproject.toml": PYPROJECT, "package.json": PACKAGE, "Cargo.toml": CARGO, "setup.cfg": SETUP}[path]
+    assert not steers(path, text, text)
+    other = json.dumps(dict(reversed(json.loads(text).items()))) if path == "package.json" else f"# a comment\n{text}"
+    assert not steers(path, text, other)
+
+
+@pytest.mark.parametrize(
+    ("path", "plain", "steering"),
+    [
+        ("pyproject.toml", '[project]\nname = "a"\n', PYPROJECT),
+        ("package.json", '{"name": "a"}', PACKAGE),
+        ("Cargo.toml", '[package]\nname = "a"\n', CARGO),
+        ("setup.cfg", "[metadata]\nname = a\n", SETUP),
+    ],
+)
+def test_a_new_or_deleted_manifest_steers_only_if_it_says_something_about_checks(
+    path: str, plain: str, steering: str
+) -> None:
+    assert not steers(path, None, plain)
+    assert not steers(path, plain, None)
+    assert steers(path, None, steering)
+    assert steers(path, steering, None)
+
+
+def test_another_file_steers_by_being_there() -> None:
+    assert steers("pytest.ini", None, "")
+    assert steering_part("pytest.ini", b"\xff") == b"\xff"
+    assert steering_part("pytest.ini", None) is None
+
+
+@given(st.sampled_from(NAMES), st.binary(max_size=200))
+def test_any_content_has_a_part_that_is_equal_to_itself(path: str, content: bytes) -> None:
+    assert steering_part(path, content) == steering_part(path, content)
+
+
+_TEXT = st.one_of(
+    st.text(max_size=200),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=10,
+    ).map(json.dumps),
+    st.lists(
+        st.sampled_from(
+            [
+                "[tool]",
+                "tool = 1",
+                "[tool.hatch]",
+                "hatch = 2",
+                "envs = 3",
+                "[tool.pdm]",
+                "pdm = []",
+                "[a]",
+                "x",
+                "%(y)s = 1",
+                "[DEFAULT]",
+            ]
+        ),
+        max_size=5,
+    ).map("\n".join),
+)
+
+
+@given(st.sampled_from(NAMES), _TEXT)
+def test_arbitrary_text_is_read_or_taken_whole(path: str, text: str) -> None:
+    part = steering_part(path, text.encode(errors="surrogatepass"))
+    assert isinstance(part, dict | bytes)
+
+
+@given(st.sampled_from(NAMES), st.sampled_from([b"[" * 100_000, b"{" * 100_000, b'{"a":' * 50_000, b"\xff", b"\0"]))
+def test_content_that_no_reader_understands_is_taken_whole(path: str, content: bytes) -> None:
+    assert steering_part(path, content) == content
+
+
+@given(
+    st.dictionaries(st.text(st.characters(categories=["Ll"]), min_size=1, max_size=6), st.integers(0, 9), max_size=4)
+)
+def test_no_table_beside_the_listed_ones_steers_a_package(tables: dict[str, int]) -> None:
+    names = ("scripts", "jest", "mocha", "ava", "vitest", "nyc", "tap", "babel", "prettier", "type", "imports")
+    other = {name: value for name, value in tables.items() if name not in names}
+    assert not steers("package.json", PACKAGE, json.dumps({**json.loads(PACKAGE), **other}))
+
+
+@pytest.mark.parametrize(
+    ("path", "steering", "plain"),
+    [
+        ("pyproject.toml", '[tool.ruff]\nignore = ["E"]\n', '[tool.pytest.ini_options]\naddopts = "-q"\n'),
+        ("package.json", '{"eslintConfig": {}}', '{"scripts": {"test": "jest"}}'),
+        ("setup.cfg", "[flake8]\nignore = E\n", "[tool:pytest]\naddopts = -q\n"),
+    ],
+)
+def test_what_a_manifest_says_to_linters_alone(path: str, steering: str, plain: str) -> None:
+    assert steering_part(path, steering.encode(), only_linters=True) == steering_part(path, steering.encode()) != {}
+    assert steering_part(path, plain.encode(), only_linters=True) == {}
+    assert steering_part("ruff.toml", b"x", only_linters=True) == b"x"

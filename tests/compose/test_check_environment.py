@@ -1,0 +1,144 @@
+"""Which check environment a run uses, and what is said about it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.compose import check_environment
+from goalrunner.compose.check_environment import Choice, check_lines, choose, needs_environment
+from goalrunner.errors import UsageError
+from goalrunner.model.goal import Goal
+
+SCRATCH = Path("/scratch")
+
+
+def goal(run: str = "pytest -q", **workspace: Any) -> Goal:
+    return Goal.model_validate({"objective": "x", "validators": [{"run": run}], "workspace": workspace})
+
+
+@pytest.fixture
+def works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which overlays work in the second folder that is tried."""
+    monkeypatch.setattr(check_environment, "scratch_candidates", lambda home, workspace: [Path("/full"), SCRATCH])
+    monkeypatch.setattr(
+        check_environment, "probe", lambda workspace, scratch, roots: "" if scratch == SCRATCH else "no xattr"
+    )
+
+
+@pytest.fixture
+def fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without user namespaces."""
+    monkeypatch.setattr(check_environment, "scratch_candidates", lambda home, workspace: [SCRATCH])
+    monkeypatch.setattr(check_environment, "probe", lambda workspace, scratch, roots: "no user namespaces")
+
+
+def chosen(tmp_path: Path, goal: Goal) -> Choice:
+    return choose(goal, tmp_path, tmp_path / "home")
+
+
+@pytest.mark.usefixtures("works")
+def test_an_overlay_is_chosen_where_it_works(tmp_path: Path) -> None:
+    assert chosen(tmp_path, goal()) == Choice("overlay", scratch=SCRATCH)
+    assert chosen(tmp_path, goal(check="overlay")) == Choice("overlay", scratch=SCRATCH)
+
+
+@pytest.mark.usefixtures("fails")
+def test_where_no_overlay_works_checks_run_in_place_and_the_reason_is_said(tmp_path: Path) -> None:
+    assert chosen(tmp_path, goal()) == Choice("in-place", "no overlay here: no user namespaces")
+
+
+@pytest.mark.usefixtures("fails")
+def test_an_overlay_that_is_wanted_and_does_not_work_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no user namespaces") as error:
+        chosen(tmp_path, goal(check="overlay"))
+    assert 'check = "in-place"' in error.value.hint
+
+
+def test_without_linux_checks_run_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert chosen(tmp_path, goal()) == Choice("in-place", "no overlay here: overlays need Linux")
+
+
+def test_without_a_folder_for_the_upper_layer_checks_run_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_environment, "scratch_candidates", lambda home, workspace: [])
+    assert chosen(tmp_path, goal()) == Choice("in-place", "no overlay here: no folder for its upper layer")
+
+
+@pytest.mark.usefixtures("works")
+def test_in_place_is_chosen_where_the_goal_says_so(tmp_path: Path) -> None:
+    assert chosen(tmp_path, goal(check="in-place")) == Choice("in-place")
+
+
+@pytest.mark.usefixtures("works")
+def test_setup_selects_a_checkout(tmp_path: Path) -> None:
+    assert chosen(tmp_path, goal(setup="uv sync")) == Choice("checkout", "setup is set")
+    assert chosen(tmp_path, goal(setup="uv sync", check="checkout")) == Choice("checkout", "setup is set")
+    assert chosen(tmp_path, goal(check="checkout")) == Choice("checkout")
+
+
+@pytest.mark.parametrize("check", ["overlay", "in-place"])
+def test_setup_cannot_be_combined_with_another_kind(tmp_path: Path, check: str) -> None:
+    with pytest.raises(UsageError, match=f'cannot be combined with check = "{check}"'):
+        chosen(tmp_path, goal(setup="uv sync", check=check))
+
+
+@pytest.mark.usefixtures("works")
+@pytest.mark.parametrize(
+    ("run", "daemon"),
+    [
+        ("dmypy run -- src", "dmypy"),
+        ("cd app && ./gradlew test", "gradlew"),
+        ("docker compose run tests", "docker"),
+        ("bazel test //...", "bazel"),
+        ("mypy src", ""),
+        ("pytest -q docker", ""),
+    ],
+)
+def test_programs_that_work_in_a_daemon_see_the_live_workspace(tmp_path: Path, run: str, daemon: str) -> None:
+    expected = (
+        Choice("in-place", f"{daemon} works in a daemon that sees the live workspace")
+        if daemon
+        else Choice("overlay", scratch=SCRATCH)
+    )
+    assert chosen(tmp_path, goal(run)) == expected
+    assert chosen(tmp_path, goal(run, check="overlay")).kind == "overlay"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="overlays need Linux")
+def test_the_choice_of_this_machine_can_be_repeated(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "ws").mkdir()
+    first = choose(goal(), tmp_path / "ws", home)
+    assert first == choose(goal(), tmp_path / "ws", home)
+    assert first.why == "" if first.kind == "overlay" else first.why.startswith("no overlay here: ")
+
+
+@pytest.mark.parametrize(
+    ("workspace", "choice", "line"),
+    [
+        ({}, Choice("overlay"), "overlay · existing tests and their configuration are protected"),
+        ({"protect": ["tests/**", "a"]}, Choice("overlay"), "overlay · protects tests/**, a"),
+        ({"editable": ["src/**"]}, Choice("in-place"), "in-place · only src/** may change"),
+        (
+            {"setup": "x"},
+            Choice("checkout", "setup is set"),
+            "checkout (setup is set) · existing tests and their configuration are protected",
+        ),
+    ],
+)
+def test_the_line_for_people_names_kind_and_rules(workspace: dict[str, Any], choice: Choice, line: str) -> None:
+    assert check_lines(goal(**workspace), choice) == line
+
+
+def test_only_goals_with_validators_for_files_need_an_environment() -> None:
+    assert needs_environment(goal())
+    assert not needs_environment(Goal.model_validate({"objective": "x", "judge": {"model": "a/b"}}))
+    response = {"objective": "x", "deliverable": "response", "validators": [{"run": "true"}]}
+    assert not needs_environment(Goal.model_validate(response))

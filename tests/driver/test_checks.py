@@ -1,0 +1,410 @@
+"""Baseline and rounds over a scripted check environment: what is recorded, and what the run does next."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner import events
+from goalrunner.driver import Run
+from goalrunner.driver.journal import Journal
+from goalrunner.driver.resumption import ResumptionReader
+from goalrunner.errors import EnvironmentFailed
+from goalrunner.events import ChangedChecks, Colour, Content
+from goalrunner.model.goal import Goal
+from goalrunner.model.outcome import GoalOutcome, StopReason
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.verdict import HIDDEN
+from goalrunner.ports import Approver, Judge, Parts
+from goalrunner.prompts import Prompts
+from goalrunner.testing import (
+    ManualClock,
+    MemoryArtifacts,
+    MemoryLog,
+    MemoryTranscript,
+    ScriptedApprover,
+    ScriptedConversation,
+    ScriptedJudge,
+    satisfied,
+)
+from tests.support.checker import FOUR, ONE, THREE, TWO, Folder, ScriptedChecker, ran
+
+
+class Bench:
+    """A run with a scripted agent and a scripted check environment."""
+
+    def __init__(
+        self,
+        tmp_path: Path,
+        *answers: Any,
+        conversation: ScriptedConversation | None = None,
+        approver: Approver | None = None,
+        judge: Judge | None = None,
+        folder: Folder | None = None,
+        comparison: str = "",
+        **plan: Any,
+    ) -> None:
+        self.folder = folder or Folder()
+        self.checker = ScriptedChecker(list(answers), comparison)
+        self.conversation = conversation or ScriptedConversation("one", "two", "three")
+        self.log, self.artifacts = MemoryLog(), MemoryArtifacts()
+        numbers = itertools.count()
+        self.parts = Parts(
+            conversation=self.conversation,
+            validators=(),
+            judge=judge,
+            log=self.log,
+            transcript=MemoryTranscript(),
+            artifacts=self.artifacts,
+            clock=ManualClock(),
+            workspace=tmp_path,
+            scratch=lambda suffix: tmp_path / f"scratch-{next(numbers)}{suffix}",
+            watch=self.folder,
+            checker=self.checker,
+            approver=approver,
+            redact=lambda text: text.replace("secret", "***"),
+        )
+        self.plan = events.Plan.model_validate(
+            {"validators": ("check",), "max_iterations": 3, "has_judge": judge is not None, **plan}, strict=False
+        )
+        journal = Journal(self.parts.log, self.parts.transcript, self.parts.artifacts)
+        self.run = Run(self.parts, journal, Prompts(Goal(objective="x")).render, fresh_rounds=False)
+        record = events.GoalRecord(goal_id="g", run_id="r", description="x", created_at="t", updated_at="t")
+        self.run.start(
+            events.GoalCreated(goal=record, plan=self.plan), events.RunStarted(workspace=str(tmp_path), version="0")
+        )
+
+    async def drive(self) -> GoalOutcome:
+        return await self.run.drive()
+
+    def events_of(self, kind: type[Any]) -> list[Any]:
+        return [record.event for record in self.log.records if isinstance(record.event, kind)]
+
+
+def hidden(*, passed: bool) -> ValidatorResult:
+    return ValidatorResult(name="hush", passed=passed, hidden=True, summary="exit 1", feedback="the case is ''")
+
+
+def visible(*, passed: bool = True) -> ValidatorResult:
+    return ValidatorResult(name="check", passed=passed, summary="exit 1", feedback="boom")
+
+
+async def test_a_round_is_checked_once_and_the_results_are_recorded(tmp_path: Path) -> None:
+    content = Content(key="c", when="round 1", said=(Colour(name="check", passed=True),))
+    answer = ran(
+        True,
+        protected_changes=("t.py (changed; x)",),
+        differing=("t.py",),
+        labels=("not verified: t.py",),
+        content=content,
+    )
+    bench = Bench(tmp_path, answer)
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations) == (True, 1)
+    assert bench.checker.calls == [
+        {"base": ONE, "now": ONE, "iteration": 1, "when": "round 1", "approved": frozenset()}
+    ]
+    (event,) = bench.events_of(events.ValidatorsFinished)
+    assert [(item.name, item.passed, item.observation) for item in event.results] == [("check", True, "o1")]
+    assert (event.protected_changes, event.differing) == (("t.py (changed; x)",), ("t.py",))
+    assert (event.labels, event.content, event.snapshot) == (("not verified: t.py",), content, None)
+    assert outcome.labels == ("not verified: t.py",)
+
+
+async def test_a_check_in_which_nothing_ran_proves_nothing(tmp_path: Path) -> None:
+    outcome = await Bench(tmp_path, ran(), max_iterations=1).drive()
+    assert (outcome.stop_reason, outcome.verdict and outcome.verdict.missing) == (
+        StopReason.MAX_ITERATIONS,
+        "no validator has run",
+    )
+
+
+async def test_a_refusal_goes_to_the_agent_and_its_hint_to_people_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(refusal="installed packages changed", hint='allow = [".venv"]'), ran(True))
+    assert (await bench.drive()).passed
+    assert "installed packages changed" in bench.conversation.prompts[1]
+    assert ".venv" not in bench.conversation.prompts[1]
+    assert bench.events_of(events.ValidatorsFinished)[0].hint == 'allow = [".venv"]'
+
+
+async def test_of_a_hidden_validator_neither_agent_nor_judge_sees_anything(tmp_path: Path) -> None:
+    judge = ScriptedJudge(satisfied())
+    bench = Bench(
+        tmp_path,
+        ran(visible(), hidden(passed=False)),
+        ran(visible(), hidden(passed=True)),
+        judge=judge,
+        hidden=("hush",),
+    )
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, len(judge.requests)) == (True, 2, 1)
+    assert HIDDEN in bench.conversation.prompts[1]
+    first = bench.events_of(events.ValidatorsFinished)[0]
+    assert ([item.id for item in first.observations], [item.id for item in first.concealed]) == (["o1"], ["o2"])
+    trail = judge.requests[0].trail
+    assert [item.id for item in trail.items if item.kind == "observation"] == ["o1", "o3"]
+    told = str(bench.conversation.messages) + str([trail.read(item) for item in trail.items])
+    assert "hush" not in told
+    assert "the case is" not in told
+
+
+async def test_a_workspace_that_changes_during_the_check_is_checked_once_more(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True), ran(True))
+
+    def during(number: int) -> None:
+        if number == 1:
+            bench.folder.now = TWO
+
+    bench.checker.during = during
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations) == (True, 1)
+    first, second = bench.events_of(events.ValidatorsFinished)
+    assert (first.leaked, first.snapshot, second.leaked, second.snapshot) == (("a.py",), TWO, (), None)
+    assert [call["now"] for call in bench.checker.calls] == [ONE, TWO]
+
+
+async def test_a_workspace_that_changes_during_every_check_ends_the_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True), ran(True))
+    states = iter((TWO, THREE))
+
+    def during(number: int) -> None:
+        bench.folder.now = next(states)
+
+    bench.checker.during = during
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.iterations) == (StopReason.EVIDENCE_UNSTABLE, 0)
+    assert outcome.message.startswith("the workspace changed while it was checked: a.py\n")
+
+
+async def test_ignored_files_that_change_in_the_workspace_count_as_changes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True, leaked=("ignored files",)), ran(True))
+    assert (await bench.drive()).passed
+    assert [event.leaked for event in bench.events_of(events.ValidatorsFinished)] == [("ignored files",), ()]
+
+
+async def test_what_changes_between_the_check_and_the_end_is_checked_again(tmp_path: Path) -> None:
+    """The judge takes its time, and a server writes a file meanwhile."""
+
+    class Slow(ScriptedJudge):
+        async def audit(self, request: Any, recorder: Any) -> Any:
+            bench.folder.now = TWO
+            return await super().audit(request, recorder)
+
+    judge = Slow(satisfied(), satisfied())
+    bench = Bench(tmp_path, ran(True), ran(True), judge=judge)
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations) == (True, 1)
+    (changed,) = bench.events_of(events.WorkspaceChanged)
+    assert (changed.paths, changed.snapshot) == (("a.py",), TWO)
+    assert [call["now"] for call in bench.checker.calls] == [ONE, TWO]
+    assert bench.events_of(events.SnapshotTaken)[-1].moment == "complete"
+
+
+async def test_a_workspace_that_never_rests_does_not_complete(tmp_path: Path) -> None:
+    class Restless(Folder):
+        states = itertools.cycle((ONE, TWO, THREE, FOUR))
+
+        async def snapshot(self) -> Any:
+            return next(self.states)
+
+    bench = Bench(tmp_path, *[ran(True)] * 5, folder=Restless())
+    assert (await bench.drive()).stop_reason is StopReason.EVIDENCE_UNSTABLE
+
+
+async def test_an_environment_that_fails_is_no_red_check(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, EnvironmentFailed("the check environment is full", "free some space"))
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.iterations, outcome.attempts) == (StopReason.ENVIRONMENT_FAILED, 0, ())
+    assert outcome.message == "the check environment is full\nfree some space"
+    assert bench.events_of(events.ValidatorsFinished) == []
+
+
+async def test_the_agents_processes_are_stopped_during_a_check(tmp_path: Path) -> None:
+    trace: list[str] = []
+
+    class Staying(ScriptedConversation):
+        @contextmanager
+        def paused(self) -> Any:
+            trace.append("stopped")
+            yield
+            trace.append("goes on")
+
+    bench = Bench(tmp_path, ran(False), ran(True), conversation=Staying("one", "two"))
+    bench.checker.during = lambda number: trace.append(f"check {number}")
+    assert (await bench.drive()).passed
+    assert trace == ["stopped", "check 1", "goes on", "stopped", "check 2", "goes on"]
+
+
+# -- the agent's versions of the checks ----------------------------------------------------------------------------------
+
+
+def tampered(key: str = "k1") -> Any:
+    changed = ChangedChecks(key=key, paths=("t.py",), results=(visible(),))
+    return ran(False, changed_checks=changed, diff="-assert secret\n+pass\n", differing=("t.py",))
+
+
+async def test_a_person_sees_the_patch_of_changed_checks_and_accepts_it(tmp_path: Path) -> None:
+    person = ScriptedApprover(True)
+    bench = Bench(tmp_path, tampered(), approver=person)
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 1, ("checks changed: t.py",))
+    (request,) = person.requests
+    assert (request.preview, request.changed) == ("-assert ***\n+pass\n", ("t.py",))
+    assert (request.approval.kind, request.approval.action) == ("checks", "checks changed: t.py")
+    (event,) = bench.events_of(events.ValidatorsFinished)
+    assert bench.artifacts.read(event.changed_checks.diff) == b"-assert ***\n+pass\n"
+
+
+async def test_a_person_who_denies_them_sends_the_agent_back(tmp_path: Path) -> None:
+    person = ScriptedApprover("keep the assertion")
+    bench = Bench(tmp_path, tampered(), ran(True), approver=person)
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, outcome.labels) == (True, 2, ())
+    assert "Your changes to t.py were not accepted (keep the assertion)." in bench.conversation.prompts[1]
+
+
+async def test_a_person_is_asked_once_about_the_same_versions(tmp_path: Path) -> None:
+    person = ScriptedApprover("no")
+    bench = Bench(tmp_path, tampered(), tampered(), ran(True), approver=person)
+    assert (await bench.drive()).passed
+    assert len(person.requests) == 1
+    assert "were not accepted (no)" in bench.conversation.prompts[2]
+
+
+async def test_what_was_accepted_counts_in_later_rounds(tmp_path: Path) -> None:
+    person = ScriptedApprover(True)
+    judge = ScriptedJudge(satisfied().model_copy(update={"complete": False, "missing": "more"}), satisfied())
+    bench = Bench(tmp_path, tampered(), ran(True), ran(True), approver=person, judge=judge)
+    assert (await bench.drive()).passed
+    # With a judge, what was accepted is checked once more in the same round, so that its results are observations.
+    assert [call["approved"] for call in bench.checker.calls] == [frozenset(), frozenset({"k1"}), frozenset({"k1"})]
+
+
+@pytest.mark.parametrize(
+    ("decision", "answers", "rounds"), [("approved", (), 1), ("denied", (ran(True),), 2)], ids=["approved", "denied"]
+)
+@pytest.mark.parametrize("has_judge", [False, True])
+async def test_without_a_person_the_run_waits_and_goes_on_with_the_decision(
+    tmp_path: Path, decision: Any, answers: Sequence[Any], rounds: int, has_judge: bool
+) -> None:
+    judge = ScriptedJudge(satisfied()) if has_judge else None
+    accepted = ran(True, labels=("checks changed: t.py",))
+    more = (accepted,) if has_judge and decision == "approved" else ()
+    bench = Bench(tmp_path, tampered(), *more, *answers, judge=judge)
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.exit_code) == (StopReason.APPROVAL_REQUIRED, 3)
+    assert "checks changed: t.py" in outcome.message
+    bench.log.append(events.ApprovalRecorded(approval_id="a1", decision=decision, by="ada"))
+    ended = await resumed(bench)
+    assert (ended.passed, ended.iterations) == (True, rounds)
+    assert ended.labels == (("checks changed: t.py",) if decision == "approved" else ())
+
+
+async def resumed(bench: Bench) -> GoalOutcome:
+    """Another process takes the run up."""
+    journal = Journal(bench.parts.log, bench.parts.transcript, bench.parts.artifacts)
+    reader = ResumptionReader(fresh_rounds=False)
+    for record in bench.log.records:
+        journal.replay(record)
+        reader.add(record)
+    left = reader.read(bench.parts.transcript.read, bench.parts.artifacts)
+    run = Run(bench.parts, journal, Prompts(Goal(objective="x")).render, fresh_rounds=False, resumption=left)
+    run.watch.recall(left.snapshots, left.ends, left.round_start)
+    await run.resume(events.RunResumed(plan=bench.plan, version="0"))
+    return await run.drive()
+
+
+async def test_a_resumed_run_hands_over_what_validators_said_before(tmp_path: Path) -> None:
+    content = Content(key="c", when="round 1", said=(Colour(name="check", passed=False),))
+    bench = Bench(tmp_path, ran(False, content=content), max_iterations=1)
+    assert (await bench.drive()).stop_reason is StopReason.MAX_ITERATIONS
+    bench.plan = bench.plan.model_copy(update={"max_iterations": 2})
+    bench.checker.answers.append(ran(True))
+    assert (await resumed(bench)).passed
+    assert bench.checker.recalled == (content,)
+
+
+# -- the baseline --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_baseline_is_taken_in_the_environment_before_round_1(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(False), ran(True), takes_baseline=True)
+    assert (await bench.drive()).passed
+    assert bench.checker.base == ONE
+    assert [(call["iteration"], call["when"]) for call in bench.checker.calls] == [(0, "the baseline"), (1, "round 1")]
+    assert bench.checker.compared == [("check",)]
+    assert bench.events_of(events.BaselineTaken)[0].standing == "red"
+
+
+async def test_a_green_baseline_completes_without_a_round(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True), takes_baseline=True)
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, bench.conversation.prompts) == (True, 1, [])
+    assert bench.checker.compared == []
+
+
+async def test_a_baseline_that_the_environment_makes_red_ends_the_run_with_the_line_that_helps(tmp_path: Path) -> None:
+    said = 'validator check cannot work\nadd to the goal file: [workspace] check = "in-place"'
+    bench = Bench(tmp_path, ran(False), takes_baseline=True, comparison=said)
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.message) == (StopReason.ENVIRONMENT_FAILED, said)
+    assert bench.conversation.prompts == []
+
+
+async def test_a_program_that_is_missing_here_and_there_is_the_users_to_install(tmp_path: Path) -> None:
+    missing = ValidatorResult(
+        name="check", passed=False, reason="not_found", cannot_run=True, summary="sh: nope: not found"
+    )
+    bench = Bench(tmp_path, ran(missing), takes_baseline=True)
+    outcome = await bench.drive()
+    assert outcome.stop_reason is StopReason.VALIDATOR_MISSING
+    assert outcome.message == "validator check cannot run here: sh: nope: not found"
+    assert bench.checker.compared == [("check",)]
+
+
+async def test_a_workspace_that_changes_during_the_baseline_is_looked_at_once_more(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True), ran(True), takes_baseline=True)
+    bench.checker.during = lambda number: setattr(bench.folder, "now", TWO)
+    outcome = await bench.drive()
+    assert (outcome.passed, len(bench.checker.calls)) == (True, 2)
+    assert bench.events_of(events.BaselineTaken)[0].snapshot == TWO
+
+
+async def test_a_workspace_that_changes_during_both_baselines_ends_the_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(True), ran(True), takes_baseline=True)
+    states = iter((TWO, THREE))
+    bench.checker.during = lambda number: setattr(bench.folder, "now", next(states))
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.message) == (
+        StopReason.ENVIRONMENT_FAILED,
+        "the workspace changed while it was checked: a.py",
+    )
+
+
+async def test_a_baseline_that_is_refused_says_why_and_what_helps(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(refusal="it is lost", hint="allow it"), takes_baseline=True)
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.message) == (StopReason.ENVIRONMENT_FAILED, "it is lost\nallow it")
+
+
+async def test_a_hidden_validator_that_is_red_in_the_baseline_makes_it_red(tmp_path: Path) -> None:
+    bench = Bench(
+        tmp_path,
+        ran(visible(), hidden(passed=False)),
+        ran(visible(), hidden(passed=True)),
+        takes_baseline=True,
+        hidden=("hush",),
+    )
+    assert (await bench.drive()).iterations == 1
+    taken = bench.events_of(events.BaselineTaken)[0]
+    assert (taken.standing, [item.id for item in taken.observations], [item.id for item in taken.concealed]) == (
+        "red",
+        ["o1"],
+        ["o2"],
+    )
+    assert "hush" not in str(bench.conversation.messages)

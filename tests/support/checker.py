@@ -1,0 +1,96 @@
+"""A check environment and a workspace that are what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from goalrunner.events import Content
+from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports import CheckRun, ValidationContext
+
+ONE, TWO, THREE, FOUR = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "1234")
+
+
+def ran(*results: bool | ValidatorResult, **more: Any) -> CheckRun:
+    """What validators said; a truth is the result of one named `check`."""
+    made = [
+        item
+        if isinstance(item, ValidatorResult)
+        else ValidatorResult(
+            name="check", passed=item, summary="exit 0" if item else "exit 1", feedback="" if item else "boom"
+        )
+        for item in results
+    ]
+    return CheckRun(results=tuple((item, None) for item in made), **more)
+
+
+@dataclass
+class Folder:
+    """The port `Workspace`: a workspace that is the snapshot `now`."""
+
+    now: Snapshot = ONE
+
+    async def snapshot(self) -> Snapshot:
+        """As told."""
+        return self.now
+
+    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """One file differs between any two."""
+        return () if old == new else (Change(path="a.py", kind="modified"),)
+
+    async def surroundings(self) -> str:
+        """Nothing."""
+        return ""
+
+    async def diff(self, old: Snapshot, new: Snapshot) -> str:
+        """None."""
+        return ""
+
+
+@dataclass
+class ScriptedChecker:
+    """The port `Checker`: gives one answer after the other, and remembers what it was asked."""
+
+    answers: list[CheckRun | Exception]
+    comparison: str = ""
+    during: Callable[[int], object] = lambda number: None
+    """Called while the check of this number runs."""
+    base: Snapshot | None = None
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    compared: list[tuple[str, ...]] = field(default_factory=list)
+    recalled: tuple[Content, ...] = ()
+
+    def recall(self, contents: Sequence[Content]) -> None:
+        """Note them."""
+        self.recalled = tuple(contents)
+
+    async def remember(self, base: Snapshot) -> None:
+        """Note it."""
+        self.base = base
+
+    async def check(
+        self,
+        base: Snapshot,
+        now: Snapshot,
+        context: ValidationContext,
+        *,
+        when: str,
+        approved: frozenset[str] = frozenset(),
+    ) -> CheckRun:
+        """Return the next answer, or raise it."""
+        self.calls.append(
+            {"base": base, "now": now, "iteration": context.iteration, "when": when, "approved": approved}
+        )
+        self.during(len(self.calls))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+        """Return the text of the script."""
+        self.compared.append(tuple(item.name for item in red))
+        return self.comparison

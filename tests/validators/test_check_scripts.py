@@ -1,0 +1,74 @@
+"""The scripts of checks are looked up once, before the agent works, and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goalrunner.errors import WorkspaceError
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.validators import check_scripts_at_start
+
+SECRET = "sk-ant-api03-0123456789abcdef"
+SPECS = (
+    ValidatorSpec(name=f"./check.sh --key {SECRET}", run=f"./check.sh --key {SECRET}"),
+    ValidatorSpec(name="m", run="python -m m"),
+    ValidatorSpec(name="tests", run="pytest -q"),
+)
+WHY = {"check.sh": f'named by validator "{SPECS[0].name}"', "m.py": 'named by validator "m"'}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    for name in ("check.sh", "m.py"):
+        (folder / name).write_text("#!/bin/sh\n")
+    return folder
+
+
+def test_each_script_has_the_reason_why_it_belongs_to_a_check(workspace: Path, tmp_path: Path) -> None:
+    assert check_scripts_at_start(SPECS, workspace, tmp_path / "start" / "scripts.json") == WHY
+
+
+def test_a_later_look_finds_what_the_first_one_found(workspace: Path, tmp_path: Path) -> None:
+    record = tmp_path / "start" / "scripts.json"
+    check_scripts_at_start(SPECS, workspace, record)
+    for name in ("check.sh", "m.py"):
+        (workspace / name).unlink()
+    assert check_scripts_at_start(SPECS, workspace, record) == WHY
+
+
+def test_a_script_that_comes_later_is_no_script_of_the_start(tmp_path: Path) -> None:
+    workspace, record = tmp_path / "ws", tmp_path / "scripts.json"
+    workspace.mkdir()
+    assert check_scripts_at_start(SPECS, workspace, record) == {}
+    (workspace / "check.sh").write_text("exit 0\n")
+    assert check_scripts_at_start(SPECS, workspace, record) == {}
+
+
+def test_the_record_holds_paths_and_no_command_lines(workspace: Path, tmp_path: Path) -> None:
+    record = tmp_path / "scripts.json"
+    check_scripts_at_start(SPECS, workspace, record)
+    assert SECRET not in record.read_text()
+    assert "check.sh" in record.read_text()
+
+
+def test_the_last_validator_that_names_a_script_is_its_reason(workspace: Path, tmp_path: Path) -> None:
+    specs = [ValidatorSpec(name=name, run="sh check.sh") for name in ("a", "b")]
+    assert check_scripts_at_start(specs, workspace, tmp_path / "s.json") == {"check.sh": 'named by validator "b"'}
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "7", "[[], []]", "[1, 2, 3]", '{"a": 1}'])
+def test_a_record_that_cannot_be_read_is_an_error(workspace: Path, tmp_path: Path, damage: str) -> None:
+    record = tmp_path / "scripts.json"
+    record.write_text(damage)
+    with pytest.raises(WorkspaceError, match="is damaged"):
+        check_scripts_at_start(SPECS, workspace, record)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "start").write_text("a file")
+    with pytest.raises(WorkspaceError, match=r"scripts\.json"):
+        check_scripts_at_start(SPECS, workspace, tmp_path / "start" / "scripts.json")
