@@ -10,6 +10,7 @@ from pathlib import Path
 
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
 from goalrunner.checking.git_settings import GitSettings
+from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.ignored_files import build_state
 from goalrunner.checking.plan import Plan, labels, make_plan
@@ -109,8 +110,12 @@ class CheckRunner:
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
-        names = await self._store.ignored_names()
-        changes = await self._changes(names)
+        # The baseline follows the look at the start at once.
+        look = self._ignored.first
+        self._ignored.first = None
+        if look is None:
+            look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
+        changes = await self._changes(look)
         plan = await make_plan(
             self._store, self._store.workspace, self._protection, self._ignored, changes, base, now, approved
         )
@@ -122,7 +127,7 @@ class CheckRunner:
         )
         if plan.refusal:
             return about
-        seen = await self._fingerprint(names)
+        seen = await asyncio.to_thread(self._ignored.fingerprint, look)
         built = (
             ""
             if self._protection.strict
@@ -142,7 +147,7 @@ class CheckRunner:
             labels=(*labels(plan, green=green), *extra, *flaky, *isolated),
             changed_checks=changed,
             diff=await self._store.diff(base, now, about.differing) if changed else "",
-            leaked=("ignored files",) if await self._leaked(seen) else (),
+            leaked=("ignored files",) if await self._leaked(look) else (),
             content=self._flakiness.content(),
         )
 
@@ -160,8 +165,8 @@ class CheckRunner:
 
     async def _explained(self, here: ValidatorResult, live: ValidatorResult, context: ValidationContext) -> str:
         """Return the difference and a line for the goal file that was seen to remove it."""
-        names = await self._store.ignored_names()
-        changes = await asyncio.to_thread(self._ignored.compare, names)
+        look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
+        changes = await asyncio.to_thread(self._ignored.compare, look)
         line = 'check = "in-place"'
         if self._protection.strict and changes.build:
             visible = Layer(self._store.workspace)
@@ -247,19 +252,17 @@ class CheckRunner:
             self._flakiness.note(decided[-1][0])
         return _Results(tuple(decided), tuple(flaky))
 
-    async def _changes(self, names: Sequence[str]) -> Changes:
-        changes = await asyncio.to_thread(self._ignored.compare, names)
+    async def _changes(self, look: Classifier) -> Changes:
+        changes = await asyncio.to_thread(self._ignored.compare, look)
         own = {name.rstrip("/") for name in self._own}
         return replace(changes, appeared=tuple(path for path in changes.appeared if path not in own))
 
-    async def _fingerprint(self, names: Sequence[str]) -> str:
-        return await asyncio.to_thread(self._ignored.fingerprint, names)
-
-    async def _leaked(self, seen: str) -> bool:
+    async def _leaked(self, before: Classifier) -> bool:
         """Return whether ignored files changed in the live workspace; in place, checks themselves write them there."""
         if self._environment.kind != "overlay":
             return False
-        return await self._fingerprint(await self._store.ignored_names()) != seen
+        look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
+        return not self._ignored.same(before, look)
 
     def _complete(self, answers: Sequence[Answer], free: Sequence[Difference]) -> tuple[Answer, ...]:
         """Return the answers, red if a protected test of the start did not run; the files of `free` may lose tests."""

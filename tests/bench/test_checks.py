@@ -25,15 +25,30 @@ def _workspace(folder: Path, seconds: float, ignored: int = 0) -> Path:
     folder.mkdir()
     (folder / "ok.py").write_text("def ok():\n    return False\n")
     (folder / "suite.py").write_text(SUITE.format(seconds=seconds))
-    (folder / ".gitignore").write_text("data/\n__pycache__/\n")
+    (folder / ".gitignore").write_text("data/\n__pycache__/\n.venv/\nnode_modules/\ntarget/\n")
     for number in range(ignored):
-        part = folder / "data" / f"{number // 1000}"
+        part = folder / _part(number)
         part.mkdir(parents=True, exist_ok=True)
         with (part / f"{number}.bin").open("wb") as file:
             file.truncate(20_000)
+    if ignored:
+        (folder / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (folder / "package.json").write_text("{}")
     for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
     return folder
+
+
+def _part(number: int) -> str:
+    """Half of the ignored files are packages of Node, the others packages of Python, build output and data."""
+    group = number // 100
+    kinds = (
+        f"node_modules/p{group}",
+        f".venv/lib/python3.11/site-packages/p{group}",
+        f"target/{group}",
+        f"data/{group}",
+    )
+    return kinds[(0, 0, 0, 0, 0, 1, 1, 2, 2, 3)[group % 10]]
 
 
 def _bare(folder: Path) -> float:

@@ -301,7 +301,7 @@ def age(path: Path) -> None:
 def test_nothing_differs_after_the_start(make: Make) -> None:
     content = make()
     content.remember(NAMES)
-    assert content.compare(NAMES) == Changes(build=("build",))
+    assert content.compare(content.look(NAMES)) == Changes(build=("build",))
 
 
 def test_changed_and_deleted_files_have_their_original(work: Path, make: Make) -> None:
@@ -310,7 +310,7 @@ def test_changed_and_deleted_files_have_their_original(work: Path, make: Make) -
     content.remember(NAMES)
     (work / ".env").write_text("KEY=2")
     (work / "data/rows.csv").unlink()
-    changes = content.compare(NAMES)
+    changes = content.compare(content.look(NAMES))
     assert (changes.changed, changes.lost, changes.appeared) == ((".env", "data/rows.csv"), (), ())
     original = content.original("data/rows.csv")
     assert original is not None
@@ -324,7 +324,7 @@ def test_a_resumed_run_compares_with_the_start(work: Path, make: Make) -> None:
     write(work, "data/new.csv")
     second = make()
     second.remember(NAMES)
-    changes = second.compare(NAMES)
+    changes = second.compare(second.look(NAMES))
     assert (changes.changed, changes.appeared) == ((".env",), ("data/new.csv",))
     original = second.original(".env")
     assert original is not None
@@ -335,26 +335,26 @@ def test_touching_a_file_is_no_change(work: Path, make: Make) -> None:
     content = make()
     content.remember(NAMES)
     age(work / ".env")
-    assert content.compare(NAMES).changed == ()
+    assert content.compare(content.look(NAMES)).changed == ()
     (work / ".env").write_text("KEY=2")  # the same size
     age(work / ".env")
-    assert content.compare(NAMES).changed == (".env",)
+    assert content.compare(content.look(NAMES)).changed == (".env",)
     (work / ".env").write_text("KEY=1")
-    assert content.compare(NAMES).changed == ()
+    assert content.compare(content.look(NAMES)).changed == ()
 
 
 def test_permissions_are_content(work: Path, make: Make) -> None:
     content = make()
     content.remember(NAMES)
     (work / ".env").chmod(0o755)
-    assert content.compare(NAMES).changed == (".env",)
+    assert content.compare(content.look(NAMES)).changed == (".env",)
 
 
 def test_without_contents_a_changed_file_is_lost(work: Path, make: Make, tmp_path: Path) -> None:
     content = make(contents=False)
     content.remember(NAMES)
     (work / ".env").write_text("KEY=2")
-    changes = content.compare(NAMES)
+    changes = content.compare(content.look(NAMES))
     assert (changes.changed, changes.lost) == ((), (".env",))
     assert content.original(".env") is None
     assert not any(b"KEY=1" in file.read_bytes() for file in (tmp_path / "keep").iterdir())
@@ -366,10 +366,10 @@ def test_links_are_compared_by_target(work: Path, make: Make) -> None:
     content.remember(NAMES)
     (work / "data/link").unlink()
     (work / "data/link").symlink_to("rows.csv")
-    assert content.compare(NAMES).changed == ()
+    assert content.compare(content.look(NAMES)).changed == ()
     (work / "data/link").unlink()
     (work / "data/link").symlink_to("other.csv")
-    assert content.compare(NAMES).changed == ("data/link",)
+    assert content.compare(content.look(NAMES)).changed == ("data/link",)
     original = content.original("data/link")
     assert original is not None
     assert (original.is_link, original.data) == (True, b"rows.csv")
@@ -382,7 +382,7 @@ def test_a_file_that_became_a_folder_or_pipe_is_changed(work: Path, make: Make) 
     os.mkfifo(work / ".env")
     (work / "data/rows.csv").unlink()
     write(work, "data/rows.csv/inner")
-    changes = content.compare(NAMES)
+    changes = content.compare(content.look(NAMES))
     assert changes.changed == (".env", "data/rows.csv")
     assert changes.appeared == ("data/rows.csv",)
 
@@ -397,7 +397,7 @@ def test_large_files_are_not_kept(work: Path, make: Make, monkeypatch: pytest.Mo
     content.remember(names)  # .env and rows.csv take eight bytes, so one of ten fits
     for path in ("big/a", "big/b", "big/c", ".env"):
         (work / path).write_text("changed")
-    changes = content.compare(names)
+    changes = content.compare(content.look(names))
     assert (changes.changed, changes.lost) == ((".env", "big/a"), ("big/b", "big/c"))
 
 
@@ -407,7 +407,7 @@ def test_a_file_just_over_the_limit_is_not_kept(work: Path, make: Make, monkeypa
     content.remember(NAMES)  # .env has five bytes, rows.csv three
     (work / ".env").unlink()
     (work / "data/rows.csv").unlink()
-    changes = content.compare(NAMES)
+    changes = content.compare(content.look(NAMES))
     assert (changes.changed, changes.lost) == (("data/rows.csv",), (".env",))
 
 
@@ -422,9 +422,9 @@ def test_unreadable_files_are_watched_by_their_stats(work: Path, make: Make, mon
     monkeypatch.setattr(os, "open", closed)
     content = make()
     content.remember(NAMES)
-    assert content.compare(NAMES).lost == ()
+    assert content.compare(content.look(NAMES)).lost == ()
     age(work / ".env")
-    assert content.compare(NAMES).lost == (".env",)
+    assert content.compare(content.look(NAMES)).lost == (".env",)
 
 
 def test_new_folders_are_named_once(work: Path, make: Make) -> None:
@@ -433,7 +433,7 @@ def test_new_folders_are_named_once(work: Path, make: Make) -> None:
     content = make()
     content.remember(names)
     write(work, "logs/today", "data/new/deep/a", "data/new/b", "cache2/x/y", "data/.env")
-    changes = content.compare((*names, "cache2/"))
+    changes = content.compare(content.look((*names, "cache2/")))
     assert changes.appeared == ("cache2", "data/.env", "data/new", "logs/today")
 
 
@@ -441,7 +441,7 @@ def test_a_new_folder_with_dependencies_in_it_is_not_named_whole(work: Path, mak
     content = make()
     content.remember(NAMES)
     write(work, "play/.venv/pyvenv.cfg", "play/build/b", "play/x/y", "play/z")
-    changes = content.compare((*NAMES, "play/"))
+    changes = content.compare(content.look((*NAMES, "play/")))
     assert changes.appeared == ("play/x", "play/z")
     assert changes.new_dependencies == ("play/.venv",)
     assert changes.build == ("build", "play/build")
@@ -451,13 +451,13 @@ def test_new_files_in_tracked_folders_are_named_one_by_one(work: Path, make: Mak
     content = make()
     content.remember(NAMES)
     write(work, "src/a.db", "src/b.db")
-    assert content.compare((*NAMES, "src/a.db", "src/b.db")).appeared == ("src/a.db", "src/b.db")
+    assert content.compare(content.look((*NAMES, "src/a.db", "src/b.db"))).appeared == ("src/a.db", "src/b.db")
 
 
 def test_names_that_vanished_meanwhile_did_not_appear(make: Make) -> None:
     content = make()
     content.remember(NAMES)
-    assert content.compare((*NAMES, "src/gone.db")).appeared == ()
+    assert content.compare(content.look((*NAMES, "src/gone.db"))).appeared == ()
 
 
 def test_a_marker_planted_later_does_not_hide_changes(work: Path, make: Make) -> None:
@@ -465,7 +465,7 @@ def test_a_marker_planted_later_does_not_hide_changes(work: Path, make: Make) ->
     content.remember(NAMES)
     write(work, "data/CACHEDIR.TAG", text=TAG)
     (work / "data/rows.csv").write_text("9,9,9")
-    assert content.compare(NAMES).changed == ("data/rows.csv",)
+    assert content.compare(content.look(NAMES)).changed == ("data/rows.csv",)
 
 
 def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: Make) -> None:
@@ -473,7 +473,7 @@ def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: M
     content = make()
     content.remember(NAMES)
     (work / ".venv/pyvenv.cfg").unlink()
-    changes = content.compare(NAMES)
+    changes = content.compare(content.look(NAMES))
     assert (changes.appeared, changes.new_dependencies) == ((), ())
     assert changes.dependencies
 
@@ -482,13 +482,13 @@ def test_removed_dependencies_are_labelled(work: Path, make: Make) -> None:
     content = make()
     content.remember(NAMES)
     (work / ".venv").rename(work.parent / "moved")
-    assert content.compare((".env", "data/", "build/")).dependencies == (".venv removed",)
+    assert content.compare(content.look((".env", "data/", "build/"))).dependencies == (".venv removed",)
 
 
 def test_a_run_without_dependencies_at_the_start(work: Path, make: Make) -> None:
     content = make()
     content.remember((".env",))
-    changes = content.compare((".env", ".venv/"))
+    changes = content.compare(content.look((".env", ".venv/")))
     assert (changes.new_dependencies, changes.dependencies) == ((".venv",), ())
 
 
@@ -512,7 +512,7 @@ def test_damaged_content_is_an_error(make: Make, tmp_path: Path) -> None:
 
 def test_comparing_before_the_start_is_an_error(make: Make) -> None:
     with pytest.raises(WorkspaceError, match="cannot be read"):
-        make().compare(NAMES)
+        make().compare(make().look(NAMES))
 
 
 def test_kept_files_are_private(make: Make, tmp_path: Path) -> None:
@@ -527,7 +527,7 @@ def test_names_that_are_not_utf8_survive_a_resume(work: Path, make: Make) -> Non
     make().remember([name])
     write(work, name, text="new")
     second = make()
-    assert second.compare([name]).changed == (name,)
+    assert second.compare(second.look([name])).changed == (name,)
     original = second.original(name)
     assert original is not None
     assert original.data == b"old"
@@ -547,10 +547,11 @@ def test_names_that_are_not_utf8_survive_a_resume(work: Path, make: Make) -> Non
 )
 def test_fingerprint(work: Path, make: Make, path: str, same: bool) -> None:
     content = make()
-    before = content.fingerprint(NAMES)
-    assert content.fingerprint(reversed(NAMES)) == before
+    content.remember(NAMES)
+    before = content.fingerprint(content.look(NAMES))
+    assert content.fingerprint(content.look(reversed(NAMES))) == before
     write(work, path, text="something else")
-    assert (content.fingerprint(NAMES) == before) is same
+    assert (content.fingerprint(content.look(NAMES)) == before) is same
 
 
 def test_what_git_names(tmp_path: Path) -> None:

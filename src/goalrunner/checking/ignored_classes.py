@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.checking.ignored_files import content_of, stat_of
+from goalrunner.checking.ignored_files import Stat, content_of, stat_of, stat_of_entry
 from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.patterns import Patterns
 
@@ -94,7 +94,9 @@ def classify(
 
     What matches a pattern of `dependencies` is dependencies. Other folders are entered. `home` is left out.
     """
-    return tuple(Classifier(workspace, names, dependencies, home=home).found)
+    seen = Classifier(workspace, names, dependencies, home=home)
+    others = (Ignored(path, "other", False, "") for path in seen.others)
+    return tuple(sorted((*seen.found, *others), key=lambda entry: entry.path))
 
 
 class Classifier:
@@ -110,6 +112,9 @@ class Classifier:
         home: Path | None,
     ) -> None:
         self.found: list[Ignored] = []
+        """Dependencies, build output, and folders that cannot be read."""
+        self.others: dict[str, Stat | None] = {}
+        """Other files and links."""
         self.folders: set[str] = set()
         """Folders of other content that git ignores as a whole."""
         self._root = os.fspath(workspace)
@@ -140,6 +145,7 @@ class Classifier:
         if around := self._around(top.rpartition("/")[0]):
             self._add(top, around[1], folder=True, root=around[0])
             return
+        plain = not self._patterns.lines
         waiting = [top]
         while waiting:
             here = waiting.pop()
@@ -160,13 +166,16 @@ class Classifier:
                 continue
             self.folders.add(here)
             for entry in entries:
-                path = f"{here}/{entry.name}"
-                if entry.name == ".git":
+                name = entry.name
+                path = f"{here}/{name}"
+                if plain and entry.is_file(follow_symlinks=False) and not _is_build_file(name):
+                    self.others[path] = stat_of_entry(entry)
+                elif name == ".git":
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                elif entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
                 elif (link := entry.is_symlink()) or entry.is_file(follow_symlinks=False):
-                    self._file(path, entry.name, link=link)
+                    self._file(path, entry.name, entry, link=link)
 
     def _single(self, path: str) -> None:
         """Classify a file or link that is named by itself."""
@@ -176,15 +185,15 @@ class Classifier:
         else:
             self._file(path, name, link=name in _LINKS and os.path.islink(f"{self._root}/{path}"))
 
-    def _file(self, path: str, name: str, *, link: bool) -> None:
+    def _file(self, path: str, name: str, entry: os.DirEntry[str] | None = None, *, link: bool) -> None:
         if self._patterns.lines and self._patterns.match(path):
             self._add(path, ("dependencies", "listed in [workspace] dependencies"), folder=False)
         elif name in _DEPENDENCY_FILES or (link and name in _LINKS):
             self._add(path, ("dependencies", name), folder=False)
-        elif name in _WHOLE or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS):
+        elif _is_build_file(name):
             self._add(path, ("build", name), folder=False)
         else:
-            self.found.append(Ignored(path, "other", False, ""))
+            self.others[path] = stat_of_entry(entry) if entry is not None else stat_of(f"{self._root}/{path}")
 
     def _add(self, path: str, mark: Mark, *, folder: bool, root: str = "") -> None:
         kind, why = mark
@@ -256,6 +265,10 @@ class Classifier:
         if not build.isdisjoint(folders_above(path)) and os.path.lexists(f"{self._root}/{path}"):
             folder = os.path.isdir(f"{self._root}/{path}") and not os.path.islink(f"{self._root}/{path}")
             self._add(path, ("dependencies", "listed in [workspace] dependencies"), folder=folder)
+
+
+def _is_build_file(name: str) -> bool:
+    return name in _WHOLE or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS) or name in _DEPENDENCY_FILES
 
 
 def folders_above(path: str) -> list[str]:

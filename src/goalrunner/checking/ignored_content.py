@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -65,6 +66,8 @@ class IgnoredContent:
         self._contents = contents
         self._home = home
         self._same: dict[str, Stat] = {}
+        self.first: Classifier | None = None
+        """The look that the state of the start was taken from; None in a run that is resumed."""
         self._verified: set[tuple[str, str]] = set()
 
     def remember(self, names: Iterable[str]) -> None:
@@ -72,11 +75,8 @@ class IgnoredContent:
         if self._record.exists():
             _ = self._start
             return
-        found = self._classify(names)
-        files = {}
-        for entry in found.found:
-            if entry.kind == "other" and (now := stat_of(f"{self._workspace}/{entry.path}")):
-                files[entry.path] = Kept(now)
+        self.first = found = self._classify(names)
+        files = {path: Kept(now) for path, now in found.others.items() if now}
         try:
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.update(write_pack(self._workspace, files, self._pack) if self._contents else ())
@@ -89,14 +89,26 @@ class IgnoredContent:
             }
             data = json.dumps(state).encode()
             write_whole(self._record, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+            self.__dict__["_start"] = _Start(state, files)
         except OSError as error:
             raise WorkspaceError(f"ignored files cannot be kept: {error}", "check the disk of GOAL_HOME") from error
 
-    def compare(self, names: Iterable[str]) -> Changes:
+    def look(self, names: Iterable[str]) -> Classifier:
+        """Look at what git ignores now, for the other methods."""
+        return self._classify(names, self._start.roots)
+
+    @staticmethod
+    def same(one: Classifier, other: Classifier) -> bool:
+        """Return whether two looks saw the same other files; logs are left out."""
+        return _without_logs(one) == _without_logs(other)
+
+    def compare(self, now: Classifier) -> Changes:
         """Return what differs from the start."""
         start = self._start
-        now = self._classify(names, start.roots)
-        differ = [path for path, kept in start.files.items() if self._differs(path, kept)]
+        there = now.others
+        differ = [
+            path for path, kept in start.files.items() if there.get(path) != kept.stat and self._differs(path, kept)
+        ]
         known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
         installed = self._installed(known)
         found = labels(start.packages, installed, self._workspace, self._verified)
@@ -133,20 +145,24 @@ class IgnoredContent:
             )
         return File(kept.stat.mode, data)
 
-    def fingerprint(self, names: Iterable[str]) -> str:
+    def fingerprint(self, now: Classifier) -> str:
         """Return a hash over the stats of other files and the names of installed packages; logs are left out."""
-        now = self._classify(names)
-        digest = hashlib.sha256()
-        for entry in now.found:
-            if entry.kind == "other" and not entry.path.endswith((".log", ".pid")):
-                info = stat_of(f"{self._workspace}/{entry.path}")
-                digest.update(f"{entry.path}\0{info}\0".encode(errors="surrogateescape"))
+        closed = [entry.path for entry in now.found if entry.kind == "other"]
+        stats = [info for info in _without_logs(now).values() if info]
+        # A sum needs no order; an inode tells the file, and a new name sets its time of change.
+        digest = hashlib.sha256(json.dumps([closed, len(stats), sum(map(hash, stats))]).encode())
         for root in sorted(now.dependencies):
             digest.update("\0".join((root, *listing(self._workspace, root))).encode(errors="surrogateescape"))
         return digest.hexdigest()
 
     def _classify(self, names: Iterable[str], known: Mapping[str, Mark] | None = None) -> Classifier:
-        return Classifier(self._workspace, names, self._dependencies, known, home=self._home)
+        collecting = gc.isenabled()
+        gc.disable()  # a hundred thousand small objects are made here, and none is garbage
+        try:
+            return Classifier(self._workspace, names, self._dependencies, known, home=self._home)
+        finally:
+            if collecting:
+                gc.enable()
 
     def _installed(self, roots: Iterable[str]) -> dict[str, Installed]:
         seen = {root: inspect(self._workspace, root) for root in sorted(roots)}
@@ -178,13 +194,19 @@ class IgnoredContent:
 class _Start:
     """The record of the start."""
 
-    def __init__(self, state: dict[str, Any]) -> None:
-        self.files = {path: Kept(Stat(*info), sha, offset) for path, (info, sha, offset) in state["files"].items()}
+    def __init__(self, state: dict[str, Any], files: dict[str, Kept] | None = None) -> None:
+        """`files` are those of `state`, where they need not be read from JSON."""
+        read = state["files"].items()
+        self.files = files or {path: Kept(Stat(*info), sha, offset) for path, (info, sha, offset) in read}
         self.roots: dict[str, Mark] = {path: (kind, why) for path, (kind, why) in state["roots"].items()}
         self.packages = {root: Installed(**value) for root, value in state["packages"].items()}
         self.folders = set(state["folders"])
-        for path in (*self.files, *self.roots):
-            self.folders.update(folders_above(path))
+        for folder in {path.rpartition("/")[0] for path in (*self.files, *self.roots)} - {""}:
+            self.folders.update((*folders_above(folder), folder))
+
+
+def _without_logs(look: Classifier) -> dict[str, Stat | None]:
+    return {path: info for path, info in look.others.items() if not path.endswith((".log", ".pid"))}
 
 
 def _appeared(now: Classifier, start: _Start) -> tuple[str, ...]:
@@ -192,7 +214,8 @@ def _appeared(now: Classifier, start: _Start) -> tuple[str, ...]:
     mixed = {folder for entry in now.found if entry.kind != "other" for folder in folders_above(entry.path)}
     new = now.folders - start.folders - mixed
     found = set()
-    for entry in now.found:
-        if entry.kind == "other" and entry.path not in start.files and entry.path not in start.folders:
-            found.add(next((folder for folder in folders_above(entry.path) if folder in new), entry.path))
+    closed = [entry.path for entry in now.found if entry.kind == "other"]
+    for path in (*closed, *(now.others.keys() - start.files.keys())):
+        if path not in start.files and path not in start.folders:
+            found.add(next((folder for folder in folders_above(path) if folder in new), path))
     return tuple(sorted(found))

@@ -45,6 +45,18 @@ def stat_of(path: str) -> Stat | None:
         info = os.lstat(path)
     except OSError:
         return None
+    return _stat(info)
+
+
+def stat_of_entry(entry: os.DirEntry[str]) -> Stat | None:
+    """Return the same for an entry of a folder, without looking its path up once more."""
+    try:
+        return _stat(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def _stat(info: os.stat_result) -> Stat | None:
     if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
         return None
     return Stat(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode)
