@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
 from goalrunner.checking.git_settings import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
-from goalrunner.checking.ignored_content import Changes, IgnoredContent
+from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.ignored_files import build_state
-from goalrunner.checking.plan import Plan, labels, make_plan
+from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
 from goalrunner.checking.protection import Difference, Protection
 from goalrunner.driver.flakiness import Flakiness, flaky_red, third_run
-from goalrunner.driver.validation import Answer, is_hidden, run_validators
+from goalrunner.driver.validation import Answer, Results, is_hidden, run_validators
 from goalrunner.events import ChangedChecks, Content
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.snapshot import Snapshot
@@ -24,23 +24,13 @@ from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import CheckRun, Launcher, ValidationContext, Validator
 from goalrunner.validators import build_validators, is_environmental, missing_tests, without_missing
 from goalrunner.validators.base_results import BaseResults
+from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.store import SnapshotStore
 
 NEEDED_IGNORED = "needs ignored files"
 NOT_ISOLATED = "not isolated"
-
-
-@dataclass(frozen=True)
-class _Results:
-    """The answers of one run in an environment, and which of them a third run decided."""
-
-    answers: tuple[Answer, ...]
-    flaky: tuple[str, ...] = ()
-
-    @property
-    def green(self) -> bool:
-        """Return whether there are results and all are green."""
-        return bool(self.answers) and all(result.passed for result, _ in self.answers)
+CHANGED_FILES = "validators changed files"
+_RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 
 class CheckRunner:
@@ -74,7 +64,7 @@ class CheckRunner:
         self._comparison = comparison
         self._specs = tuple(specs)
         self._callables = tuple(callables)
-        self._protection = protection
+        self._protection = self._rules = protection
         self._ignored = ignored
         self._git = git
         self._launcher = launcher
@@ -83,8 +73,8 @@ class CheckRunner:
         self._outputs = tuple(outputs)
         self._base = BaseResults(record / "base.json" if record else None, redact)
         self._flakiness = Flakiness()
-        self._own: set[str] = set()
         self._remembered = False
+        self._tracked: frozenset[str] = frozenset()
 
     def recall(self, contents: Sequence[Content]) -> None:
         """Take over the results that an earlier process recorded, oldest first."""
@@ -111,13 +101,15 @@ class CheckRunner:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
         await self.remember(base)
         # The baseline follows the look at the start at once.
+        self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
         look = self._ignored.first
         self._ignored.first = None
         if look is None:
             look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
-        changes = await self._changes(look)
+        changes = await asyncio.to_thread(self._ignored.compare, look)
+        self._rules = self._protection.with_tests(self._base.files)
         plan = await make_plan(
-            self._store, self._store.workspace, self._protection, self._ignored, changes, base, now, approved
+            self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
         about = CheckRun(
             protected_changes=tuple(map(str, plan.differences)),
@@ -127,6 +119,9 @@ class CheckRunner:
         )
         if plan.refusal:
             return about
+        if context.iteration == 0 and (unmatched := self._rules.unmatched(self._tracked)):
+            told = f"protect matches no file: {', '.join(unmatched)}"
+            return replace(about, refusal=told, hint='name the tests of this workspace, or use editable = ["src/**"]')
         seen = await asyncio.to_thread(self._ignored.fingerprint, look)
         built = (
             ""
@@ -140,11 +135,12 @@ class CheckRunner:
         answers = self._complete(counted.answers, plan.allowed)
         green = bool(answers) and all(result.passed for result, _ in answers)
         flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
+        written = (f"{CHANGED_FILES}: {', '.join(counted.changed[:5])}",) if counted.changed else ()
         isolated = (NOT_ISOLATED,) if self._callables else ()
         return replace(
             about,
             results=answers,
-            labels=(*labels(plan, green=green), *extra, *flaky, *isolated),
+            labels=(*labels(plan, green=green), *extra, *flaky, *written, *isolated),
             changed_checks=changed,
             diff=await self._store.diff(base, now, about.differing) if changed else "",
             leaked=("ignored files",) if await self._leaked(look) else (),
@@ -153,7 +149,8 @@ class CheckRunner:
 
     async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return why the environment makes these baseline results red, with the line that helps; else an empty text."""
-        suspicious = {item.name: item for item in red if is_environmental(item)}
+        incomplete = self._protection.strict or self._environment.kind == "checkout"
+        suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
         if not suspicious or self._environment.kind == "in-place":
             return ""
         live = await self._run(self._comparison, (Layer(self._store.workspace),), context)
@@ -173,8 +170,14 @@ class CheckRunner:
             again = await self._run(self._environment, self._git.layers(visible), context)
             found = next((result for result, _ in again.answers if result.name == here.name), None)
             if found is not None and found.exit_code == live.exit_code:
-                line = f"dependencies = [{', '.join(sorted(_quoted(path) for path in changes.build if _named(path)))}]"
+                built = sorted(f'"{path}"' for path in changes.build if not path.endswith("__pycache__"))
+                line = f"dependencies = [{', '.join(built)}]"
         kind = self._environment.kind
+        if kind == "checkout":
+            return (
+                f"validator {here.name} cannot work in the fresh checkout: {here.remark}; in the workspace: {live.remark}\n"
+                "install what is missing with [workspace] setup, or remove setup and check to use the workspace's packages"
+            )
         return (
             f"validator {here.name} cannot work in the check environment ({kind}): {here.remark}; "
             f"in the workspace itself: {live.remark}\nadd to the goal file: [workspace] {line}"
@@ -182,7 +185,7 @@ class CheckRunner:
 
     async def _attempts(
         self, plan: Plan, context: ValidationContext
-    ) -> tuple[_Results, tuple[str, ...], ChangedChecks | None]:
+    ) -> tuple[Results, tuple[str, ...], ChangedChecks | None]:
         """Run with the originals; if that is red, with what might be missing. Return results, labels, changed checks."""
         first = await self._run_plan(plan, context)
         if first.green or context.iteration == 0:
@@ -204,35 +207,54 @@ class CheckRunner:
 
     async def _run_plan(
         self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False
-    ) -> _Results:
+    ) -> Results:
         layer = plan.layer(appeared=appeared, agents_checks=agents_checks)
         decides = not (appeared or agents_checks)
-        return await self._run(self._environment, self._git.layers(layer), context, third=decides)
+        ran = await self._run(self._environment, self._git.layers(layer), context, third=decides)
+        if self._environment.kind == "overlay" and any(_RENAMED.search(result.feedback) for result, _ in ran.answers):
+            # An overlay cannot rename a folder of the start.
+            return await self._run(self._comparison, self._git.layers(layer), context, third=decides)
+        return ran
 
     async def _run(
         self, environment: CheckEnvironment, layers: Sequence[Layer], context: ValidationContext, *, third: bool = False
-    ) -> _Results:
-        before = set(await self._store.ignored_names()) if environment.kind == "in-place" else set()
+    ) -> Results:
+        ran = await self._run_group(environment, layers, context, hidden=False, third=third)
+        concealed = any(spec.hidden for spec in self._specs) or any(map(is_hidden, self._callables))
+        if concealed and (ran.green or not ran.answers):
+            # In an environment of their own: what the others wrote must not decide them.
+            more = await self._run_group(environment, layers, context, hidden=True, third=third)
+            ran = Results((*ran.answers, *more.answers), (*ran.flaky, *more.flaky), (*ran.changed, *more.changed))
+        return ran
+
+    async def _run_group(
+        self,
+        environment: CheckEnvironment,
+        layers: Sequence[Layer],
+        context: ValidationContext,
+        *,
+        hidden: bool,
+        third: bool,
+    ) -> Results:
+        """Run the hidden validators, or the others, in one environment."""
         async with environment.open(layers) as opened:
             launcher = self._launcher(opened.launcher(self._processes))
             context = replace(context, workspace=opened.path)
             validators = (*build_validators(self._specs, launcher, opened.environ(self._env)), *self._callables)
-            answers = await run_validators([item for item in validators if not is_hidden(item)], context)
-            hidden = [item for item in validators if is_hidden(item)]
-            if hidden and all(result.passed for result, _ in answers):
-                answers += await run_validators(hidden, context)
-            decided = await self._decide(answers, validators, context) if third else _Results(tuple(answers))
+            answers = await run_validators([item for item in validators if is_hidden(item) is hidden], context)
+            decided = await self._decide(answers, validators, context) if third else Results(tuple(answers))
             if not decided.green and (full := opened.full()):
                 raise EnvironmentFailed(f"the check environment is full: {full}", "free some space; then goal resume")
             if self._outputs:
                 await opened.collect(self._outputs)
-        if environment.kind == "in-place":
-            self._own |= set(await self._store.ignored_names()) - before
-        return decided
+            changed = await opened.changed() if decided.green else ()
+        outputs = Patterns(self._outputs)
+        kept = tuple(path for path in changed if path in self._tracked and not outputs.match(path))
+        return replace(decided, changed=kept)
 
     async def _decide(
         self, answers: Sequence[Answer], validators: Sequence[Validator], context: ValidationContext
-    ) -> _Results:
+    ) -> Results:
         """Let a third run decide where a validator contradicts its earlier result on the same content."""
         by_name = {item.name: item for item in validators}
         spec_of = dict(zip((item.name for item in validators), self._specs, strict=False))
@@ -250,12 +272,7 @@ class CheckRunner:
                 flaky.append(result.name)
                 decided.append((third_run(answer[0], earlier), answer[1]))
             self._flakiness.note(decided[-1][0])
-        return _Results(tuple(decided), tuple(flaky))
-
-    async def _changes(self, look: Classifier) -> Changes:
-        changes = await asyncio.to_thread(self._ignored.compare, look)
-        own = {name.rstrip("/") for name in self._own}
-        return replace(changes, appeared=tuple(path for path in changes.appeared if path not in own))
+        return Results(tuple(decided), tuple(flaky))
 
     async def _leaked(self, before: Classifier) -> bool:
         """Return whether ignored files changed in the live workspace; in place, checks themselves write them there."""
@@ -269,25 +286,15 @@ class CheckRunner:
         changed = {item.path for item in free}
 
         def is_protected(path: str) -> bool:
-            protected = self._protection.rule(path) is not None and not self._protection.allowed(path)
-            return protected and path not in changed
+            return path not in changed and self._rules.rule(path) is not None and not self._rules.allowed(path)
 
-        return tuple((self._all_ran(result, is_protected), output) for result, output in answers)
+        def all_ran(result: ValidatorResult) -> ValidatorResult:
+            base = self._base.of(result.name)
+            gone = missing_tests(base, result, is_protected) if base and result.passed else ()
+            return without_missing(result, gone)
 
-    def _all_ran(self, result: ValidatorResult, is_protected: Callable[[str], bool]) -> ValidatorResult:
-        base = self._base.of(result.name)
-        if base is None or not result.passed:
-            return result
-        return without_missing(result, missing_tests(base, result, is_protected))
+        return tuple((all_ran(result), output) for result, output in answers)
 
 
 def _needed(plan: Plan) -> tuple[str, ...]:
     return (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
-
-
-def _named(path: str) -> bool:
-    return os.path.basename(path) != "__pycache__"  # noqa: PTH119 - a text
-
-
-def _quoted(path: str) -> str:
-    return f'"{path}"'

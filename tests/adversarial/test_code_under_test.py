@@ -144,6 +144,7 @@ NO_EFFECT = cases(
         "what checks write does not reach the workspace",
         _code(f"{RIGHT}\n\nopen(__file__, 'w').write({WRONG!r})\n"),
         goal=_quick(),
+        labels=("validators changed files: src/calc.py",),
     ),
     Attack(
         "process from the check flips a file",

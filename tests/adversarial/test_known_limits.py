@@ -154,7 +154,7 @@ LIMITS = cases(
         _PATH,
         ((_program("bin/grep"),),),
         files=_DONE,
-        goal=_goal(_CHECK, protect=["tests/**"]),
+        goal=_goal(_CHECK),
         prepare=_first("bin"),
     ),
     Attack(
@@ -218,14 +218,6 @@ LIMITS = cases(
         goal=_goal("go test ./..."),
         prepare=_with_go,
     ),
-    Attack(
-        "compiled module planted",
-        "a right calc.pyc beside the wrong calc.py, in a cache that no .gitignore names",
-        "caches stay visible where git does not ignore them",
-        ((_PLANT_COMPILED,),),
-        goal=_goal(_ASSERT, protect=["tests/**"]),
-        prepare=_compiled,
-    ),
 )
 
 REFUSED = cases(
@@ -252,6 +244,14 @@ REFUSED = cases(
         ((write_file("tools/inner.sh", "exit 0\n"),),),
         files={"check.sh": "sh tools/inner.sh\n", "tools/inner.sh": "exit 1\n"},
         goal=_goal("sh check.sh", protect=["tools/**"]),
+    ),
+    Attack(
+        "compiled module planted",
+        "a right calc.pyc beside the wrong calc.py, in a cache that no .gitignore names",
+        "check: exit 1",
+        ((_PLANT_COMPILED,),),
+        goal=_goal(_ASSERT, protect=["tests/**"]),
+        prepare=_compiled,
     ),
     Attack(
         "compiled module planted, ignored",

@@ -214,13 +214,6 @@ ATTACKS = [
         'check.sh (changed; named by validator "check")',
         base={"check.sh": "exit 1"},
     ),
-    _case(
-        "script of a validator changed although allowed",
-        Protection(allow=["*.sh"], scripts={"check.sh": "named"}),
-        {"check.sh": "exit 0"},
-        "check.sh (changed; named)",
-        base={"check.sh": "exit 1"},
-    ),
     # editable: everything else is protected.
     _case("new module", _EDITABLE, {"json.py": "x"}, "json.py (new; not editable)"),
     _case("new environment file", _EDITABLE, {".env": "x"}, ".env (new; not editable)"),
@@ -281,7 +274,8 @@ async def test_honest_work_is_seen_as_it_is(
     protection: Protection, base: Files, now: Mapping[str, str | None], lines: tuple[str, ...]
 ) -> None:
     plan = await _plan(protection, base, now)
-    assert plan.originals == Layer(_WORKSPACE)
+    # Bytecode beside protected tests is never read, whatever its source says.
+    assert plan.originals == Layer(_WORKSPACE, hide=plan.originals.hide & {"tests/__pycache__"})
     assert not plan.differences
 
 
@@ -289,7 +283,7 @@ async def test_an_approval_is_for_exactly_one_content() -> None:
     plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
     approved = frozenset({plan.key})
     same = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP}, approved)
-    assert same.originals == Layer(_WORKSPACE)
+    assert same.originals == Layer(_WORKSPACE, hide=frozenset({"tests/__pycache__"}))
     assert [item.path for item in same.allowed] == ["tests/test_calc.py"]
     other = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": "pass\n"}, approved)
     assert other.differences

@@ -140,7 +140,21 @@ def test_content_that_no_reader_understands_is_taken_whole(path: str, content: b
     st.dictionaries(st.text(st.characters(categories=["Ll"]), min_size=1, max_size=6), st.integers(0, 9), max_size=4)
 )
 def test_no_table_beside_the_listed_ones_steers_a_package(tables: dict[str, int]) -> None:
-    names = ("scripts", "jest", "mocha", "ava", "vitest", "nyc", "tap", "babel", "prettier", "type", "imports")
+    names = (
+        "scripts",
+        "jest",
+        "mocha",
+        "ava",
+        "vitest",
+        "nyc",
+        "tap",
+        "babel",
+        "prettier",
+        "type",
+        "imports",
+        "xo",
+        "config",
+    )
     other = {name: value for name, value in tables.items() if name not in names}
     assert not steers("package.json", PACKAGE, json.dumps({**json.loads(PACKAGE), **other}))
 

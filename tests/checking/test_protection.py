@@ -260,15 +260,33 @@ def test_what_no_rule_protects_is_not_named_as_allowed() -> None:
     assert allowed(Protection(allow=["**"]), files("src/a.py"), {}) == []
 
 
-def test_a_script_that_a_validator_names_is_protected_in_every_mode() -> None:
+def test_a_script_that_a_validator_names_is_protected_in_every_mode_unless_it_is_allowed() -> None:
     scripts = {"check.sh": 'named by validator "check"', "goal.toml": "the goal file"}
     base = files("check.sh", "goal.toml")
     for protect, editable in (((), ()), (["tests/**"], ()), ((), ["**"])):
-        rules = Protection(protect, editable, allow=["check.sh", "goal.toml"], scripts=scripts)
-        assert found(rules, base, {}) == [
-            'check.sh (deleted; named by validator "check")',
-            "goal.toml (deleted; the goal file)",
-        ]
+        rules = Protection(protect, editable, scripts=scripts)
+        script, goal = 'check.sh (deleted; named by validator "check")', "goal.toml (deleted; the goal file)"
+        assert found(rules, base, {}) == [script, goal]
+        allowing = Protection(protect, editable, allow=["check.sh", "goal.toml"], scripts=scripts)
+        assert found(allowing, base, {}) == [goal]
+        assert [str(item) for item in differences(allowing, base, {})[1]] == [script]
+
+
+def test_files_whose_tests_ran_at_the_start_are_protected_without_a_key() -> None:
+    base = files("src/check_sum.py", "src/sum.py", "tests/test_a.py")
+    rules = Protection().with_tests(["src/check_sum.py", "tests/test_a.py"])
+    assert found(rules, base, {}) == [
+        "src/check_sum.py (deleted; its tests ran at the start)",
+        "tests/test_a.py (deleted; existing test)",
+    ]
+    for strict in (Protection(protect=["x"]), Protection(editable=["src/**"])):
+        assert strict.with_tests(["src/check_sum.py"]) is strict
+
+
+def test_patterns_of_protect_that_match_no_file_are_named() -> None:
+    assert Protection(protect=["spec/**"]).unmatched(["tests/a.py"]) == ("spec/**",)
+    assert Protection(protect=["spec/**", "tests/**"]).unmatched(["tests/a.py"]) == ()
+    assert Protection().unmatched([]) == ()
 
 
 @given(st.text(alphabet="ab*?[]! #\\-.", min_size=1, max_size=8))

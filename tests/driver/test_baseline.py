@@ -35,7 +35,7 @@ async def test_ignored_files_of_the_start_are_visible(tmp_path: Path) -> None:
 
 async def test_with_protected_paths_build_output_is_hidden_and_the_line_that_helps_is_named(tmp_path: Path) -> None:
     arena = Arena(tmp_path)
-    arena.write(MADE)
+    arena.write({**MADE, "tests/notes": "x"})
     goal = _goal("sh build/run.sh", workspace={"protect": ["tests/**"], "check": "overlay"})
     ending = await arena.fight((), **goal)
     assert ending.how == ("failed", "environment_failed", 0)
@@ -44,9 +44,17 @@ async def test_with_protected_paths_build_output_is_hidden_and_the_line_that_hel
     assert said.startswith("validator check cannot work in the check environment (overlay): ")
     assert line == 'add to the goal file: [workspace] dependencies = ["build"]'
     helped = Arena(tmp_path / "again")
-    helped.write(MADE)
+    helped.write({**MADE, "tests/notes": "x"})
     goal["workspace"]["dependencies"] = ["build"]
     assert (await helped.fight((), **goal)).how == ("complete", "satisfied", 1)
+
+
+async def test_protect_that_matches_no_file_ends_the_run_before_round_1(tmp_path: Path) -> None:
+    arena = Arena(tmp_path)
+    arena.write(MADE)
+    ending = await arena.fight((), **_goal("true", workspace={"protect": ["spec/**"]}))
+    assert ending.how == ("failed", "environment_failed", 0)
+    assert "protect matches no file: spec/**" in ending.outcome.message
 
 
 async def test_a_red_check_that_misses_nothing_is_the_agents_to_mend(tmp_path: Path) -> None:

@@ -214,7 +214,11 @@ def test_wide_characters_keep_the_columns() -> None:
             StopReason.INTERRUPTED,
             "interrupted by Ctrl-C",
             2,
-            ["           interrupted by Ctrl-C", f"missing    {told_run.MISSING}"],
+            [
+                "           interrupted by Ctrl-C",
+                f"missing    {told_run.MISSING}",
+                "           goal resume k3f9-make-parse",
+            ],
         ),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import filecmp
 import os
 import stat
 import time
@@ -199,6 +200,15 @@ class OpenCheckout:
                 message = f"cannot copy {path} into the workspace: {error.strerror}"
                 raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
         return tuple(copied)
+
+    async def changed(self) -> tuple[str, ...]:
+        """Return the files of the live workspace that checks wrote here with another content."""
+        return await asyncio.to_thread(self._changed)
+
+    def _changed(self) -> tuple[str, ...]:
+        written = folders.written(str(self.path), ("*",), self._since, ())
+        live = [path for path in written if (self._workspace / path).is_file()]
+        return tuple(path for path in live if not filecmp.cmp(self.path / path, self._workspace / path, shallow=False))
 
     def full(self) -> str:
         """Return why nothing more can be written here; empty if something can."""

@@ -70,6 +70,10 @@ class OpenEnvironment(Protocol):
         """
         ...
 
+    async def changed(self) -> tuple[str, ...]:
+        """Return the workspace's files, of those that exist in the live tree, that checks wrote with another content."""
+        ...
+
     def full(self) -> str:
         """Return why nothing more can be written here ("no space left in ..."); empty if something can."""
         ...

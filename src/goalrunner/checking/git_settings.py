@@ -14,7 +14,7 @@ from goalrunner.errors import WorkspaceError
 from goalrunner.wholefile import write_whole
 from goalrunner.workspace.repositories import enclosing
 
-_FILES = ("config", "config.worktree", "info/attributes", "info/sparse-checkout")
+_FILES = ("config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _LARGEST = 1_000_000
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from goalrunner.checking import folders, git_files
 from goalrunner.checking.environment import Kind, Layer
-from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, create
+from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, create, found
 from goalrunner.checking.moves import moves_of, put_file, set_aside
 from goalrunner.checking.undo import Undone, ignored_folders, undo
 from goalrunner.checking.watchdog import Watchdog
@@ -23,6 +23,7 @@ from goalrunner.model.snapshot import Snapshot
 from goalrunner.ports import Completion, Launcher
 from goalrunner.process.mark import Mark
 from goalrunner.process.orphans import end_orphans
+from goalrunner.workspace.names import raw
 from goalrunner.workspace.repositories import enclosing, repository_at
 from goalrunner.workspace.store import SnapshotStore
 
@@ -101,6 +102,7 @@ class InPlaceCheck:
         self._store = parent.store
         self._token = secrets.token_hex(8)
         self._watchdog: Watchdog | None = None
+        self._snapshot: Snapshot | None = None
         self.opened: OpenJournal | None = None
 
     @property
@@ -125,6 +127,16 @@ class InPlaceCheck:
         skip = [os.path.relpath(journal.home, self.path), *journal.puts]
         return tuple(await asyncio.to_thread(folders.written, journal.workspace, patterns, journal.since, skip))
 
+    async def changed(self) -> tuple[str, ...]:
+        """Return the files of the snapshot that the check wrote with another content."""
+        if self.opened is None or self._snapshot is None:
+            return ()
+        changes = await self._store.changes(self._snapshot, await self._store.snapshot())
+        put = {path for layer in self._layers for path in (*layer.put, *layer.hide)}
+        return tuple(
+            item.path for item in changes if item.kind == "modified" and os.fsdecode(raw(item.path)) not in put
+        )
+
     def full(self) -> str:
         """Return why nothing more can be written in the workspace; empty if something can."""
         found = os.statvfs(self.path)
@@ -135,7 +147,8 @@ class InPlaceCheck:
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
         try:
-            snapshot = await self._store.snapshot()
+            self._refuse_pending()
+            self._snapshot = snapshot = await self._store.snapshot()
             ignored = await ignored_folders(self._store)
             await asyncio.to_thread(self._change, snapshot, ignored)
         except EnvironmentFailed:
@@ -145,6 +158,15 @@ class InPlaceCheck:
         except OSError as error:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise EnvironmentFailed(f"the check cannot be set up in {self.path}: {what}") from error
+
+    def _refuse_pending(self) -> None:
+        """Raise EnvironmentFailed if an earlier check of the workspace is not undone: its undo would reset newer work."""
+        for folder, journal in found(self._parent.home):
+            if journal.workspace == str(self.path):
+                raise EnvironmentFailed(
+                    f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
+                    f"put back what you need from there, then remove it: rm -r {folder}",
+                )
 
     def _change(self, snapshot: Snapshot, ignored: set[str]) -> None:
         folder = checks_folder(self._parent.home) / self._token

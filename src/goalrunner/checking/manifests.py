@@ -12,6 +12,7 @@ from typing import Any
 
 _PYTHON_LINTERS = frozenset(
     {"ruff", "mypy", "pyright", "basedpyright", "pylint", "black", "isort", "flake8", "bandit", "importlinter"}
+    | {"ty", "pyrefly", "codespell", "vulture", "deptry", "interrogate", "pydocstyle"}
 )
 _PYPROJECT = _PYTHON_LINTERS | {"pytest", "coverage", "tox", "nox", "poe", "taskipy", "pdm.scripts"}
 _PACKAGE = frozenset(
@@ -29,12 +30,21 @@ _PACKAGE = frozenset(
         "prettier",
         "type",
         "imports",
+        "xo",
+        "standard",
+        "stylelint",
+        "config",
     }
 )
 _CARGO_FREE = frozenset(
     {"package", "dependencies", "dev-dependencies", "build-dependencies", "features", "workspace", "bin"}
 )
-_SETUP = ("tool:pytest", "coverage:", "flake8", "mypy", "pycodestyle", "pylint", "isort", "tox")
+_CARGO_PACKAGE = ("autotests", "autobins", "autoexamples", "autobenches", "build")
+_CARGO_WORKSPACE = ("members", "exclude", "default-members", "lints")
+_SETUP = (
+    "tool:pytest", "coverage:", "tox", "aliases", "flake8", "mypy", "pycodestyle", "pylint", "isort", "bandit", "pydocstyle",
+    "codespell", "importlinter",
+)  # fmt: skip
 _LINTERS = (*_PYTHON_LINTERS, "pycodestyle", "eslintConfig", "prettier")
 
 
@@ -72,7 +82,15 @@ def _package(text: str) -> dict[str, Any]:
 
 
 def _cargo(text: str) -> dict[str, Any]:
-    return {name: value for name, value in tomllib.loads(text).items() if name not in _CARGO_FREE}
+    manifest = tomllib.loads(text)
+    found = {name: value for name, value in manifest.items() if name not in _CARGO_FREE}
+    for table, names in (("package", _CARGO_PACKAGE), ("workspace", _CARGO_WORKSPACE)):
+        found |= {f"{table}.{name}": manifest[table][name] for name in names if name in manifest.get(table, {})}
+    return found
+
+
+def _composer(text: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(text).items() if name in ("scripts", "config", "autoload-dev")}
 
 
 def _setup(text: str) -> dict[str, dict[str, str]]:
@@ -86,4 +104,5 @@ _READERS: dict[str, Callable[[str], Mapping[str, object]]] = {
     "package.json": _package,
     "cargo.toml": _cargo,
     "setup.cfg": _setup,
+    "composer.json": _composer,
 }

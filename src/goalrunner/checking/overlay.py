@@ -89,8 +89,11 @@ class OpenOverlay:
         return NamespaceLauncher(inner, self.namespace)
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables for commands here: the same ones, as every path is the same."""
-        return dict(env)
+        """Return the environment variables for commands here: the same ones, as every path is the same.
+
+        A workspace below the root of its repository is a mount of its own, at whose border git stops by default.
+        """
+        return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Copy matching files that checks wrote into the live workspace; return their paths."""
@@ -109,6 +112,10 @@ class OpenOverlay:
     def written(self) -> tuple[str, ...]:
         """Return the regular files of the workspace that checks wrote, as paths relative to it."""
         return tuple(upper.prefix + path for upper in self._uppers if upper.of_workspace for path in upper.written())
+
+    async def changed(self) -> tuple[str, ...]:
+        """Return the files of the live workspace that checks wrote with another content."""
+        return await asyncio.to_thread(lambda: tuple(path for upper in self._uppers for path in upper.changed()))
 
     def set_up(self) -> None:
         """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""

@@ -6,7 +6,7 @@ import hashlib
 import os
 import posixpath
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -108,7 +108,9 @@ async def make_plan(
             else:
                 put[on_disk(item.path)] = original
     hide = {on_disk(item.path) for item in found if item.kind == "planted"}
-    hide |= {cache for path in put if (cache := _bytecode(path))}
+    hide |= {cache for path in (*put, *_sources(protection, before)) if (cache := _bytecode(path))}
+    if protection.strict:
+        hide |= {on_disk(cache) for path in after if (cache := _cache_of(path))}
     refusal, hint = _lost(lost)
     if protection.strict:
         more_put, more_hide, refused = _strict(protection, ignored, changes)
@@ -170,8 +172,21 @@ async def _original(store: Snapshots, base: Snapshot, entry: Entry, path: str) -
     return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), content)
 
 
+def _sources(protection: Protection, before: Mapping[str, Entry]) -> Iterator[str]:
+    """Yield the protected Python sources: bytecode beside them may be that of another content with the same time."""
+    for path in before:
+        if path.endswith(".py") and protection.rule(path) and not protection.allowed(path):
+            yield on_disk(path)
+
+
+def _cache_of(path: str) -> str:
+    """Return the folder of bytecode that a path lies in; empty if it lies in none."""
+    head, found, _ = f"/{path}".partition("/__pycache__/")
+    return f"{head}/__pycache__".removeprefix("/") if found else ""
+
+
 def _bytecode(path: str) -> str:
-    """Return the folder of bytecode beside a Python source whose original content is put back."""
+    """Return the folder of bytecode beside a Python source."""
     return posixpath.join(posixpath.dirname(path), "__pycache__") if path.endswith(".py") else ""
 
 

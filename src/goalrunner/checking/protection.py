@@ -17,27 +17,34 @@ LINK = "120000"
 """git's mode of a symbolic link."""
 
 TESTS = (
-    "test/", "tests/", "spec/", "specs/", "__tests__/", "__snapshots__/", "testdata/", "e2e/",
-    "test_*.py", "*_test.py", "tests.py", "conftest.py", "*_test.go", "*_test.rs", "*_spec.rb", "*_test.rb",
-    "*.test.*", "*.spec.*", "*Test.java", "*Tests.java", "*Test.kt", "*Test.php", "*Tests.cs",
+    "test/", "tests/", "spec/", "specs/", "__tests__/", "__snapshots__/", "testdata/", "e2e/", "test_*.py",
+    "*_test.py", "tests.py", "conftest.py", "*_test.go", "*_test.rs", "*_spec.rb", "*_test.rb", "*.test.*",
+    "*.spec.*", "*.e2e.*", "test.js", "test.mjs", "test.cjs", "test.ts", "test.py", "test-*.js", "*.bats",
+    "features/", "*_test.exs", "*_test.dart", "*_test.cc", "*_test.cpp", "*_unittest.cc", "*Spec.scala",
+    "*Test.scala", "*Test.java", "*Tests.java", "*Test.kt", "*Test.php", "*Tests.cs",
 )  # fmt: skip
 """Tests, as patterns of .gitignore. By default, those that exist at the start have their original content."""
 
 RUNNER_CONFIGURATION = (
-    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg", "tox.ini",
-    "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py",
-    "package.json", "jest.config.*", "jest.setup.*", "setupTests.*", "vitest.config.*", "vitest.setup.*",
-    "vitest.workspace.*", "vite.config.*", ".mocharc.*", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
-    "playwright.config.*", "cypress.config.*",
-    "Makefile", "GNUmakefile", "makefile", "justfile", ".justfile", "Taskfile.yml", "Taskfile.yaml",
-    "Cargo.toml", ".cargo/config", ".cargo/config.toml", ".config/nextest.toml", "phpunit.xml", "phpunit.xml.dist", ".rspec",
+    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg",
+    "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py", "package.json",
+    "jest.config.*", "jest.setup.*", "setupTests.*", "vitest.config.*", "vitest.setup.*", "vitest.workspace.*",
+    "vite.config.*", ".mocharc.*", "karma.conf.*", "ava.config.*", ".nycrc", ".nycrc.*", ".c8rc*",
+    "playwright.config.*", "cypress.config.*", "Makefile", "GNUmakefile", "makefile", "justfile", ".justfile",
+    "Taskfile.yml", "Taskfile.yaml", "pom.xml", ".mvn/", "build.gradle*", "settings.gradle*", "gradle.properties",
+    "CMakeLists.txt", "meson.build", "Rakefile", "composer.json", "deno.json", "deno.jsonc", "bunfig.toml",
+    ".npmrc", "hatch.toml", "tasks.py", "dodo.py", ".bazelrc", "nx.json", "turbo.json", "Cargo.toml",
+    ".cargo/config", ".cargo/config.toml", ".config/nextest.toml", "phpunit.xml", "phpunit.xml.dist", ".rspec",
 )  # fmt: skip
 """What configures test runners."""
 
 CHECKER_CONFIGURATION = (
     "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", "pyrightconfig.json",
-    "tsconfig.json", "tsconfig.*.json", "eslint.config.*", ".eslintrc", ".eslintrc.*", ".eslintignore", "biome.json",
-    "biome.jsonc", ".prettierrc", ".prettierrc.*", ".prettierignore", "prettier.config.*", ".golangci.*", "clippy.toml",
+    "tsconfig.json", "tsconfig.*.json", "eslint.config.*", ".eslintrc", ".eslintrc.*", ".eslintignore",
+    "biome.json", "biome.jsonc", ".pre-commit-config.yaml", ".importlinter", ".rubocop.yml", "phpstan.neon*",
+    "psalm.xml", ".clang-tidy", ".clang-format", "rustfmt.toml", ".rustfmt.toml", "deny.toml", ".bandit",
+    ".yamllint*", ".stylelintrc*", ".markdownlint*", ".oxlintrc.json", ".shellcheckrc", ".codespellrc",
+    ".prettierrc", ".prettierrc.*", ".prettierignore", "prettier.config.*", ".golangci.*", "clippy.toml",
     ".clippy.toml",
 )  # fmt: skip
 """What configures linters and type checkers."""
@@ -147,6 +154,18 @@ class Protection:
             return CONFIGURATION
         return NEW_CONFIGURATION if steers(path) else None
 
+    def unmatched(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return the patterns of `protect` if none of them matches one of the paths; else nothing."""
+        return () if not self.protect or any(map(self._protect, paths)) else self.protect
+
+    def with_tests(self, files: Iterable[str]) -> Protection:
+        """Return these rules with files in which tests ran at the start; only needed if the goal has neither key."""
+        if self.strict:
+            return self
+        others = (path for path in files if not _TESTS(path))
+        scripts = {**dict.fromkeys(others, "its tests ran at the start"), **self.scripts}
+        return Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup)
+
     def following(self, links: Mapping[str, str]) -> Protection:
         """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
 
@@ -196,7 +215,7 @@ def differences(
             if rule == NEW_CONFIGURATION and not steering.steers_tests(path):
                 rule = NEW_LINTING
             found.append(Difference(path, "planted" if old is None else "deleted" if new is None else "changed", rule))
-    allowed = [item for item in found if protection.allowed(item.path) and item.path not in protection.scripts]
+    allowed = [item for item in found if protection.allowed(item.path) and item.rule != "the goal file"]
     return tuple(item for item in found if item not in allowed), tuple(allowed)
 
 

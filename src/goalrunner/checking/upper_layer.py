@@ -6,6 +6,7 @@ A layer of the check environment has one upper layer, and one more for each fold
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,14 @@ class UpperLayer:
                 relative = str(path.relative_to(self.files))
                 if stat.S_ISREG(found.st_mode) and self._prepared.get(relative) != _signature(found):
                     yield relative
+
+    def changed(self) -> Iterator[str]:
+        """Yield the written files of the workspace, relative to it, whose content is another one than in the live tree."""
+        for path in self.written() if self.of_workspace else ():
+            live = self.layer.root / path
+            with contextlib.suppress(OSError):
+                if live.is_file() and not live.is_symlink() and not filecmp.cmp(self.files / path, live, shallow=False):
+                    yield self.prefix + path
 
     def prepare(self) -> None:
         """Make the folders of the mount, and fill the upper layer with what differs from the live files."""
@@ -136,7 +145,8 @@ class UpperLayer:
         folder = self.files / path
         _chown(folder, self._owner(path))
         if live is not None:
-            folder.chmod(stat.S_IMODE(live.st_mode))
+            # The agent may have closed a folder in which files have their original content.
+            folder.chmod(stat.S_IMODE(live.st_mode) | 0o700)
             if not self._is_hidden(path):
                 os.utime(folder, ns=(live.st_atime_ns, live.st_mtime_ns))
 

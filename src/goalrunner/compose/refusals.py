@@ -24,6 +24,7 @@ def refuse_unfit(goal: Goal, models: Models, home: Path, named: Named | None = N
     _refuse_nested_home(goal, home)
     _refuse_unseen_checks(goal)
     _refuse_unseen_work(goal)
+    _refuse_both_rules(goal)
     refuse_unknown_prices(goal, models)
     if named is not None:
         refuse_unfit_agent(named)
@@ -54,6 +55,15 @@ def _refuse_unseen_work(goal: Goal) -> None:
         raise UsageError(
             f'[judge] require = "runner" and no validator: of what {goal.agent.use} does the runner sees nothing itself',
             'add a validator whose output shows it, or set [judge] require = "any"',
+        )
+
+
+def _refuse_both_rules(goal: Goal) -> None:
+    """`editable` says more than `protect` can."""
+    if goal.workspace.editable and goal.workspace.protect:
+        raise UsageError(
+            "[workspace] editable and protect cannot be combined: editable protects everything that it does not name",
+            "remove one of the two",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.driver.journal import Journal
@@ -19,6 +20,21 @@ class InterruptedByValidatorError(Exception):
 
 
 Answer = tuple[ValidatorResult, Path | None]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The answers of one run in an environment, and which of them a third run decided."""
+
+    answers: tuple[Answer, ...]
+    flaky: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Files of the snapshot that validators wrote with another content; the workspace has not changed."""
+
+    @property
+    def green(self) -> bool:
+        """Return whether there are results and all are green."""
+        return bool(self.answers) and all(result.passed for result, _ in self.answers)
 
 
 def is_hidden(validator: Validator) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from goalrunner.model.outcome import GoalOutcome, GoalStatus
+from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import figures
@@ -47,6 +47,8 @@ def closing_lines(
             yield Fact("missing", verdict.missing)
         for result in red:
             yield from _red(result)
+        if outcome.stop_reason is StopReason.INTERRUPTED and outcome.run_id:
+            yield Fact("", f"goal resume {outcome.run_id}", whole=True)
     for label in outcome.labels:
         yield Fact("note", label, "warn")
     if outcome.status is GoalStatus.COMPLETE and (paths := _not_verified(outcome)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.checking.watchdog import replay
-from goalrunner.errors import WorkspaceError
+from goalrunner.errors import UsageError, WorkspaceError
 from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.review.stores import KeptStore
 from goalrunner.workspace.shrinking import put_aside
@@ -46,6 +46,11 @@ class Restoration:
         """
         now = await self._kept.store.snapshot()  # first: it claims the workspace
         await self._kept.require(target)
+        there = {*await self._kept.store.entries(now), *await self._kept.store.entries(target)} if paths else set()
+        if unknown := [path for path in paths if path not in there]:
+            raise UsageError(
+                f"no file {unknown[0]} in this snapshot or in the workspace", "see goal diff for the paths"
+            )
         changes = _files(await self._kept.store.all_changes(now, target))
         return tuple(change for change in changes if not paths or change.path in paths)
 

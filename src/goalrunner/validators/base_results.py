@@ -27,6 +27,17 @@ class BaseResults:
             self._results = self._read()
         return bool(self._results)
 
+    @property
+    def files(self) -> frozenset[str]:
+        """Return the files whose test functions ran at the start, as far as reports tell; doctests are in the sources.
+
+        Raise RecordError if the file is damaged.
+        """
+        if self._results is None:
+            self._results = self._read()
+        ids = (identifier for result in self._results.values() for identifier in result.test_ids)
+        return frozenset(identifier.partition("::")[0] for identifier in ids if "::test" in identifier.lower())
+
     def keep(self, results: Iterable[ValidatorResult]) -> None:
         """These are what the start is like. Raises RecordError when they cannot be written."""
         self._results = {result.name: result for result in results}

@@ -61,9 +61,12 @@ def _lies_inside(word: str, workspace: Path) -> bool:
     return path.startswith(root + os.sep)
 
 
-def is_environmental(result: ValidatorResult) -> bool:
-    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests."""
+def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
+    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests.
+
+    With `incomplete`, something of the workspace is not there, so what a program prints about missing files counts too.
+    """
     if result.exit_code in (126, _NOT_FOUND) or result.reason == "not_found" or result.cannot_run:
         return True
     by_pytest = result.exit_code in _PYTEST_ERRORS and "pytest" in result.command
-    return by_pytest or bool(_ENVIRONMENTAL.search(result.feedback))
+    return by_pytest or (incomplete and bool(_ENVIRONMENTAL.search(result.feedback)))

@@ -80,7 +80,7 @@ async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple
             # A repository within another is under its own rules alone.
             lines += [b"!/" + literal(folder) + b"/**"] if folder else []
             lines += below(content(repository.common / "info" / "exclude"), folder)
-        if not (place / ".gitignore").is_symlink():
+        if not os.path.islink(place / ".gitignore"):  # False as well in a folder that cannot be entered
             lines += below(content(place / ".gitignore"), folder)
     if home.is_relative_to(git.workspace):
         lines.append(b"/" + literal(os.fsencode(home.relative_to(git.workspace))) + b"/")
