@@ -236,7 +236,6 @@ class CheckRunner:
         hidden: bool,
         third: bool,
     ) -> Results:
-        """Run the hidden validators, or the others, in one environment."""
         async with environment.open(layers) as opened:
             launcher = self._launcher(opened.launcher(self._processes))
             context = replace(context, workspace=opened.path)
@@ -271,7 +270,8 @@ class CheckRunner:
                 answer = (await run_validators([by_name[result.name]], context))[0]
                 flaky.append(result.name)
                 decided.append((third_run(answer[0], earlier), answer[1]))
-            self._flakiness.note(decided[-1][0])
+            if not _RENAMED.search(result.feedback):
+                self._flakiness.note(decided[-1][0])
         return Results(tuple(decided), tuple(flaky))
 
     async def _leaked(self, before: Classifier) -> bool:

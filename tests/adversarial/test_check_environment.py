@@ -156,3 +156,52 @@ async def test_a_red_hidden_validator_completes_nothing(kind: str, arena: Arena)
     assert ending.how == (*CAPPED, 2), ending.reasons
     assert "q7" not in ending.told()
     assert "secret" not in ending.told()
+
+
+@kinds
+async def test_git_works_in_a_workspace_below_the_root_of_its_repository(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "a\n"})
+    (arena.folder / ".gitignore").write_text("/home/\n/user/\n")
+    git(arena.folder, "init", "-q", "-b", "main")
+    git(arena.folder, "add", "-A")
+    git(arena.folder, "commit", "-q", "-m", "start")
+    ending = await arena.fight(_DONE, **_goal("test -e done && git ls-files --error-unmatch a.txt", check=kind))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+
+
+async def test_a_check_that_renames_a_folder_of_the_start_runs_in_place(arena: Arena) -> None:
+    arena.write({"dist/a.txt": "a\n"})
+    rename = "python3 -c \"import os; os.rename('dist', 'old')\""
+    ending = await arena.fight(_DONE, **_goal(f"test -e done && {rename} && test -e old/a.txt", check="overlay"))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert (arena.workspace / "dist" / "a.txt").read_text() == "a\n"
+    assert not (arena.workspace / "old").exists()
+
+
+@kinds
+async def test_a_file_that_a_validator_rewrites_is_named(kind: str, arena: Arena) -> None:
+    arena.write({"a.txt": "bad\n"})
+    ending = await arena.fight(
+        _DONE, **_goal("test -e done && sed -i s/bad/good/ a.txt && grep good a.txt", check=kind)
+    )
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert ending.outcome.labels == ("validators changed files: a.txt",)
+    assert (arena.workspace / "a.txt").read_text() == "bad\n"
+
+
+@kinds
+async def test_what_one_validator_writes_does_not_decide_a_hidden_one(kind: str, arena: Arena) -> None:
+    arena.write({"tests/hidden.sh": "exit 1\n"})
+    goal = _goal("test -e done && echo exit 0 > tests/hidden.sh", check=kind, protect=["tests/**"])
+    goal["validators"].append({"name": "secret", "run": "sh tests/hidden.sh", "hidden": True})
+    ending = await arena.fight(_DONE, max_iterations=1, **goal)
+    assert ending.how == (*CAPPED, 1)
+
+
+async def test_ignored_files_that_a_check_in_place_wrote_are_hidden_from_the_next_one(arena: Arena) -> None:
+    arena.write({".gitignore": "cheat\n", "a.txt": "a\n"})
+    # The first round writes the file; the second would be green with it.
+    check = "test -e second && test -e cheat && exit 0; test -e done && echo x > cheat; exit 1"
+    ending = await arena.fight(_DONE, (shell("touch second"),), max_iterations=2, **_goal(check, check="in-place"))
+    assert ending.how == (*COMPLETE, 2), ending.reasons
+    assert ending.outcome.labels == ("needs ignored files: cheat",)
