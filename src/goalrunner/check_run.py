@@ -107,7 +107,7 @@ class CheckRunner:
         if look is None:
             look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
         changes = await asyncio.to_thread(self._ignored.compare, look)
-        self._rules = self._protection.with_tests(self._base.files)
+        self._rules = self._protection.with_tests(self._base.files, await self._store.entries(base))
         plan = await make_plan(
             self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
@@ -119,9 +119,6 @@ class CheckRunner:
         )
         if plan.refusal:
             return about
-        if context.iteration == 0 and (unmatched := self._rules.unmatched(self._tracked)):
-            told = f"protect matches no file: {', '.join(unmatched)}"
-            return replace(about, refusal=told, hint='name the tests of this workspace, or use editable = ["src/**"]')
         seen = await asyncio.to_thread(self._ignored.fingerprint, look)
         built = (
             ""

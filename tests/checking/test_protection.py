@@ -274,19 +274,19 @@ def test_a_script_that_a_validator_names_is_protected_in_every_mode_unless_it_is
 
 def test_files_whose_tests_ran_at_the_start_are_protected_without_a_key() -> None:
     base = files("src/check_sum.py", "src/sum.py", "tests/test_a.py")
-    rules = Protection().with_tests(["src/check_sum.py", "tests/test_a.py"])
+    rules = Protection().with_tests(["src/check_sum.py", "tests/test_a.py"], base)
     assert found(rules, base, {}) == [
         "src/check_sum.py (deleted; its tests ran at the start)",
         "tests/test_a.py (deleted; existing test)",
     ]
-    for strict in (Protection(protect=["x"]), Protection(editable=["src/**"])):
-        assert strict.with_tests(["src/check_sum.py"]) is strict
+    for strict in (Protection(protect=["tests/**"]), Protection(editable=["src/**"])):
+        assert strict.with_tests(["src/check_sum.py"], base) is strict
 
 
-def test_patterns_of_protect_that_match_no_file_are_named() -> None:
-    assert Protection(protect=["spec/**"]).unmatched(["tests/a.py"]) == ("spec/**",)
-    assert Protection(protect=["spec/**", "tests/**"]).unmatched(["tests/a.py"]) == ()
-    assert Protection().unmatched([]) == ()
+def test_protect_that_matches_no_file_protects_no_less_than_no_key() -> None:
+    base = files("tests/test_a.py", "src/a.py")
+    rules = Protection(protect=["spec/**"]).with_tests([], base)
+    assert found(rules, base, {}) == ["tests/test_a.py (deleted; existing test)"]
 
 
 @given(st.text(alphabet="ab*?[]! #\\-.", min_size=1, max_size=8))

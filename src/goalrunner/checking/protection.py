@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -154,16 +154,19 @@ class Protection:
             return CONFIGURATION
         return NEW_CONFIGURATION if steers(path) else None
 
-    def unmatched(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return the patterns of `protect` if none of them matches one of the paths; else nothing."""
-        return () if not self.protect or any(map(self._protect, paths)) else self.protect
+    def with_tests(self, files: Iterable[str], base: Collection[str]) -> Protection:
+        """Return these rules with the tests of the start, if the goal's own keys name none of its files.
 
-    def with_tests(self, files: Iterable[str]) -> Protection:
-        """Return these rules with files in which tests ran at the start; only needed if the goal has neither key."""
-        if self.strict:
+        `files` are those in which tests ran at the start, `base` all paths of the start.
+        """
+        if self.editable or any(map(self._protect, base)):
             return self
+        # A pattern that matches nothing, of a misspelled folder for one, must not protect less than no pattern.
+        tests = (path for path in base if self.protect and _TESTS(path))
         others = (path for path in files if not _TESTS(path))
-        scripts = {**dict.fromkeys(others, "its tests ran at the start"), **self.scripts}
+        scripts = (
+            dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start") | self.scripts
+        )
         return Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup)
 
     def following(self, links: Mapping[str, str]) -> Protection:
