@@ -88,7 +88,7 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
         return "overlays need Linux", None
     why = "no folder for its upper layer"
     settings = GitSettings(workspace, Path(os.devnull))
-    new = [folder for folder in (home / "checks", home) if not folder.exists()]
+    new = [folder for folder in (home / "checks", home) if not os.path.lexists(folder)]
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for scratch in scratch_candidates(home, workspace):
