@@ -206,11 +206,12 @@ class CheckRunner:
         self, plan: Plan, context: ValidationContext, *, appeared: bool = False, agents_checks: bool = False
     ) -> Results:
         layer = plan.layer(appeared=appeared, agents_checks=agents_checks)
-        decides = not (appeared or agents_checks)
-        ran = await self._run(self._environment, self._git.layers(layer), context, third=decides)
-        if self._environment.kind == "overlay" and any(_RENAMED.search(result.feedback) for result, _ in ran.answers):
+        layers, decides = self._git.layers(layer), not (appeared or agents_checks)
+        ran = await self._run(self._environment, layers, context, third=decides)
+        renamed = any(not result.passed and _RENAMED.search(result.feedback) for result, _ in ran.answers)
+        if renamed and self._environment.kind == "overlay":
             # An overlay cannot rename a folder of the start.
-            return await self._run(self._comparison, self._git.layers(layer), context, third=decides)
+            return await self._run(self._comparison, layers, context, third=decides)
         return ran
 
     async def _run(
@@ -267,7 +268,7 @@ class CheckRunner:
                 answer = (await run_validators([by_name[result.name]], context))[0]
                 flaky.append(result.name)
                 decided.append((third_run(answer[0], earlier), answer[1]))
-            if not _RENAMED.search(result.feedback):
+            if result.passed or not _RENAMED.search(result.feedback):
                 self._flakiness.note(decided[-1][0])
         return Results(tuple(decided), tuple(flaky))
 

@@ -70,10 +70,6 @@ class Watch:
             self._changes[key] = await self._workspace.changes(old, new)
         return tuple(change.path for change in self._changes[key])
 
-    async def surroundings(self) -> str:
-        """A hash over what no comparison of snapshots shows; empty without a workspace to watch."""
-        return "" if self._workspace is None else await self._workspace.surroundings()
-
     async def patch(self, old: Snapshot | None, new: Snapshot | None) -> str:
         """What differs as a unified patch, for people; empty where there is nothing to compare."""
         if self._workspace is None or old is None or new is None:
