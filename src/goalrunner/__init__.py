@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from goalrunner.model.outcome import GoalAttempt as GoalAttempt
     from goalrunner.model.outcome import GoalOutcome as GoalOutcome
     from goalrunner.model.outcome import GoalStatus as GoalStatus
+    from goalrunner.model.usage import Usage as Usage
     from goalrunner.model.validation import ValidationOutcome as ValidationOutcome
     from goalrunner.model.verdict import GoalVerdict as GoalVerdict
     from goalrunner.ports import ApprovalAnswer as ApprovalAnswer
@@ -59,6 +60,7 @@ _HOMES = {
     "JudgeOutcome": "judge",
     "LLM": "llm",
     "QuestionReply": "ports",
+    "Usage": "model.usage",
     "ValidationOutcome": "model.validation",
     "ValidatorSpec": "model.goal",
     "ajudge_goal": "api",

@@ -14,7 +14,7 @@ from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.ignored_files import build_state
 from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
-from goalrunner.checking.protection import Difference, Protection
+from goalrunner.checking.protection import Protection, is_test
 from goalrunner.driver.flakiness import Flakiness, flaky_red, third_run
 from goalrunner.driver.validation import Answer, Results, is_hidden, run_validators
 from goalrunner.events import ChangedChecks, Content
@@ -22,8 +22,11 @@ from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import CheckRun, Launcher, ValidationContext, Validator
-from goalrunner.validators import build_validators, is_environmental, missing_tests, without_missing
+from goalrunner.validators import build_validators, is_environmental
 from goalrunner.validators.base_results import BaseResults
+from goalrunner.validators.fewer import complete
+from goalrunner.validators.standing import without_space
+from goalrunner.validators.uncollected import with_uncollected
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.store import SnapshotStore
 
@@ -75,6 +78,7 @@ class CheckRunner:
         self._flakiness = Flakiness()
         self._remembered = False
         self._tracked: frozenset[str] = frozenset()
+        self._tests: tuple[str, ...] = ()
 
     def recall(self, contents: Sequence[Content]) -> None:
         """Take over the results that an earlier process recorded, oldest first."""
@@ -107,7 +111,9 @@ class CheckRunner:
         if look is None:
             look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
         changes = await asyncio.to_thread(self._ignored.compare, look)
-        self._rules = self._protection.with_tests(self._base.files, await self._store.entries(base))
+        entries = await self._store.entries(base)
+        self._tests = tuple(filter(is_test, entries))
+        self._rules = self._protection.with_tests(self._base.files, entries)
         plan = await make_plan(
             self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
@@ -128,8 +134,9 @@ class CheckRunner:
         self._flakiness.begin(" ".join((now.id, seen, built, plan.key, *plan.appeared, *plan.dependencies)), when)
         counted, extra, changed = await self._attempts(plan, context)
         if context.iteration == 0 or not self._base.known:
-            self._base.keep(result for result, _ in counted.answers)
-        answers = self._complete(counted.answers, plan.allowed)
+            results = [result for result, _ in counted.answers]
+            self._base.keep(await with_uncollected(results, lambda path: self._store.read(base, path)))
+        answers, missing = complete(counted.answers, self._base, self._rules, self._tests, plan.allowed)
         green = bool(answers) and all(result.passed for result, _ in answers)
         flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
         written = (f"{CHANGED_FILES}: {', '.join(counted.changed[:5])}",) if counted.changed else ()
@@ -137,7 +144,7 @@ class CheckRunner:
         return replace(
             about,
             results=answers,
-            labels=(*labels(plan, green=green), *extra, *flaky, *written, *isolated),
+            labels=(*labels(plan, green=green), *extra, *flaky, *written, *isolated, *missing),
             changed_checks=changed,
             diff=await self._store.diff(base, now, about.differing) if changed else "",
             leaked=("ignored files",) if await self._leaked(look) else (),
@@ -194,7 +201,8 @@ class CheckRunner:
         with_appeared = (False, True) if plan.appeared else (False,)
         for appeared in with_appeared if plan.differences and not self._protection.strict else ():
             theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
-            answers = self._complete(theirs.answers, (*plan.allowed, *plan.differences))
+            free = (*plan.allowed, *plan.differences)
+            answers, _ = complete(theirs.answers, self._base, self._rules, self._tests, free)
             if theirs.green and all(result.passed for result, _ in answers):
                 paths = tuple(item.path for item in plan.differences)
                 results = tuple(result for result, _ in answers)
@@ -237,10 +245,15 @@ class CheckRunner:
         async with environment.open(layers) as opened:
             launcher = self._launcher(opened.launcher(self._processes))
             context = replace(context, workspace=opened.path)
-            validators = (*build_validators(self._specs, launcher, opened.environ(self._env)), *self._callables)
+            specs, callables = self._specs, self._callables
+            if context.iteration == 0:  # there is no response yet, which callables check
+                specs, callables = tuple(spec for spec in specs if spec.run is not None), ()
+            validators = (*build_validators(specs, launcher, opened.environ(self._env)), *callables)
             answers = await run_validators([item for item in validators if is_hidden(item) is hidden], context)
             decided = await self._decide(answers, validators, context) if third else Results(tuple(answers))
-            if not decided.green and (full := opened.full()):
+            temporary = Path(self._env.get("TMPDIR") or "/tmp")  # noqa: S108
+            results = [result for result, _ in decided.answers]
+            if not decided.green and (full := opened.full() or without_space(results, temporary)):
                 raise EnvironmentFailed(f"the check environment is full: {full}", "free some space; then goal resume")
             if self._outputs:
                 await opened.collect(self._outputs)
@@ -278,20 +291,6 @@ class CheckRunner:
             return False
         look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
         return not self._ignored.same(before, look)
-
-    def _complete(self, answers: Sequence[Answer], free: Sequence[Difference]) -> tuple[Answer, ...]:
-        """Return the answers, red if a protected test of the start did not run; the files of `free` may lose tests."""
-        changed = {item.path for item in free}
-
-        def is_protected(path: str) -> bool:
-            return path not in changed and self._rules.rule(path) is not None and not self._rules.allowed(path)
-
-        def all_ran(result: ValidatorResult) -> ValidatorResult:
-            base = self._base.of(result.name)
-            gone = missing_tests(base, result, is_protected) if base and result.passed else ()
-            return without_missing(result, gone)
-
-        return tuple((all_ran(result), output) for result, output in answers)
 
 
 def _needed(plan: Plan) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ GoalError
 ├── RecordError                  log, transcript or artifact damaged   exit 4
 ├── WorkspaceError               the workspace cannot be kept or set   exit 4
 ├── EnvironmentFailed            validators cannot be run properly     exit 4
+├── ValidatorMissing             a validator's command does not exist  exit 4
 ├── BudgetExhausted              the next model call is not paid for   exit 1
 ├── ApprovalPending              a person must decide, nobody is there exit 3
 ├── ApprovalDenied               a person said no                      exit 3
@@ -111,6 +112,10 @@ class WorkspaceError(GoalError):
 
 class EnvironmentFailed(GoalError):
     """The check environment cannot be set up, kept or undone. Never a red check: no validator result counts."""
+
+
+class ValidatorMissing(GoalError):
+    """The command line of a validator names a program or a path that does not exist and that only a person can correct."""
 
 
 class BudgetExhausted(GoalError):

@@ -136,6 +136,7 @@ CHECKS = cases(
         (_DONE,),
         {"a.txt": "a\n"},
         _goal({"run": "test -e done"}, {"run": "test -f done", "hidden": True}),
+        labels=("hidden checks readable",),
     ),
     Honest(
         "hidden check that helps",
@@ -144,6 +145,7 @@ CHECKS = cases(
         {"a.txt": "a\n"},
         _goal({"run": "test -e done"}, {"run": "test -s done", "hidden": True}),
         round=2,
+        labels=("hidden checks readable",),
     ),
     Honest(
         "script that is missing at first",
@@ -195,7 +197,7 @@ CHECKS = cases(
         _goal(_check("test -e $NAME", cwd="sub", env={"NAME": "done"})),
     ),
     Honest(
-        "already green",
+        "green before round 1",
         "nothing to do: complete at the baseline",
         (),
         {"done": ""},

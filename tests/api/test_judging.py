@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from goalrunner import LLM, Goal, JudgeConfig, judge_goal
+from goalrunner import LLM, Goal, JudgeConfig, build_judge_prompt, judge_goal
 from goalrunner.errors import UsageError
 from tests.support.recordings import judge, quote, recording
 
@@ -38,6 +39,20 @@ def test_an_unreadable_judge_falls_back(tmp_path: Path) -> None:
     assert (verdict.score, verdict.complete, verdict.source) == (0.0, False, "fallback")
 
 
+def test_blocks_of_tools_are_evidence_and_an_unknown_block_is_named(tmp_path: Path) -> None:
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "3 passed"}
+    chat: list[dict[str, Any]] = [
+        {"role": "user", "content": "make it pass"},
+        {"role": "user", "content": [result]},
+    ]
+    model = recording(tmp_path / "r.jsonl", judge(("tests pass", [quote("o1", "3 passed")])))
+    assert judge_goal(model, "make it pass", chat).complete
+    unknown = [*chat, {"role": "assistant", "content": [{"type": "riddle"}]}]
+    for ask in (lambda: judge_goal(model, "x", unknown), lambda: build_judge_prompt("x", unknown)):
+        with pytest.raises(UsageError, match="message 3 has a block of the unknown kind 'riddle'"):
+            ask()
+
+
 def test_no_judge_is_refused() -> None:
-    with pytest.raises(UsageError, match="no judge is named"):
+    with pytest.raises(UsageError, match="no judge is given"):
         judge_goal(None, "x", CHAT)

@@ -277,9 +277,13 @@ def test_a_keyboard_interrupt_of_a_validator_ends_the_run_like_a_ctrl_c(
     async def async_check(response: object, agent: object) -> bool:
         raise KeyboardInterrupt
 
+    async def slow(response: object, agent: object) -> bool:
+        await asyncio.sleep(30)
+        return True
+
     conversation = ScriptedConversation("a")
     with pytest.raises(KeyboardInterrupt):
-        run_goal(conversation, "x", validators=[async_check if is_async else check, "sleep 30"])
+        run_goal(conversation, "x", validators=[async_check if is_async else check, slow])
     gc.collect()
     assert caplog.text == ""
     (path,) = own_home.glob("runs/*/outcome.json")

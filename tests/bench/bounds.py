@@ -23,6 +23,9 @@ BOUNDS = {
     "peak memory with 1 GB in one line of an agent's, beyond 1 MB / the longest line that is read": 1.3,
     # The chat and the index of observations grow by some kilobytes a round, and memory is got in larger pieces.
     "peak memory of 100 rounds / of 10": 1.15,
+    # Snapshots are compared once, each with the one before it; the prompt of an audit is full at round 40.
+    "an audit at round 200 / at round 40": 1.3,
+    "a round at round 200 / at round 40": 1.3,
     "a snapshot of 50,000 unchanged files / git status": 1.5,
     "the first snapshot of 50,000 files / git add -A": 1.5,
     # The store after 20 rounds of three changed files each, against the store after the first snapshot.

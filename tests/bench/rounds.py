@@ -57,12 +57,12 @@ def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: s
     return path
 
 
-def write_replies(path: Path, rounds: int) -> None:
-    """The words of such a run as a recording."""
+def write_replies(path: Path, rounds: int, shell: str = SHELL) -> None:
+    """The words of such a run as a recording; `shell` is what its agent runs."""
     usage = {"input_tokens": 10, "output_tokens": 5}
-    shell = {"name": "shell", "arguments": {"command": SHELL}}
+    command = {"name": "shell", "arguments": {"command": shell}}
     of_a_round = [
-        {"account": "agent", "text": "", "tool_calls": [shell], "usage": usage},
+        {"account": "agent", "text": "", "tool_calls": [command], "usage": usage},
         {"account": "agent", "text": TEXT, "usage": usage},
         {"account": "judge", "text": VERDICT, "usage": usage},
     ]

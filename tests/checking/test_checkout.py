@@ -385,6 +385,17 @@ async def test_matching_files_that_checks_wrote_are_copied_into_the_workspace(pr
     assert not (project.folder / "other.txt").exists()
 
 
+async def test_a_setup_that_fails_shows_its_first_error_and_the_end_of_its_output(project: Project) -> None:
+    setup = "echo start; echo 'ERROR: no package foo'; for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; exit 3"
+    with pytest.raises(EnvironmentFailed) as caught:
+        async with project.checkouts(setup=setup).open(project.layer()):
+            pass
+
+    first, *shown = caught.value.message.splitlines()
+    assert first == f"[workspace] setup failed in the fresh checkout (exit 3): {setup}"
+    assert shown == ["  ERROR: no package foo", "  ...", *(f"  line {number}" for number in range(2, 10))]
+
+
 async def test_cancelling_removes_the_checkout(project: Project) -> None:
     async def check() -> None:
         async with project.checkouts(setup="sleep 60").open(project.layer()):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.checking import ignored_files
-from goalrunner.checking.ignored_classes import Ignored, classify
+from goalrunner.checking.ignored_classes import Classifier, Ignored, classify
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.errors import WorkspaceError
 
@@ -90,7 +90,7 @@ def test_the_reason_names_the_marker(tmp_path: Path) -> None:
         ".venv": "pyvenv.cfg",
         "target": "Cargo.toml beside it",
         "a/node_modules": "package.json above it",
-        "m": "listed in [workspace] dependencies",
+        "m": "named in the goal file",
     }
 
 
@@ -165,11 +165,36 @@ def test_an_exception_in_the_patterns_holds_inside_of_a_folder(tmp_path: Path) -
 
 
 def test_listed_dependencies_inside_of_build_output(tmp_path: Path) -> None:
-    write(tmp_path, "build/_deps/lib/a.c", "build/b.o")
-    assert kinds(tmp_path, "build/", dependencies=("/build/_deps/",)) == {
-        "build": "build",
+    write(tmp_path, "build/_deps/lib/a.c", "build/b.o", "build/x/y/z.o", "build/x/lib/l.a", "build/sub/c.txt")
+    assert kinds(tmp_path, "build/", dependencies=("/build/_deps/", "build/x/lib")) == {
         "build/_deps": "dependencies",
+        "build/b.o": "build",
+        "build/sub": "build",
+        "build/x/lib": "dependencies",
+        "build/x/y": "build",
     }
+
+
+def test_an_environment_of_tox_beside_what_tox_builds(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        ".tox/py/pyvenv.cfg",
+        ".tox/py/lib/a.py",
+        ".tox/.pkg/pyvenv.cfg",
+        ".tox/log/1.log",
+        ".tox/CACHEDIR.TAG",
+    )
+    first = Classifier(tmp_path, [".tox/"], (".tox/py",), home=None)
+    roots = {entry.root: (entry.kind, entry.why) for entry in first.found}
+    again = Classifier(tmp_path, [".tox/"], (".tox/py",), roots, home=None)
+    assert {entry.path: entry.kind for entry in first.found} == {
+        ".tox/.pkg": "build",
+        ".tox/CACHEDIR.TAG": "build",
+        ".tox/log": "build",
+        ".tox/py": "dependencies",
+    }
+    assert again.found == first.found
+    assert first.others == {}
 
 
 def test_names_that_git_gives_twice_count_once(tmp_path: Path) -> None:
@@ -209,27 +234,27 @@ def test_sockets_and_pipes_are_left_out(tmp_path: Path) -> None:
 
 def test_names_that_vanish_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "d/a/x", "d/b/x")
-    scan = os.scandir
+    opened = os.open
 
-    def gone(path: str) -> object:
+    def gone(path: str, flags: int) -> int:
         if path.endswith("/d/a"):
             raise FileNotFoundError(path)
-        return scan(path)
+        return opened(path, flags)
 
-    monkeypatch.setattr(os, "scandir", gone)
+    monkeypatch.setattr(os, "open", gone)
     assert kinds(tmp_path, "d/", "missing/") == {"d/b/x": "other"}
 
 
 def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "pgdata/base/1", "pgdata/a")
-    scan = os.scandir
+    opened = os.open
 
-    def closed(path: str) -> object:
+    def closed(path: str, flags: int) -> int:
         if path.endswith("/base"):
             raise PermissionError(path)
-        return scan(path)
+        return opened(path, flags)
 
-    monkeypatch.setattr(os, "scandir", closed)
+    monkeypatch.setattr(os, "open", closed)
     found = {entry.path: entry for entry in classify(tmp_path, ["pgdata/"])}
     assert found["pgdata/base"] == Ignored("pgdata/base", "other", True, "cannot be read")
     assert found["pgdata/a"].folder is False

@@ -6,8 +6,10 @@ import asyncio
 import errno
 import os
 import shutil
+import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -239,7 +241,7 @@ class Crash(BaseException):
     """Stands for the end of the process."""
 
 
-CALLS = ("rename", "replace", "mkdir", "rmdir", "unlink", "chmod", "symlink", "utime", "makedirs", "fchmod")
+CALLS = ("rename", "replace", "mkdir", "rmdir", "unlink", "chmod", "symlink", "utime", "makedirs", "fchmod", "mkfifo")
 
 
 def crash_at(patch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
@@ -274,6 +276,11 @@ async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
                 shutil.rmtree(scene.workspace / "planted")
                 (scene.workspace / "planted").write_text("file\n")
                 git(scene.workspace, "checkout", "-q", "-B", "side")
+                (scene.workspace / "src/staged.py").chmod(0o600)
+                (scene.workspace / "src/deep/b.py").chmod(0o640)
+                (scene.workspace / "queue").unlink()
+                os.mkfifo(scene.workspace / "src/pipe")
+                shutil.rmtree(scene.workspace / "tests/nested")
                 patch.undo()
                 crashed = crash_at(patch, number)
                 await check.undo()
@@ -484,12 +491,71 @@ async def test_submodules_are_put_back(tmp_path: Path) -> None:
 
 
 async def test_a_removed_git_folder_is_named(scene: Scene) -> None:
-    with pytest.raises(EnvironmentFailed, match=r"the objects of .*\.git were removed"):
+    with pytest.raises(EnvironmentFailed, match=r"the objects of .*\.git were removed") as raised:
         async with scene.opened(*layers(scene.workspace)) as opened:
             await scene.run(opened, "rm -rf .git")
 
+    assert "everything else is as it was" in raised.value.hint
     assert (scene.workspace / "tests/test_a.py").read_text() == "weakened\n"
     assert (scene.workspace / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
+    assert not scene.journals()
+
+
+async def test_a_repository_that_a_check_removes_with_its_folder(plain: Scene) -> None:
+    """Its objects are lost; the rest is put back, and the next check is set up as usual."""
+    make_repository(plain.workspace / "deep/nested", {"n.py": "n\n"})
+    plain.before = plain.look()
+    with pytest.raises(EnvironmentFailed, match=r"the objects of .*deep/nested/\.git were removed by the check\n"):
+        async with plain.opened() as opened:
+            await plain.run(opened, "rm -rf deep")
+
+    assert plain.look() == plain.before
+    async with plain.opened() as opened:
+        await plain.run(opened, "rm -rf deep")
+    assert (plain.workspace / "deep/nested/n.py").read_text() == "n\n"
+
+
+async def test_a_repository_that_a_check_removes_is_named_by_the_next_command(plain: Scene) -> None:
+    make_repository(plain.workspace / "nested", {"n.py": "n\n"})
+    plain.before = plain.look()
+    await left_open(plain)
+    shutil.rmtree(plain.workspace / "nested")
+    undone, lost, _ = await asyncio.to_thread(replay, plain.workspace, plain.home)
+
+    assert undone == f"An interrupted check in {plain.workspace} was undone."
+    assert lost.endswith(f"the objects of {plain.workspace}/nested/.git were removed by the check.")
+    assert await asyncio.to_thread(replay, plain.workspace, plain.home) == ()
+
+
+async def test_modes_of_files_that_keep_their_content(scene: Scene) -> None:
+    write(scene.workspace, {"tool": "#!/bin/sh\n", "data/own.log": "ignored\n"})
+    (scene.workspace / "tool").chmod(0o755)
+    scene.before = scene.look()
+    environment = scene.environment()
+    async with environment.open(()) as opened:
+        await scene.run(opened, "chmod 600 src/a.py; chmod 700 tool; chmod 644 secret; chmod 600 data/own.log")
+
+    assert {"src/a.py", "tool"} <= set(environment.overwritten())
+    assert (scene.workspace / "data/own.log").stat().st_mode & 0o777 == 0o600
+    (scene.workspace / "data/own.log").chmod(0o644)
+    assert scene.look() == scene.before
+
+
+async def test_pipes_and_sockets_of_a_check_are_removed(plain: Scene) -> None:
+    server = "import socket; socket.socket(socket.AF_UNIX).bind('server')"
+    os.mkfifo(plain.workspace / "queue", 0o640)
+    with socket.socket(socket.AF_UNIX) as live:
+        live.bind(str(plain.workspace / "live"))
+        plain.before = plain.look()
+        for _ in range(2):
+            environment = plain.environment()
+            async with environment.open(()) as opened:
+                script = (
+                    f'mkfifo out/pipe; rm queue a.py; mkfifo a.py; mkdir new; cd new; {sys.executable} -c "{server}"'
+                )
+                await plain.run(opened, script)
+            assert picture(plain.workspace) == plain.before[0]
+            assert {"out/pipe", "new/server", "queue"} <= set(environment.overwritten())
 
 
 async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene) -> None:

@@ -153,7 +153,7 @@ def test_the_evidence_in_json_and_what_excludes_it(run: FinishedRun, capsys: pyt
     code, _, err = answered(run, capsys, "show", "--evidence", "--path")
     assert (code, err) == (
         2,
-        "--path, --evidence, --state (--at) and --events exclude each other\nask for one of them\n",
+        "--path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
     )
 
 
@@ -193,12 +193,12 @@ def test_the_figures_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[
         (
             ["restore", "ID", "1"],
             2,
-            "goal restore asks before it changes files, and there is no terminal\nadd --yes\n",
+            "goal restore asks before it changes files, and stdin is not a terminal\nadd --yes\n",
         ),
         (
             ["restore", "ID", "1", "--snapshot", "ab", "--yes"],
             2,
-            "ROUND and --snapshot exclude each other\ngive one of them\n",
+            "ROUND and --snapshot cannot be combined\nuse one of them\n",
         ),
         (
             ["restore", "ID", "--snapshot", "zz", "--yes"],
@@ -246,7 +246,7 @@ def test_there_and_back_again(own_run: FinishedRun, capsys: pytest.CaptureFixtur
         "deleted    hello.txt\n"
         "deleted    mine.txt\n"
         "modified   notes.txt\n"
-        f"before     kept as snapshot {back}; to get it back:\n"
+        f"before     kept as snapshot {back}; to undo the restore:\n"
         f"           goal restore RUN --snapshot {back}\n"
     )
     assert listing(own_run.workspace) == {"notes.txt": b"- one\ntwo\n"}
@@ -302,7 +302,7 @@ def test_a_workspace_in_which_a_run_works_is_left_alone(
         "",
         (
             f"another run works in WORK (process {os.getpid()})\n"
-            "wait for it to end (goal watch), or name another workspace: --workspace DIR\n"
+            "wait for it to end, or name another workspace: --workspace DIR\n"
         ),
     )
 
@@ -351,4 +351,4 @@ def test_a_round_that_changed_nothing_says_so(own_run: FinishedRun, capsys: pyte
     log.write_bytes(rechained(line.replace(other, same).encode() + b"\n" for line in lines))
     for more in ([], ["--stat"]):
         asked = ("diff", own_run.folder.run_id, "2", *more)
-        assert answered(own_run, capsys, *asked) == (0, "", "round 2 of run RUN changed nothing\n")
+        assert answered(own_run, capsys, *asked) == (0, "", "Round 2 of run RUN changed no files.\n")

@@ -79,7 +79,7 @@ def test_doctor_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Pr
     assert told.code == 4
     assert "sign-in    ✗ ASKING_KEY is not set, and there is no ~/.asking/login.json\n" in told.out
     assert "           run asking login\n" in told.out
-    assert told.out.endswith("           asking cannot be used: 1 thing to mend\n")
+    assert told.out.endswith("           asking cannot be used: 1 problem found\n")
     mended = goal("doctor", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x"))
     assert mended.code == 0, mended.out
     assert mended.out.endswith("           asking can be used\n")
@@ -104,8 +104,11 @@ def test_doctor_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(progra
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("askin",), 'there is no agent "askin"\ndid you mean "asking"? valid: "chat", "command", "acp", '),
-        (("acp",), 'the agent "acp" is whatever a goal says\ngoal doctor --goal FILE, with [agent] use = "acp"'),
+        (("askin",), 'unknown agent "askin"\ndid you mean "asking"? valid: "chat", "command", "acp", '),
+        (
+            ("acp",),
+            'the agent "acp" needs a command, which the goal file gives\ngoal doctor --goal FILE, with [agent] use = "acp"',
+        ),
         (("--goal", "absent.toml"), "absent.toml  no such file"),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_quote_that_is_nowhere_is_no_proof(folder: Path, capsys: pytest.Captur
 def test_a_judge_that_cannot_be_read_is_four(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge = play(folder, "yes", "surely", "done")
     assert main(["status", "chat.json", "--objective", "the tests pass", "--judge", judge]) == 4
-    assert capsys.readouterr().out == "verdict    none: the judge's answers could not be read\n"
+    assert capsys.readouterr().out == "verdict    none; the judge's answers could not be read\n"
 
 
 def test_a_judge_that_does_not_answer_is_four(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,22 +106,22 @@ def test_a_response_is_judged_where_the_goal_says_so(folder: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["chat.json", "--objective", "x"], "no judge is named\nadd --judge MODEL, or set GOAL_JUDGE\n"),
+        (["chat.json", "--objective", "x"], "no judge is given\nadd --judge MODEL, or set GOAL_JUDGE\n"),
         (
             ["chat.json", "--objective", "x", "--judge", "agent"],
-            'the judge is "agent", and the agent has no model\nadd --judge MODEL\n',
+            'judge = "agent" needs a model of the agent\nadd --judge MODEL\n',
         ),
         (
             ["chat.json", "--judge", "a/b"],
-            "by what is the transcript to be judged?\nadd --objective TEXT or --goal FILE\n",
+            "no objective to judge the transcript by\nadd --objective TEXT or --goal FILE\n",
         ),
         (
             ["--objective", "x", "--judge", "a/b"],
-            "which transcript?\ngoal status TRANSCRIPT --objective TEXT --judge MODEL\n",
+            "no transcript is given\ngoal status TRANSCRIPT --objective TEXT --judge MODEL\n",
         ),
         (
             ["none.json", "--objective", "x", "--judge", "a/b"],
-            "none.json: neither a file nor a run\ngoal list shows the runs\n",
+            "none.json: no such file or run\ngoal list shows the runs\n",
         ),
     ],
 )

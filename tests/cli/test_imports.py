@@ -11,7 +11,18 @@ import pytest
 
 from tests.support.told_run import summary
 
-HEAVY = ("litellm", "openai", "httpx", "tiktoken", "pydantic", "pydantic_core", "rich", "asyncio", "concurrent.futures")
+HEAVY = (
+    "litellm",
+    "openai",
+    "httpx",
+    "tiktoken",
+    "pydantic",
+    "pydantic_core",
+    "rich",
+    "asyncio",
+    "concurrent.futures",
+    "tree_sitter",
+)
 """What costs tens of milliseconds and more to import."""
 
 CALL = """

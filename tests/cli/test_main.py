@@ -124,7 +124,7 @@ def test_a_defect_is_one_line_and_a_file(
     ScriptedApi([ValueError("two\nlines with sk-very-secret-value")]).install(monkeypatch)
     assert main(["run", goal_file]) == 4
     said = capsys.readouterr().err
-    found = re.fullmatch(r"goal met a defect of its own: (.*); the traceback is in (.*)\n", said)
+    found = re.fullmatch(r"Internal error, a defect of goal: (.*)\nThe traceback is in (.*)\n", said)
     assert found is not None
     assert found[1] == "ValueError: two lines with [redacted:SOME_API_KEY]"
     log = Path(found[2])

@@ -194,12 +194,13 @@ def test_a_dry_run_prints_the_goal_and_spends_nothing(
         goal       Make it.
         workspace  {goal_file.parent.resolve()} · no git
         agent      openai/gpt-5
-        judge      none, the validators decide
+        judge      none; the validators decide
         limits     3 rounds · 1 min 30 s · no budget
         checks     pytest: pytest -q · 10 min
         checked in overlay · existing tests and their configuration are protected
         protected  {goal_file.name}
-        dry run    nothing was started, asked or written
+        warning    validator pytest is red until there are tests: the workspace has no test file
+        dry run    Nothing was run or written.
         """)
     assert api.goals == []
     assert len(api.checked) == 1

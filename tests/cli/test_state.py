@@ -35,17 +35,17 @@ def test_the_state_says_what_was_done_on_which_evidence_and_why_it_ended(
     code, out, _ = said(capsys, run, "--state")
     assert code == 0
     assert "doing      nothing: the run is complete (satisfied)" in out
-    assert "why        it ends complete (satisfied): verdict of round 3" in out
+    assert "why        the run ends as complete (satisfied): verdict of round 3" in out
     assert "verdict    1.00 · complete · by the judge" in out
 
 
 @pytest.mark.parametrize(
     ("at", "doing", "why"),
     [
-        ("2", "between two steps", "before any work the validators run once"),
-        ("4", "baseline", "before any work the validators run once"),
-        ("20", "round 1", "the agent goes on in its round"),
-        ("70", "audit 3", "the validators are green, or the agent is blocked: the judge is next"),
+        ("2", "between two steps", "the validators run once before round 1"),
+        ("4", "baseline", "the validators run once before round 1"),
+        ("20", "round 1", "the agent continues its round"),
+        ("70", "audit 3", "the validators are green, or the agent reports that it is blocked: the judge is next"),
     ],
 )
 def test_the_state_after_an_event(run: str, at: str, doing: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,10 +66,10 @@ def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> 
     ("arguments", "error"),
     [
         (("--at", "75"), "the run has 74 events\ngoal show RUN --at N with N up to 74\n"),
-        (("--at", "0"), "--at 0 is no event\nevents are numbered from 1: goal show RUN --events\n"),
+        (("--at", "0"), "--at 0: events are numbered from 1\ngoal show RUN --events lists them\n"),
         (
             ("--state", "--events"),
-            "--path, --evidence, --state (--at) and --events exclude each other\nask for one of them\n",
+            "--path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",
         ),
     ],
 )

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from goalrunner import api
+from goalrunner.compose import place_of
 from goalrunner.compose.external import check_installed, external_named, external_notes, refuse_unfit_agent
+from goalrunner.compose.sandbox import agent_cell
 from goalrunner.errors import AgentNotInstalled, UsageError
 from goalrunner.eventlog import read_records
 from goalrunner.model.approvals import Approvals
@@ -18,6 +20,7 @@ from goalrunner.model.goal import AgentConfig, Budget, Goal, JudgeConfig, Valida
 from goalrunner.model.outcome import GoalOutcome
 from goalrunner.model.preset import Preset
 from tests.support.external import preset
+from tests.support.jails import needs_jail
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -180,6 +183,32 @@ def test_a_program_in_the_workspace_is_found_there(place: Path) -> None:
         check_installed(one, place, os.environ)
     (place / "agent.sh").touch(0o755)
     check_installed(one, place, os.environ)
+
+
+def test_a_misspelled_program_is_named_with_the_one_that_may_be_meant(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine-agent").touch(0o755)
+    with pytest.raises(AgentNotInstalled, match="mine-agnet: not found; did you mean mine-agent"):
+        check_installed(named(place, Preset(argv=("mine-agnet", "-x"))), place, {"PATH": str(tmp_path)})
+
+
+@needs_jail
+@pytest.mark.parametrize("words", [("{hidden}/agent",), ("sh", "-e", "{hidden}/agent"), ("python3 {hidden}/agent",)])
+def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
+    place: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    user, own = tmp_path / "user", tmp_path / "own"
+    user.mkdir()
+    (user / "agent").write_text("true\n")
+    (user / "agent").chmod(0o755)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(user)}
+    wanted = goal(place, AgentConfig(use="command", command=tuple(word.format(hidden=user) for word in words)))
+    wanted = wanted.model_copy(update={"workspace": wanted.workspace.model_copy(update={"sandbox": "auto"})})
+    one = external_named(wanted, environ)
+    assert one is not None
+    cell = agent_cell(wanted, place_of(wanted, tmp_path / "home", environ), own, ())
+    with pytest.raises(AgentNotInstalled, match=f"{user}/agent: not found in the sandbox"):
+        check_installed(one, place, environ, cell)
+    check_installed(one, place, environ)
 
 
 async def test_the_model_of_an_external_agent_judges_nobody(place: Path, tmp_path: Path) -> None:

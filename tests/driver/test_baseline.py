@@ -89,6 +89,57 @@ async def test_a_program_that_the_machine_lacks_fails_the_run(tmp_path: Path) ->
     assert "no-such-program-here" in ending.outcome.message
 
 
+NEW_TEST = "def test_new():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "said"),
+    [
+        ("pytset -q", {}, 'did you mean pytest? write "pytest -q"'),
+        ("pytest -q unit", {"tests/unit/test_a.py": NEW_TEST}, 'did you mean tests/unit? write "pytest -q tests/unit"'),
+        ("pytest -q --cov", {"test_a.py": NEW_TEST}, "install pytest-cov, or remove --cov from the goal file"),
+        (
+            "pytest -q src",
+            {"src/a.py": "", "tests/test_a.py": NEW_TEST},
+            "no tests collected in src; did you mean tests?",
+        ),
+        ("./check.sh", {"check.sh": "true\n"}, "chmod +x ./check.sh"),
+    ],
+)
+async def test_what_only_a_person_can_correct_ends_the_run_before_round_1(
+    tmp_path: Path, line: str, files: dict[str, str], said: str
+) -> None:
+    arena = Arena(tmp_path)
+    arena.write({"a.txt": "a\n", **files})
+    ending = await arena.fight((), **_goal(line))
+    assert (ending.how, ending.rounds) == (("failed", "validator_missing", 0), 0)
+    assert said in ending.outcome.message
+
+
+@pytest.mark.parametrize(
+    ("line", "work"),
+    [
+        ("pytest -q tests/test_new.py", {"tests/test_new.py": NEW_TEST}),
+        ("pytest -q", {"test_new.py": NEW_TEST}),
+        (
+            "pytest -q --runslow",
+            {
+                "conftest.py": "def pytest_addoption(parser):\n    parser.addoption('--runslow', action='store_true')\n",
+                "test_new.py": NEW_TEST,
+            },
+        ),
+        ("python3 -m mytool", {"mytool.py": "print('hi')\n"}),
+        ("sh check.sh", {"check.sh": "true\n"}),
+    ],
+)
+async def test_what_the_work_is_to_bring_is_a_red_baseline(tmp_path: Path, line: str, work: dict[str, str]) -> None:
+    arena = Arena(tmp_path)
+    arena.write({"a.txt": "a\n"})
+    writes = [{"name": "write_file", "arguments": {"path": name, "content": text}} for name, text in work.items()]
+    ending = await arena.fight(tuple(writes), **_goal(line))
+    assert (ending.how, ending.rounds) == (("complete", "satisfied", 1), 1)
+
+
 async def test_ignored_files_that_a_round_made_and_a_check_needs_are_a_label(tmp_path: Path) -> None:
     arena = Arena(tmp_path)
     arena.write({"a.txt": "a\n", ".gitignore": "made/\n"})

@@ -22,6 +22,8 @@ from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import HIDDEN
 from goalrunner.ports import Approver, Judge, Parts
 from goalrunner.prompts import Prompts
+from goalrunner.state import resumption
+from goalrunner.state.run_state import Phase
 from goalrunner.testing import (
     ManualClock,
     MemoryArtifacts,
@@ -222,6 +224,35 @@ async def test_an_environment_that_fails_is_no_red_check(tmp_path: Path) -> None
     assert (outcome.stop_reason, outcome.iterations, outcome.attempts) == (StopReason.ENVIRONMENT_FAILED, 0, ())
     assert outcome.message == "the check environment is full\nfree some space"
     assert bench.events_of(events.ValidatorsFinished) == []
+
+
+GONE = ValidatorResult(
+    name="check", passed=False, reason="not_found", summary="sh: 1: nox: not found", cannot_run=True, exit_code=127
+)
+
+
+async def test_validators_that_cannot_run_twice_end_the_run_and_the_agent_reads_nothing_of_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(GONE), ran(GONE))
+    outcome = await bench.drive()
+    assert (outcome.status.value, outcome.stop_reason) == ("failed", StopReason.VALIDATOR_MISSING)
+    assert outcome.message == (
+        "validator check cannot run here: sh: 1: nox: not found\ncorrect that; then goal resume r"
+    )
+    assert (outcome.iterations, outcome.attempts, len(bench.conversation.prompts)) == (0, (), 1)
+
+
+async def test_validators_that_cannot_run_once_are_run_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(GONE), ran(False), ran(GONE), ran(True))
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations) == (True, 2)
+    assert "nox" not in "".join(bench.conversation.prompts)
+
+
+async def test_a_run_that_is_resumed_runs_validators_again_that_could_not_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ran(GONE), ran(GONE))
+    await bench.drive()
+    state = resumption.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"))
+    assert (state.phase, state.obstacle, state.obstacles) == (Phase.WORKED, "", 0)
 
 
 async def test_the_agents_processes_are_stopped_during_a_check(tmp_path: Path) -> None:

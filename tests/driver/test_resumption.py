@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +14,7 @@ from goalrunner.driver.resumption import ResumptionReader
 from goalrunner.driver.watch import Watch
 from goalrunner.events import Event, Record
 from goalrunner.model.observation import Observation
-from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
@@ -31,13 +33,9 @@ class Folder:
         """As told."""
         return self.now
 
-    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
         """One file differs between any two."""
-        return () if old == new else (Change(path="a.py", kind="modified"),)
-
-    async def surroundings(self) -> str:
-        """Nothing."""
-        return ""
+        return [{"a.py": (old.id, new.id)} if old != new else {} for old, new in pairwise(snapshots)]
 
     async def diff(self, old: Snapshot, new: Snapshot) -> str:
         """None."""

@@ -49,13 +49,14 @@ def test_what_stands_there_of_the_start_is_taken_whole_or_refused(goal: Goal) ->
     assert (refused.code, f"{kept} is damaged" in refused.err) == (4, True), refused
 
 
-def test_it_is_kept_before_round_1_where_no_baseline_is_taken(goal: Goal) -> None:
-    text = OBJECTIVE + '[[validators]]\npython = "own:fine"\n[[validators]]\nname = "check"\nrun = "sh check.sh"\n'
+@pytest.mark.parametrize("beside", ["", '[[validators]]\nname = "check"\nrun = "sh check.sh"\n'])
+def test_it_is_kept_before_round_1_where_a_callable_waits_for_a_response(goal: Goal, beside: str) -> None:
+    text = OBJECTIVE + '[[validators]]\npython = "own:fine"\n' + beside
     goal.write(text, agent("", shell("echo")), agent("yes"))
-    (goal.work / "own.py").write_text("def fine(response, agent):\n    return True\n")
+    (goal.work / "own.py").write_text("def fine(response, agent):\n    return False\n")
     assert goal.run().code == 1
     events = [record.event for record in goal.records()]
     before = events[: [event.type for event in events].index("round_started")]
-    assert "baseline_taken" not in [event.type for event in before]
-    (kept,) = (event.files for event in before if isinstance(event, StartKept))
-    assert {"scripts.json", "git.json", "ignored"} < {name.split("/")[0] for name in kept}
+    assert ("baseline_taken" in [event.type for event in before]) == bool(beside)
+    kept = {name.split("/")[0] for event in before if isinstance(event, StartKept) for name in event.files}
+    assert {"scripts.json", "git.json", "ignored"} <= kept

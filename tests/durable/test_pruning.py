@@ -66,7 +66,7 @@ def test_a_store_shrinks_to_what_the_runs_that_stay_name(goal: Goal) -> None:
     done = goal.command("prune", "--older-than", "30d", "--yes")
     assert done.code == 0, done
     assert f"removed  {name}  capped, max_iterations; could be resumed\n" in done.out
-    assert "snapshots of others, which no run names" in done.out
+    assert "snapshots in other stores, which no run needs" in done.out
     assert snapshots(goal) < before
     assert not has(goal, "only the first\n")
     assert has(goal, "of the second\n")
@@ -94,7 +94,7 @@ def test_a_store_goes_with_the_last_run_of_its_workspace(goal: Goal) -> None:
     folder = run_of(goal, "echo one > a")
     aged(folder)
     seen = goal.command("prune", "--older-than", "1ms", "--dry-run")
-    assert f"would remove  the snapshots of {goal.work.resolve()}: no run is left there\n" in seen.out
+    assert f"would remove  the snapshots of {goal.work.resolve()}, which has no runs left\n" in seen.out
     assert store(goal).is_dir()
     done = goal.command("prune", "--older-than", "1ms", "--yes", "--json")
     said = json.loads(done.out)
@@ -168,10 +168,10 @@ def test_what_a_killed_prune_left_goes_with_the_next_and_what_another_one_remove
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         seen = goal.command("prune", "--older-than", "30d", "--dry-run")
-        assert "would remove  what an earlier goal prune was killed over: 2 folders\n" in seen.out
+        assert "would remove  what an interrupted goal prune left: 2 folders\n" in seen.out
         assert left.is_dir()
         done = goal.command("prune", "--older-than", "30d", "--yes")
-        assert "removed  what an earlier goal prune was killed over: 2 folders\n" in done.out
+        assert "removed  what an interrupted goal prune left: 2 folders\n" in done.out
         assert not left.exists()
         assert not store_left.exists()
         assert busy.is_dir()

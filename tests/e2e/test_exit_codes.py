@@ -55,6 +55,36 @@ def test_complete_is_0(place: Path, own_home: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == ["done", "goal.toml"]
 
 
+@pytest.mark.parametrize(
+    ("model", "checks", "reason", "said"),
+    [
+        ("opnai/gpt-5-mini", 'validator = "touch ../ran; false"', "model_not_found", "did you mean openai/gpt-5-mini?"),
+        ("openai/gpt-5-mini", 'validator = "touch ../ran; false"', "authentication", "export OPENAI_API_KEY="),
+        (
+            "scripted/r.jsonl",
+            'validator = "no-such-program-here"',
+            "validator_missing",
+            "no-such-program-here: not found",
+        ),
+        ("scripted/r.jsonl", 'validator = "pytest unit"', "validator_missing", 'write "pytest tests/unit"'),
+    ],
+)
+def test_what_a_dry_run_refuses_ends_a_run_before_its_baseline(
+    place: Path, own_home: Path, model: str, checks: str, reason: str, said: str
+) -> None:
+    recording(place / "r.jsonl", agent("never asked"))
+    (place / "tests" / "unit").mkdir(parents=True)
+    (place / "tests" / "unit" / "test_a.py").write_text("def test_a(): pass\n")
+    path = goal_file(place, model, checks=checks)
+    dry, ended = goal("run", path, "--dry-run", cwd=place), goal("run", path, cwd=place)
+    assert (dry.code, ended.code) == (4, 4), (dry, ended)
+    assert said in dry.err
+    assert said in outcome_of(own_home)["message"]
+    assert outcome_of(own_home)["stop_reason"] == reason
+    assert "baseline_taken" not in next((own_home / "runs").glob("*/events.jsonl")).read_text()
+    assert not (place.parent / "ran").exists()
+
+
 def test_capped_is_1(place: Path, own_home: Path) -> None:
     model = recording(place.parent / "r.jsonl", agent("done!"), agent("really done!"))
     ended = goal("run", goal_file(place, model, "max_iterations = 2"), cwd=place)

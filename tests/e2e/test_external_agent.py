@@ -74,7 +74,7 @@ def test_a_script_reaches_the_goal_and_its_word_counts_for_nothing(place: Path, 
     ended = goal("run", prepare(place), cwd=place)
     assert ended.code == 0, ended
     assert "command · ./agent.sh" in ended.out
-    assert "keeps no session" in ended.out
+    assert "the history is sent again" in ended.out
     outcome = outcome_of(own_home)
     assert (outcome["status"], outcome["iterations"]) == ("complete", 3)
     assert outcome["usage"]["agent"]["cost_usd"] is None

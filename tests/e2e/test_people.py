@@ -85,7 +85,7 @@ def test_nobody_there_blocks_and_an_approved_command_runs_once(place: Path, own_
     }
     status = goal("status", run, cwd=place)
     assert (status.code, "waits" in status.out, ONCE in status.out) == (3, True, True), status
-    assert f"goal approve {run} a1" in goal("list", cwd=place).out
+    assert f"goal status {run}" in goal("list", cwd=place).out
 
     again = goal("resume", run, cwd=place)
     assert (again.code, [item["id"] for item in outcome_of(own_home)["approvals"]]) == (3, ["a1"]), again
@@ -239,17 +239,18 @@ def test_killed_after_the_call_began_it_is_never_run_again(place: Path, own_home
 
 def test_at_a_terminal_the_command_is_in_view_and_a_yes_runs_it(place: Path, own_home: Path) -> None:
     with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
-        terminal.wait_for("approve? ")
+        terminal.wait_for("[y]es / [n]o")
         assert f"│ {ONCE}" in terminal.shown
         assert not (place / "done").exists()
         terminal.type("perhaps\n")
-        terminal.wait_for("approve? ", times=2)
+        terminal.wait_for("[y]es / [n]o", times=2)
         terminal.type("y\n")
         assert terminal.end() == 0, terminal.shown
     assert (place / "done").read_text() == "once\n"
     outcome = outcome_of(own_home)
-    assert outcome["approvals"][0]["guarded"]
-    assert "unguarded approval" not in outcome["labels"]
+    # Without a sandbox, a command of the agent could have typed it.
+    assert not outcome["approvals"][0]["guarded"]
+    assert "unguarded approval" in outcome["labels"]
 
 
 def test_at_a_terminal_a_diff_and_a_completion_are_in_view_and_the_time_does_not_count(
@@ -258,13 +259,13 @@ def test_at_a_terminal_a_diff_and_a_completion_are_in_view_and_the_time_does_not
     model = recording(place.parent / "r.jsonl", agent("", write_file("done", "a new line\n")), agent("made it"))
     path = goal_file(place, model, 'require = ["write", "complete"]', 'timeout = "6s"')
     with Terminal("run", path, cwd=place) as terminal:
-        terminal.wait_for("approve? ")
+        terminal.wait_for("[y]es / [n]o")
         assert "│ +a new line" in terminal.shown
         time.sleep(7)
         terminal.type("y\n")
-        terminal.wait_for("approve? ", times=2)
+        terminal.wait_for("[y]es / [n]o", times=2)
         assert "changed since the start: done" in terminal.shown
-        assert "test -e done" in terminal.shown.rpartition("it rests on")[2]
+        assert "test -e done" in terminal.shown.rpartition("evidence:")[2]
         terminal.type("n not yet\n")
         assert terminal.end() == 3, terminal.shown
     outcome = outcome_of(own_home)
@@ -274,7 +275,7 @@ def test_at_a_terminal_a_diff_and_a_completion_are_in_view_and_the_time_does_not
 
 def test_ctrl_c_at_the_question_leaves_it_pending(place: Path, own_home: Path) -> None:
     with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
-        terminal.wait_for("approve? ")
+        terminal.wait_for("[y]es / [n]o")
         terminal.type("\x03")
         assert terminal.end() == 130, terminal.shown
     outcome = outcome_of(own_home)
@@ -282,7 +283,7 @@ def test_ctrl_c_at_the_question_leaves_it_pending(place: Path, own_home: Path) -
     run = run_of(own_home).name
     assert f"goal approve {run} a1" in goal("status", run, cwd=place).out
     with Terminal("resume", run, cwd=place) as terminal:
-        terminal.wait_for("approve? ")
+        terminal.wait_for("[y]es / [n]o")
         terminal.type("y\n")
         assert terminal.end() == 0, terminal.shown
     assert (place / "done").read_text() == "once\n"
@@ -291,7 +292,7 @@ def test_ctrl_c_at_the_question_leaves_it_pending(place: Path, own_home: Path) -
 
 def test_ctrl_d_leaves_it_to_somebody_else(place: Path, own_home: Path) -> None:
     with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), "--json", cwd=place) as terminal:
-        terminal.wait_for("approve? ")
+        terminal.wait_for("[y]es / [n]o")
         terminal.type("\x04")
         assert terminal.end() == 3, terminal.shown
     assert outcome_of(own_home)["stop_reason"] == "approval_required"
@@ -299,12 +300,12 @@ def test_ctrl_d_leaves_it_to_somebody_else(place: Path, own_home: Path) -> None:
 
 def test_killed_while_it_asks_another_terminal_may_approve(place: Path, own_home: Path) -> None:
     with Terminal("run", goal_file(place, one_call(place), 'require = ["shell"]'), cwd=place) as terminal:
-        terminal.wait_for("approve? ")
+        terminal.wait_for("[y]es / [n]o")
         run = run_of(own_home).name
         refused = goal("approve", run, cwd=place)
         assert (refused.code, "is asking for a1 at its own terminal" in refused.err) == (2, True), refused
         assert str(terminal.process.pid) in refused.err
-        assert "it is asked at the terminal of the run" in goal("status", run, cwd=place).out
+        assert "Answer at the terminal in which the run was started" in goal("status", run, cwd=place).out
         terminal.kill()
     approved = goal("approve", run, cwd=place)
     assert approved.code == 0, approved
@@ -317,7 +318,7 @@ def test_a_question_is_answered_at_the_terminal(place: Path, own_home: Path) -> 
     ask = {"name": "ask", "arguments": {"question": "Which colour?"}}
     model = recording(place.parent / "r.jsonl", agent("", ask), agent("", shell(ONCE)), agent("made it"))
     with Terminal("run", goal_file(place, model, ""), cwd=place) as terminal:
-        terminal.wait_for("your answer")
+        terminal.wait_for("Your answer")
         assert "│ Which colour?" in terminal.shown
         terminal.type("blue\n")
         assert terminal.end() == 0, terminal.shown

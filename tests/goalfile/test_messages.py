@@ -74,6 +74,7 @@ cwd = "../x"
 env = { A = 1, "B C" = "x" }
 """
 
+REMOVE_ONE = "remove one of the two"
 MANY_PROBLEMS = """\
 objective.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?
 objective.toml:5:9  owner must be a string, not the number 3
@@ -109,6 +110,16 @@ objective.toml:28:16  "B C" in [validators.env] is no name of an environment var
         (
             "max_iterations = 0",
             "4:18  max_iterations 0 is not above zero; write a whole number from 1, or inf to lift the limit",
+        ),
+        (
+            'workspace.setup = "make"\nworkspace.check = "overlay"',
+            '5:11  workspace.check = "overlay" cannot be combined with setup, which prepares a fresh checkout; '
+            + REMOVE_ONE,
+        ),
+        (
+            'workspace.editable = ["a"]\nworkspace.protect = ["b"]',
+            "5:11  workspace.protect cannot be combined with editable, which protects everything that it does not name; "
+            + REMOVE_ONE,
         ),
         ("max_iterations = true", "4:18  max_iterations must be a whole number, not true"),
         ("max_iterations = 2.0", "4:18  max_iterations must be a whole number, not the number 2.0"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.errors import GoalFileError
 from goalrunner.goalfile import load_goal_text
 from goalrunner.goalfile.validators import named
 
@@ -22,7 +23,8 @@ from goalrunner.goalfile.validators import named
         ("poetry run python -m pytest", "pytest"),
         ("CI=1 DEBUG= make test", "make"),
         ("env A=b npm test", "npm"),
-        ("! grep -r TODO src", "check"),
+        ("! grep -r TODO src", "grep"),
+        ("cd sub && make", "make"),
         ("test -f 'a b'", "test"),
         ("echo 'unclosed", "echo"),
         ("A=b", "check"),
@@ -62,3 +64,11 @@ def test_the_short_form_gives_one_validator_for_each_command(written: str) -> No
     goal = load_goal_text(f"objective='x'\nmodel='a/b'\nvalidator={written}", "goal.toml", {}, {})
     assert [validator.run for validator in goal.validators] == ["pytest -q", "ruff check"][: written.count("'") // 2]
     assert all(validator.timeout == 600 for validator in goal.validators)
+
+
+def test_pass_env_names_variables_of_the_run() -> None:
+    text = "objective='x'\nmodel='a/b'\n[[validators]]\nrun='./check'\npass_env=['GOAL_ITERATION']\n"
+    (validator,) = load_goal_text(text, "goal.toml", {}, {}).validators
+    assert validator.pass_env == ("GOAL_ITERATION",)
+    with pytest.raises(GoalFileError, match=r'5:11 .*"HOME" is unknown; valid: .*GOAL_RESPONSE_FILE'):
+        load_goal_text(text.replace("GOAL_ITERATION", "HOME"), "goal.toml", {}, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,25 @@ def test_a_recording_that_vanished_is_an_error(tmp_path: Path) -> None:
     tape.path.unlink()
     with pytest.raises(RecordError, match="cannot be written: No such file or directory"):
         tape.record("agent", Reply("a", (), Usage(), "stop"))
+
+
+def test_a_link_at_the_path_of_a_recording_is_not_written_through(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "tape.jsonl")
+    (tmp_path / "victim").write_text("precious\n")
+    tape.path.unlink()
+    tape.path.symlink_to("victim")
+    with pytest.raises(RecordError, match="was replaced by another file during the run"):
+        tape.record("agent", Reply("a", (), Usage(), "stop"))
+    assert (tmp_path / "victim").read_text() == "precious\n"
+
+
+def test_a_link_that_the_user_gave_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("tape.jsonl")
+    Tape(tmp_path / "link").record("agent", Reply("a", (), Usage(), "stop"))
+    assert json.loads((tmp_path / "tape.jsonl").read_bytes())["text"] == "a"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match=r"No such device or address|is no regular file"):
+        Tape(tmp_path / "pipe")

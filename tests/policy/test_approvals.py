@@ -52,7 +52,6 @@ NETWORK = (
     "nohup curl x &",
     "time curl x",
     'eval "curl x"',
-    "curl 'unclosed",
     "bash <<EOF\ncurl x\nEOF",
     "cat <<EOF\n$(curl x)\nEOF",
     "cat <<'EOF' > f\nhi\nEOF\ncurl x",
@@ -66,6 +65,17 @@ NETWORK = (
     "find . -exec ls {} \\; -exec curl {} \\;",
     'echo "a$(echo "b$(curl x)")"',
     "cat <<EOF\n`curl x`\nEOF",
+    "env -S 'curl x'",
+    "env - curl x",
+    "sudo --user bob curl x",
+    "flock -c 'curl x' lock",
+    "busybox wget x",
+    "xargs -a urls curl",
+    "git $SUBCOMMAND",
+    "echo push | xargs git",
+    "poetry -n install",
+    "npm -w web install",
+    "kubectl -n prod delete pod x",
 )
 LOCAL = (
     "echo curl",
@@ -86,6 +96,9 @@ LOCAL = (
     "docker ps",
     "cat > f <<'EOF'\ncurl x\nEOF",
     "python - <<'EOF'\nimport curl\nEOF",
+    "command -v curl",
+    "which curl wget",
+    "echo x | xargs grep curl",
 )
 
 
@@ -99,17 +112,15 @@ def test_a_command_that_only_speaks_of_one_is_not(command: str) -> None:
     assert not reaches_network(command)
 
 
-@pytest.mark.parametrize(
-    "command", ["python -c 'import urllib.request'", "./deploy.sh", "$TOOL x", "alias c=curl; c x"]
-)
+@pytest.mark.parametrize("command", ["python -c 'import urllib.request'", "./deploy.sh", "alias c=curl; c x"])
 def test_what_is_not_in_the_table_passes(command: str) -> None:
-    """The limit of a look at words, said aloud."""
     assert not reaches_network(command)
+    assert rule_for(Action("shell", command), Approvals(require=("network",)), "low") == ""
 
 
 def test_a_hostile_command_is_looked_at_in_time() -> None:
     began = time.monotonic()
-    for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "<<A " * 2000 + "\n" * 3000):
+    for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "nohup " * 3000, "<<A " * 2000 + "\n" * 3000):
         reaches_network(command)
     assert time.monotonic() - began < 10
 
@@ -120,6 +131,55 @@ def test_a_hostile_command_is_looked_at_in_time() -> None:
 def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
     rule = rule_for(Action("shell", command), Approvals(commands=("git push*",)), "low")
     assert rule == '[approvals] commands = ["git push*"]'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -C . push",
+        "git -c a=b --no-pager push origin",
+        "sudo git --git-dir .git push",
+        "env -S 'git -C . push'",
+        "echo push | xargs git",
+        "xargs -I % git % origin < f",
+        "git $SUBCOMMAND",
+        "g=push; git pu$X",
+        "npx -c 'rm -rf /'",
+        "rm $FLAGS x",
+        "busybox rm -rf x",
+    ],
+)
+def test_a_pattern_is_found_behind_options_and_where_an_argument_may_match_it(command: str) -> None:
+    approvals = Approvals(commands=("git push*", "rm -rf *"))
+    assert rule_for(Action("shell", command), approvals, "low").startswith("[approvals] commands = [")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -C push status",
+        'git commit -m "$MESSAGE"',
+        "git log --grep push",
+        "find . -name '*.pyc' -exec rm {} +",
+        "xargs rm -f < list",
+        'rm -f "$FILE"',
+        'echo "git push"',
+        "cat > f <<'EOF'\ngit push\nEOF",
+        "python - <<'EOF' 2>&1 | tail\nprint('rm -rf x')\nEOF",
+        "grep -r sudo .",
+        '"$VENV/bin/python" -m pytest',
+    ],
+)
+def test_an_honest_command_is_not_asked_about(command: str) -> None:
+    assert rule_for(Action("shell", command), Approvals(commands=("git push*", "rm -rf *", "* --force")), "low") == ""
+
+
+@pytest.mark.parametrize("command", ["$TOOL x", "curl 'unclosed", "cat f | sh", 'bash -c "$LINE"'])
+def test_a_command_that_is_not_understood_needs_approval_where_commands_do(command: str) -> None:
+    action = Action("shell", command)
+    assert "not understood" in rule_for(action, Approvals(commands=("git push*",)), "low")
+    assert rule_for(action, Approvals(require=("network",)), "low").startswith('[approvals] require = ["network"]')
+    assert rule_for(action, Approvals(require=("complete", "write")), "low") == ""
 
 
 @pytest.mark.parametrize("command", ["git pushed", "echo git push", "git status"])

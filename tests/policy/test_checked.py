@@ -169,6 +169,15 @@ def test_a_change_after_a_green_baseline_takes_the_baseline_again_and_not_for_ev
     assert stopped.reason is StopReason.EVIDENCE_UNSTABLE
 
 
+@pytest.mark.parametrize("has_judge", [False, True])
+def test_a_green_baseline_decides_nothing_where_a_round_is_needed(has_judge: bool) -> None:
+    plan = Plan(validators=("tests",), has_judge=has_judge, takes_baseline=True, needs_round=True)
+    state = state_after(plan, events.BaselineTaken(standing="green", results=(result(),)))
+    step = decide(state)
+    assert isinstance(step, RunRound)
+    assert (step.prompt.kind, step.prompt.round, state.iterations) == ("first", 1, 0)
+
+
 def test_a_run_that_ended_for_leaks_checks_the_workspace_again_when_it_is_resumed() -> None:
     ended = events.Blocked(reason="x", stop_reason=StopReason.EVIDENCE_UNSTABLE)
     leak = checked(leaked=("a.py",))

@@ -16,5 +16,5 @@ def test_a_narrow_terminal_cuts_the_table_and_not_what_is_to_be_typed() -> None:
     assert rows[0].endswith("…")
     assert f"long  {install}" in rows
     assert " ".join(rows[rows.index(f"long  {install}") + 1 :]).strip() == (
-        'Any other command is an agent as well: use = "command" or "acp" in [agent].'
+        'Any other program can be an agent: [agent] use = "command" or "acp".'
     )

@@ -47,9 +47,9 @@ def test_what_is_shown_cannot_drive_the_terminal_or_hide_a_line() -> None:
 def test_what_is_left_out_is_said_and_can_be_seen() -> None:
     long = request("cat <<E\n" + "x\n" * 100 + "rm -rf /\nE")
     assert "… 43 more lines" in asking.approval_text(long)
-    assert "a = show all" in asking.prompt_text(long)
+    assert "[a]ll: show every line" in asking.prompt_text(long)
     assert "rm -rf /" in asking.approval_text(long, most=1000)
-    assert "a = show all" not in asking.prompt_text(request())
+    assert "[a]ll: show every line" not in asking.prompt_text(request())
 
 
 def test_a_completion_shows_paths_patch_and_evidence() -> None:
@@ -70,9 +70,33 @@ def test_changed_checks_are_shown_with_paths_and_patch() -> None:
     asked = request("checks changed: tests/test_a.py", kind="checks")
     shown = asking.approval_text(ApprovalRequest(asked.approval, "-assert x\n+pass\n", ("tests/test_a.py",)))
     for part in (
-        "The checks pass only with the agent's changes to these files.",
+        "The agent changed existing tests or their configuration.",
         "tests/test_a.py",
         "│ -assert x",
         "│ +pass",
     ):
         assert part in shown
+
+
+def test_long_lines_are_broken_between_words_and_keep_their_indentation() -> None:
+    code = "    assert parse('') == Document(), 'the documentation promises an empty document here'"
+    asked = request("checks changed: tests/test_a.py", kind="checks")
+    shown = asking.approval_text(ApprovalRequest(asked.approval, f"-{code}\n+{code}\n  short\n"), columns=60)
+    assert all(len(line) <= 60 for line in shown.splitlines())
+    assert (
+        "  │ -    assert parse('') == Document(), 'the documentation\n  │      promises an empty document here'\n"
+        in shown
+    )
+    assert "  │   short\n" in shown
+    words = {word for line in shown.splitlines() for word in line.split()}
+    assert {"documentation", "configuration.", "promises"} <= {word.strip("'") for word in words}
+
+
+def test_a_line_without_blanks_is_shown_whole() -> None:
+    shown = asking.approval_text(request("curl " + "x" * 200), columns=40)
+    assert all(len(line) <= 40 for line in shown.splitlines())
+    assert shown.count("x") >= 200
+
+
+def test_the_choices_are_explained_within_the_width() -> None:
+    assert all(len(line) <= 50 for line in asking.choices_text(50).splitlines())

@@ -4,19 +4,20 @@ import os
 import socket
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from goalrunner.errors import GoalError, UsageError
-from goalrunner.reports.copy import check_copy, is_stream, write_copy
+from goalrunner.reports import copy as copy_module
+from goalrunner.reports.copy import OutcomeCopy, check_copy
 
 
 def test_a_copy_replaces_what_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("old")
-    check_copy(path)
-    write_copy(path, "{}\n")
+    OutcomeCopy(path).write("{}\n")
     assert path.read_text() == "{}\n"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -25,14 +26,13 @@ def test_a_copy_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("old")
     link = tmp_path / "link.json"
     link.symlink_to("real.json")
-    write_copy(link, "{}\n")
+    OutcomeCopy(link).write("{}\n")
     assert link.is_symlink()
     assert (tmp_path / "real.json").read_text() == "{}\n"
 
 
 def test_a_device_is_written_and_not_replaced() -> None:
-    check_copy(Path("/dev/null"))
-    write_copy(Path("/dev/null"), "{}\n")
+    OutcomeCopy(Path("/dev/null")).write("{}\n")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
@@ -56,8 +56,11 @@ def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    copy = OutcomeCopy(tmp_path / "gone" / "out.json")
+    (tmp_path / "gone").rmdir()
     with pytest.raises(GoalError, match=r"--output .*/gone/out\.json could not be written: No such file or directory"):
-        write_copy(tmp_path / "gone" / "out.json", "{}")
+        copy.write("{}")
 
 
 @pytest.mark.parametrize("name", ["goal.toml", "./goal.toml", "link.toml", "hard.toml"])
@@ -89,8 +92,7 @@ def test_a_link_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> No
 def test_a_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("out.json")
-    check_copy(link)
-    write_copy(link, "{}\n")
+    OutcomeCopy(link).write("{}\n")
     assert (tmp_path / "out.json").read_text() == "{}\n"
 
 
@@ -112,21 +114,98 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_name_of_the_greatest_length_is_written(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 255)
-    check_copy(path)
-    write_copy(path, "{}\n")
+    OutcomeCopy(path).write("{}\n")
     assert path.read_text() == "{}\n"
 
 
-def test_a_pipe_with_a_name_is_written_and_stays(tmp_path: Path) -> None:
+def test_a_pipe_with_a_name_is_opened_before_the_run_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    check_copy(path)
-    assert is_stream(path)
-    writing = threading.Thread(target=write_copy, args=(path, "{}\n"))
-    writing.start()
-    assert path.read_text() == "{}\n"
-    writing.join()
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(path.read_text()))
+    reader.start()
+    deadline = time.monotonic() + 10
+    while True:  # the reader may not have opened it yet
+        try:
+            copy = OutcomeCopy(path)
+            break
+        except UsageError:
+            assert time.monotonic() < deadline
+    assert copy.is_stream
+    text = "x" * 200_000  # more than a pipe holds
+    copy.write(text)
+    del copy
+    reader.join(10)
+    assert read == [text]
     assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_a_pipe_without_a_reader_is_refused_before_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(UsageError) as refused:
+        OutcomeCopy(path)
+    assert str(refused.value).splitlines() == [
+        f"--output {path} is a pipe that no process reads",
+        f"start its reader first, such as: cat {path} &",
+    ]
+
+
+def test_a_reader_that_takes_nothing_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_module, "_PATIENCE", 0.1)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(GoalError, match="its reader took nothing"):
+            OutcomeCopy(path).write("x" * 200_000)
+    finally:
+        os.close(reader)
+
+
+# What an agent puts at the path during the run.
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe"])
+def test_what_stands_at_the_path_at_the_end_is_replaced(tmp_path: Path, planted: str) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "out.json"
+    victim.write_text("precious")
+    copy = OutcomeCopy(path)
+    path.symlink_to(victim) if planted == "link" else os.mkfifo(path)
+    copy.write("{}\n")
+    assert (victim.read_text(), path.is_symlink(), path.read_text()) == ("precious", False, "{}\n")
+
+
+def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+    folder, home = tmp_path / "ws" / "out", tmp_path / "home"
+    folder.mkdir(parents=True)
+    home.mkdir()
+    (home / "out.json").write_text("precious")
+    copy = OutcomeCopy(folder / "out.json")
+    folder.rmdir()
+    folder.symlink_to(home)
+    with pytest.raises(GoalError, match="a folder of its path was replaced by a link or a file during the run"):
+        copy.write("{}\n")
+    assert (home / "out.json").read_text() == "precious"
+
+
+def test_a_folder_that_was_removed_and_made_again_is_written_to(tmp_path: Path) -> None:
+    folder = tmp_path / "build"
+    folder.mkdir()
+    copy = OutcomeCopy(folder / "out.json")
+    folder.rmdir()
+    folder.mkdir()
+    copy.write("{}\n")
+    assert (folder / "out.json").read_text() == "{}\n"
+
+
+def test_a_link_in_the_path_that_the_user_gave_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "results").symlink_to("real")
+    OutcomeCopy(tmp_path / "results" / "out.json").write("{}\n")
+    assert (tmp_path / "real" / "out.json").read_text() == "{}\n"
 
 
 @pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
@@ -138,9 +217,9 @@ def test_the_number_of_an_open_pipe_is_written(tmp_path: Path, folder: str) -> N
     link.symlink_to(f"{folder}/{writing}")
     try:
         for path in (Path(folder) / str(writing), link):
-            check_copy(path)
-            assert is_stream(path)
-            write_copy(path, "{}\n")
+            copy = OutcomeCopy(path)
+            assert copy.is_stream
+            copy.write("{}\n")
             assert os.read(reading, 10) == b"{}\n"
     finally:
         os.close(reading)
@@ -151,7 +230,7 @@ def test_an_open_file_is_written_where_it_stands(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log:
         log.write("before\n")
         log.flush()
-        write_copy(Path(f"/dev/fd/{log.fileno()}"), "{}\n")
+        OutcomeCopy(Path(f"/dev/fd/{log.fileno()}")).write("{}\n")
         log.write("after\n")
     assert (tmp_path / "log").read_text() == "before\n{}\nafter\n"
 
@@ -166,6 +245,6 @@ def test_a_number_that_is_not_open_or_only_read_is_refused(tmp_path: Path) -> No
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_device_is_an_error() -> None:
-    check_copy(Path("/dev/full"))
+    copy = OutcomeCopy(Path("/dev/full"))
     with pytest.raises(GoalError, match="could not be written: No space left on device"):
-        write_copy(Path("/dev/full"), "{}\n")
+        copy.write("{}\n")

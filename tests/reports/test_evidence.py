@@ -97,8 +97,8 @@ def test_a_run_without_a_verdict_says_so() -> None:
     empty = GoalVerdict(score=0, complete=False, source="fallback")
     assert evidence_text("k3f9", empty, ()) == (
         "run        k3f9\n"
-        "verdict    not complete · 0.00 · the judge could not be read\n"
-        "           it names no criterion and no evidence\n"
+        "verdict    not complete · 0.00 · the judge's answer could not be read\n"
+        "           It names no criterion and cites no evidence.\n"
     )
 
 

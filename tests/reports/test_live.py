@@ -187,3 +187,24 @@ def test_nothing_is_drawn_while_somebody_is_asked(terminal: Terminal, progress: 
         time.sleep(0.4)  # three frames
         assert terminal.getvalue()[before:] == ""
     assert "working" in clean(terminal.getvalue()[before:])
+
+
+def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
+    """The live region has several rows when the question begins; the answer stands above the region afterwards."""
+    progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
+    progress.on_text("one\ntwo\nthree\n")
+    progress._live.refresh()
+    for _ in range(2):
+        with progress.suspended():
+            wiped = terminal.getvalue()
+            terminal.write("[y]es / [n]o REASON: y\n")
+        drawn = terminal.getvalue()[len(wiped) :]
+        assert "\x1b[1A" not in drawn
+        assert clean(drawn).count("working") == 1
+    before = len(terminal.getvalue())
+    progress.on_record(numbered(told_run.checked(True, "ok"))[0])
+    assert clean(terminal.getvalue()[before:]).count("43") <= 1
+    progress.finish(outcome())
+    assert not progress._console._render_hooks

@@ -19,6 +19,7 @@ from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.usage import Usage
 from goalrunner.model.verdict import GoalVerdict
 from goalrunner.reports.progress import PlainProgress, QuietProgress, is_living, open_progress
+from goalrunner.state import apply
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 
@@ -70,7 +71,7 @@ def test_a_run_without_any_limit_says_so() -> None:
     said = lines_of(told_run.created(max_iterations=None, timeout=None), told_run.started())
     assert said[3:] == [
         "limits     no round limit · no timeout · no budget",
-        "warning    nothing stops this run but success: no round limit, no timeout, no budget",
+        "warning    no limit stops this run: no round limit, no timeout, no budget",
     ]
 
 
@@ -81,14 +82,14 @@ def test_a_run_without_any_limit_says_so() -> None:
             "scripted//w/a.jsonl",
             "scripted//w/b.jsonl",
             (
-                "the words of agent and judge are recorded; tools and checks really run; "
-                "use a real model with --model NAME and --judge NAME"
+                "replies of agent and judge are played from a recording; tools and checks run for real; "
+                "for a real model use --model NAME and --judge NAME"
             ),
         ),
         (
             "openai/gpt-5",
             "scripted//w/b.jsonl",
-            "the words of judge are recorded; tools and checks really run; use a real model with --judge NAME",
+            "replies of judge are played from a recording; tools and checks run for real; for a real model use --judge NAME",
         ),
     ],
 )
@@ -98,7 +99,7 @@ def test_recorded_words_are_called_so(agent: str, judge: str, said: str) -> None
 
 def test_a_run_without_a_judge_says_who_decides() -> None:
     assert lines_of(told_run.started(judge=""))[1] == (
-        "agent      anthropic/claude-sonnet-4-5                     judge  none, the validators decide"
+        "agent      anthropic/claude-sonnet-4-5                     judge  none; the validators decide"
     )
 
 
@@ -117,14 +118,14 @@ def test_what_is_unusual_in_a_round_is_said() -> None:
         events.QuestionOpened(question="Which port?"),
     )
     assert "\n".join(said) == dedent("""\
-        round 1    ! agent                              the model was asked again 2 times
-                   ! agent                              its turn was ended after 100 model calls ([agent] max_steps)
+        round 1    ! agent                              model calls were retried 2 times (rate limit or network)
+                   ! agent                              turn ended after 100 model calls; the limit is [agent] max_steps
                    ✗ tests   pytest -q                  1.1 s   2 failed, 41 passed
-                   ! judge                              its answer could not be read: score is no number
-                   ! judge                              it could not be reached
-                   ! judge                              its provider refused the key: 401
-                   ✗ judge   0.00                       its answers could not be read: not complete
-                   ? open                               Which port?""")
+                   ! judge                              answer could not be read: score is no number
+                   ! judge                              judge unavailable
+                   ! judge                              the provider rejected the API key: 401
+                   ✗ judge   0.00                       not complete: the judge's answers could not be read
+                   ? question                           Which port?""")
 
 
 def test_what_is_only_reported_is_said_to_be_so() -> None:
@@ -143,8 +144,8 @@ def test_what_is_only_reported_is_said_to_be_so() -> None:
     assert said == [
         "round 1    · shell   pytest -q                  exit 0, reported",
         "           · Bash    pytest -q                  reported",
-        "           ! agent                              it left 1 process running, which was ended: sleep",
-        f"           ! agent                              it left 7 processes running, which were ended: a, {named} and 2 more",
+        "           ! agent                              left 1 process running, which was ended: sleep",
+        f"           ! agent                              left 7 processes running, which were ended: a, {named} and 2 more",
     ]
 
 
@@ -214,11 +215,7 @@ def test_wide_characters_keep_the_columns() -> None:
             StopReason.INTERRUPTED,
             "interrupted by Ctrl-C",
             2,
-            [
-                "           interrupted by Ctrl-C",
-                f"missing    {told_run.MISSING}",
-                "           goal resume k3f9-make-parse",
-            ],
+            ["           interrupted by Ctrl-C", f"missing    {told_run.MISSING}"],
         ),
     ],
 )
@@ -228,12 +225,16 @@ def test_an_end_without_success_says_why_and_what_to_do(
     stream = io.StringIO()
     ended = outcome(status, reason, text=text, verdict=told_run.red_verdict(), signal=signal)
     PlainProgress(stream).finish(ended, copy="/tmp/out.json")
+    more = " --max-iterations 20" if reason is StopReason.MAX_ITERATIONS else ""
     figures = "2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %"
     assert stream.getvalue().splitlines() == [
         f"{status.value:<11}{figures}",
         *said,
         "           /state/goal/runs/k3f9-make-parse/outcome.json",
         "           /tmp/out.json",
+        f"continue   goal resume k3f9-make-parse{more}",
+        "changes    goal diff k3f9-make-parse",
+        "evidence   goal show k3f9-make-parse --evidence",
     ]
 
 
@@ -264,9 +265,7 @@ def test_quiet_still_warns_of_a_run_that_nothing_stops() -> None:
     progress = QuietProgress(stream)
     for record in numbered(told_run.created(max_iterations=None, timeout=None), told_run.started()):
         progress.on_record(record)
-    assert stream.getvalue() == (
-        "warning    nothing stops this run but success: no round limit, no timeout, no budget\n"
-    )
+    assert stream.getvalue() == ("warning    no limit stops this run: no round limit, no timeout, no budget\n")
 
 
 def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
@@ -344,19 +343,34 @@ def test_what_a_check_says_beside_its_results_is_told() -> None:
     )
     told_lines = [" ".join(line.split()) for line in lines_of(told_run.created(), told_run.started(), *happened)]
     for line in (
-        "! original t0.py (changed; existing test)",
-        "! original and 2 more",
+        "! files validators ignore the agent's version: t0.py (changed; existing test)",
+        "! files and 2 more",
         "✗ checks the workspace changed while it was checked: x.py",
-        "! checks green only with the agent's versions of a.py, b.py",
+        "! checks green only with the agent's version of a.py, b.py",
         "! note flaky: tests",
         "✗ checks installed packages changed; allow them",
-        "! checks the workspace changed after it was checked: y.py; it is checked again",
+        "! checks the workspace changed after the check (y.py); validators run again",
     ):
         assert line in told_lines, (line, told_lines)
-    assert "! original t5.py (changed; existing test)" not in told_lines
+    assert not [line for line in told_lines if "t5.py" in line]
 
 
 def test_a_green_baseline_is_told() -> None:
     baseline = events.BaselineTaken(standing="green", results=checked().results)
     said = [" ".join(line.split()) for line in lines_of(told_run.created(), told_run.started(), baseline)]
-    assert said[-1] == "✓ checks already green"
+    assert said[-1] == "✓ checks green before round 1"
+
+
+def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() -> None:
+    started = told_run.started().model_copy(update={"agent_command": "command · ./fix.sh"})
+    state = None
+    for record in numbered(told_run.created(), started, events.RoundStarted(round=1, prompt="first")):
+        state = apply(state, record)
+    assert state is not None
+    stream = io.StringIO()
+    PlainProgress(stream).on_state(state.model_copy(update={"iterations": 1}))
+    lines = stream.getvalue().splitlines()
+    assert any(line.startswith("agent      command · ./fix.sh") for line in lines)
+    assert lines[-1].endswith("tokens unknown · cost unknown")
+    PlainProgress(stream).on_state(state.model_copy(update={"iterations": 1, "external": False}))
+    assert stream.getvalue().splitlines()[-1].endswith("0 tokens · $0.00")

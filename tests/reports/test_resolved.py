@@ -32,7 +32,7 @@ def test_a_goal_is_printed_with_every_default_filled_in() -> None:
         limits     10 rounds · 30 min · 200,000 tokens · $2.00
         checks     pytest: pytest -q · 10 min
                    style: python checks:style · no timeout
-        dry run    nothing was started, asked or written
+        dry run    Nothing was run or written.
         """)
 
 
@@ -45,10 +45,13 @@ def test_what_must_be_said_aloud_is_said() -> None:
         validators=(ValidatorSpec(run="true"),),
     )
     assert resolved_text(goal).splitlines()[3:] == [
-        "judge      none, the validators decide",
+        "judge      none; the validators decide",
         "limits     no round limit · no timeout · no budget",
         "checks     true · 10 min",
-        "warning    nothing stops this run but success: no round limit, no timeout, no budget",
-        "recorded   the words of agent are recorded; tools and checks really run; use a real model with --model NAME",
-        "dry run    nothing was started, asked or written",
+        "warning    no limit stops this run: no round limit, no timeout, no budget",
+        (
+            "recorded   replies of agent are played from a recording; tools and checks run for real; "
+            "for a real model use --model NAME"
+        ),
+        "dry run    Nothing was run or written.",
     ]

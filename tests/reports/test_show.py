@@ -38,28 +38,36 @@ def test_a_failed_run_says_why() -> None:
         "           the key is wrong",
         "           export KEY=...",
         "           /r/outcome.json",
+        "continue   goal resume k3f9-make-parse",
     ]
 
 
 def test_a_run_under_way_has_no_outcome_yet() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     told = "".join(show_text(records, folder="/r", has_outcome=lambda: False))
-    assert told.splitlines()[4:] == ["running    0 rounds · 3.0 s", "           /r"]
+    assert told.splitlines()[4:] == [
+        "folder     /r",
+        "running    0 rounds · 3.0 s",
+        "follow     goal watch k3f9-make-parse",
+    ]
 
 
 def test_a_lost_run_is_not_called_running() -> None:
     records = numbered(told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
     told = "".join(show_text(records, folder="/r", has_outcome=lambda: False, lost=lambda: True))
     assert told.splitlines()[4:] == [
-        "lost       the process that ran it is gone; what it recorded is kept",
+        "folder     /r",
+        "lost       The process of this run has ended unexpectedly; everything that it recorded is kept.",
         "           last seen in round 1 · 0 rounds checked · 3.0 s",
-        "           /r",
+        "continue   goal resume k3f9-make-parse",
+        "changes    goal diff k3f9-make-parse",
     ]
 
 
 def test_an_ended_run_without_its_outcome_names_the_folder() -> None:
     told = "".join(show_text(told_run.two_rounds(), folder="/r", has_outcome=lambda: False))
-    assert told.endswith("of which judge 11 %\n           /r\n")
+    assert "folder     /r\ncomplete   " in told
+    assert told.endswith("of which judge 11 %\n")
 
 
 def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
@@ -84,17 +92,19 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
         "round 1    ✗ tests   make test                  1.0 s   exit 2: AssertionError: 4",
         "capped     1 round · 5.0 s",
         "           not complete after 1 round",
-        "red        tests: exit 2: AssertionError: 4",
+        "validator  tests: exit 2: AssertionError: 4",
         "           …",
         *(f"           line {number}" for number in range(12, 20)),
         "             AssertionError: 4",
         "           ^^^^",
         "           /r/outcome.json",
+        "continue   goal resume k3f9-make-parse --max-iterations 20",
+        "changes    goal diff k3f9-make-parse",
     ]
 
 
 def test_an_empty_log_is_called_empty() -> None:
-    assert "".join(show_text([], folder="/r")) == "empty      the log holds no event\n"
+    assert "".join(show_text([], folder="/r")) == "empty      The log of this run has no events.\n"
 
 
 def test_the_last_words_of_each_round_are_told_short_and_clean() -> None:

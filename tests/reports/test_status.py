@@ -79,14 +79,15 @@ def test_a_running_one_says_what_it_does() -> None:
         missing    no evidence that parse('') returns an empty Document
         checks     ✓ tests 43 passed
                    ✗ ruff exit 1
-        open       Which port?
+        question   Which port?
         agent      anthropic/claude-sonnet-4-5
-        judge      none, the validators decide
+        judge      none; the validators decide
         limits     no round limit · no timeout · no budget
         spent      3 min 12 s
         workspace  /src/parser
         started    2026-11-21 10:00:00 UTC · 3 min ago
         updated    9999-01-01 00:00:00 UTC · now
+        follow     goal watch k3f9-make-parse
         """)
 
 
@@ -110,7 +111,7 @@ def test_a_run_whose_process_is_gone_says_so() -> None:
     pid = gone_pid()
     lost = summary(status="running", stop_reason=None, exit_code=None, pid=pid)
     said = status_text(lost, now=NOW)
-    assert f"status     lost: process {pid} is gone; what it recorded is kept\n" in said
+    assert f"status     lost: process {pid} has ended unexpectedly; everything that it recorded is kept\n" in said
     assert Summary(lost).exit_code == 4
 
 
@@ -197,8 +198,48 @@ def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) ->
 
 
 def test_what_weakens_the_proof_stands_in_the_status() -> None:
-    weak = status_text(summary(labels=["unprotected", "self-judged"]), now=NOW)
-    assert "labels     unprotected · self-judged\n" in weak
+    weak = status_text(summary(labels=["of the future: x", "self-judged"]), now=NOW)
+    assert (
+        "note       of the future: x\nnote       self-judged\n           Agent and judge are the same model.\n" in weak
+    )
+
+
+def test_labels_have_their_own_row_in_a_list_on_a_terminal() -> None:
+    labelled = [summary(labels=["checks changed: tests/test_a.py", "flaky: tests"]), summary()]
+    rows = listing_text(labelled, now=NOW, columns=80).splitlines()
+    assert rows[2] == "  labels: checks changed, flaky"
+    assert [row.startswith("k3f9") for row in rows] == [False, True, False, True]
+    assert "[checks changed, flaky] Make parse()" in listing_text(labelled, now=NOW)
+
+
+def test_a_red_validator_keeps_its_lines_in_the_status() -> None:
+    missing = "validator tests: 1 failed\n" + "\n".join(f"line {number}" for number in range(9)) + "\n  indented"
+    red = summary(status="capped", stop_reason="timeout", missing=missing, exit_code=1)
+    assert dedent("""\
+        missing    validator tests: 1 failed
+                   …
+                   line 5
+                   line 6
+                   line 7
+                   line 8
+                     indented
+        """) in status_text(red, now=NOW, columns=80)
+
+
+def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
+    waits = {"id": "a1", "kind": "shell", "action": "rm -rf build"}
+    message = "this waits for a person: a1 shell: rm -rf build\ngoal approve k3f9, or goal deny k3f9 --reason TEXT"
+    blocked = summary(status="blocked", stop_reason="approval_required", message=message, approvals=[waits])
+    said = status_text(blocked, now=NOW)
+    assert said.endswith(
+        dedent("""\
+        accept     goal approve k3f9-make-parse a1
+        reject     goal deny k3f9-make-parse a1 --reason "..."
+        then       goal resume k3f9-make-parse
+        changes    goal diff k3f9-make-parse
+        """)
+    )
+    assert ", or goal deny" not in said
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_a_red_verdict_says_what_is_missing() -> None:
 
 def test_answers_that_could_not_be_read_are_no_verdict() -> None:
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
-    assert verdict_text(fallback) == "verdict    none: the judge's answers could not be read\n"
+    assert verdict_text(fallback) == "verdict    none; the judge's answers could not be read\n"
 
 
 def test_json_holds_the_verdict() -> None:

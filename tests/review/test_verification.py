@@ -340,3 +340,31 @@ async def test_a_goal_file_that_cannot_be_read_is_found(run: FinishedRun) -> Non
 def test_the_records_of_this_run_are_read_as_they_were_written(run: FinishedRun) -> None:
     lines = run.folder.events.read_bytes().splitlines()
     assert [encode(RECORD.validate_json(line).model_dump(mode="python")) for line in lines] == lines
+
+
+async def test_a_goal_that_was_changed_is_found(run: FinishedRun) -> None:
+    text = run.folder.goal_file.read_text()
+    run.folder.goal_file.write_text(text.replace("friendly greeting", "greeting"))
+    said = "the goal of the run is not what was written"
+    assert await broken(run) == Broken(str(run.folder.goal_file), None, said)
+
+
+async def test_what_was_kept_of_the_start_is_compared(run: FinishedRun) -> None:
+    rules = run.folder.start / "ignore"
+    rules.write_bytes(rules.read_bytes() + b"*.py\n")
+    said = "what was kept of the start of the run is not what was written"
+    assert await broken(run) == Broken(str(rules), None, said)
+    rules.unlink()
+    assert (await broken(run)).what.startswith("what was kept of the start of the run cannot be read")
+
+
+async def test_a_log_without_the_hash_of_the_goal_says_so(run: FinishedRun) -> None:
+    lines = run.folder.events.read_text().splitlines()
+    records = [{key: value for key, value in json.loads(line).items() if key != "p"} for line in lines]
+    for record in records:
+        if record["event"]["type"] == "run_started":
+            del record["event"]["goal_sha256"]
+    run.folder.events.write_text("".join(json.dumps(record) + "\n" for record in records))
+    done = await verified(run)
+    assert done.broken is None
+    assert "the log has no hash of the goal, so a changed goal.toml is not seen" in done.notes

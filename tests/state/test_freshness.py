@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from goalrunner.model.observation import Observation
 from goalrunner.model.snapshot import Snapshot
+from goalrunner.state.change_history import ChangedPaths, changed_paths
 from goalrunner.state.freshness import why_stale
 
 ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
 TAKEN = {snapshot.id: snapshot for snapshot in (ONE, TWO, THREE)}
 
 
-async def changed(old: Snapshot | None, new: Snapshot | None) -> Sequence[str]:
+async def changed(old: Snapshot | None, new: Snapshot | None) -> ChangedPaths:
     """From one to two a.py, from two to three four files."""
     by_pair = {(ONE, TWO): ("a.py",), (TWO, THREE): ("a.py", "b.py", "c.py", "d.py"), (ONE, THREE): ("b.py",)}
-    return () if old is None or new is None else by_pair.get((old, new), ())
+    return changed_paths(() if old is None or new is None else by_pair.get((old, new), ()))
 
 
 @pytest.mark.parametrize(

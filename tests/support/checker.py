@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from goalrunner.events import Content
-from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import CheckRun, ValidationContext
 
@@ -37,13 +38,9 @@ class Folder:
         """As told."""
         return self.now
 
-    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
         """One file differs between any two."""
-        return () if old == new else (Change(path="a.py", kind="modified"),)
-
-    async def surroundings(self) -> str:
-        """Nothing."""
-        return ""
+        return [{"a.py": (old.id, new.id)} if old != new else {} for old, new in pairwise(snapshots)]
 
     async def diff(self, old: Snapshot, new: Snapshot) -> str:
         """None."""

@@ -17,7 +17,7 @@ from tests.support.workspaces import git, make_repository, write
 VALIDATOR = r"""
 echo overwritten >> tests/test_a.py; echo changed > src/a.py; rm -rf src/deep; mkdir -p empty/made; echo n > empty/made/new.py
 rm -rf link; ln -s /etc link; chmod 755 plain.txt; mkdir build; echo b > build/other; rm -rf planted; echo x > planted
-rmdir hollow; chmod 700 src
+rmdir hollow; chmod 700 src; chmod 600 src/staged.py; chmod 666 .gitignore; rm -rf tests/nested queue; mkfifo src/pipe
 git config user.name n; git config user.email e@x; git add -A; git commit -qm check; git checkout -qb other; git tag late
 git config core.pager x; echo '#!/bin/sh' > .git/hooks/pre-commit; git gc -q
 git init -q made-repo; git rm -q --cached plain.txt
@@ -37,6 +37,13 @@ def make_workspace(folder: Path) -> Path:
     write(folder, {"tests/test_a.py": "weakened\n", "src/staged.py": "s\n", "planted/conftest.py": "planted\n"})
     write(folder, {"build/out.bin": "built\n", "cache.log": "log\n", "secret": "s\n"})
     git(folder, "add", "src/staged.py")
+    make_repository(folder / "store", {"n.py": "n\n"})
+    (folder / "tests/nested").mkdir()
+    (folder / "store/.git").rename(folder / ".git/nested.git")
+    (folder / "store/n.py").rename(folder / "tests/nested/n.py")
+    (folder / "store").rmdir()
+    (folder / "tests/nested/.git").write_text("gitdir: ../../.git/nested.git\n")
+    os.mkfifo(folder / "queue", 0o640)
     (folder / "gone.py").unlink()
     (folder / "link").symlink_to("src/a.py")
     (folder / "secret").chmod(0o600)

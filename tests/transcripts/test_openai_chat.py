@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.errors import UsageError
+from goalrunner.model.dialogue import KNOWN_BLOCKS
 from goalrunner.model.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
 from goalrunner.transcripts.source import Source
@@ -88,6 +89,10 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         (
             '{"messages": []}\n{"messages": []}',
             ":1  the line holds a conversation of its own; one file is one conversation",
+        ),
+        (
+            '{"role": "user", "content": [{"type": "riddle"}]}',
+            f":1  the line has a block of the unknown kind 'riddle'; {KNOWN_BLOCKS}",
         ),
         ("[" * 100_000, "  the JSON is nested too deeply"),
         (b'{"role": "user"}\n\xff', ":2  the transcript is not UTF-8"),

@@ -25,7 +25,8 @@ from tests.support.agents import validation
         ("./scripts/check.sh --all", "check.sh"),
         ("python -c 'print(1)'", "python"),
         ("echo 'unclosed", "echo"),
-        ("npm run", "check"),
+        ("npm run test", "npm"),
+        ("A=1", "check"),
     ],
 )
 def test_a_command_gives_a_short_name(line: str, name: str) -> None:

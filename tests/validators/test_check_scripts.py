@@ -1,4 +1,4 @@
-"""The scripts of checks are looked up once, before the agent works, and kept."""
+"""The scripts of validators, and the variables of the run that they name, as they were before the agent worked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.errors import WorkspaceError
 from goalrunner.model.goal import ValidatorSpec
-from goalrunner.validators import check_scripts_at_start
+from goalrunner.validators import check_scripts_at_start, with_variables
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 SPECS = (
@@ -72,3 +72,24 @@ def test_a_folder_that_cannot_be_written_is_an_error(workspace: Path, tmp_path: 
     (tmp_path / "start").write_text("a file")
     with pytest.raises(WorkspaceError, match=r"scripts\.json"):
         check_scripts_at_start(SPECS, workspace, tmp_path / "start" / "scripts.json")
+
+
+def test_a_variable_that_a_script_names_is_passed(workspace: Path, tmp_path: Path) -> None:
+    (workspace / "check.sh").write_text('#!/bin/sh\ngrep -q yes "$GOAL_RESPONSE_FILE"\n')
+    (workspace / "m.py").write_text("import os\nos.environ['GOAL_ITERATION'], os.environ['GOAL_RUN_ID']\n")
+    passed = [spec.pass_env for spec in with_variables(SPECS, workspace, tmp_path / "variables.json")]
+    assert passed == [("GOAL_RESPONSE_FILE",), ("GOAL_RUN_ID", "GOAL_ITERATION"), ()]
+
+
+def test_a_script_that_names_a_variable_later_does_not_get_it(workspace: Path, tmp_path: Path) -> None:
+    record = tmp_path / "variables.json"
+    assert with_variables(SPECS, workspace, record) == SPECS
+    (workspace / "check.sh").write_text("#!/bin/sh\n# GOAL_ITERATION\n")
+    assert with_variables(SPECS, workspace, record) == SPECS
+
+
+def test_what_the_goal_file_passes_stays(workspace: Path) -> None:
+    (workspace / "check.sh").write_text("echo $GOAL_RUN_ID\n")
+    spec = ValidatorSpec(run="./check.sh", pass_env=("GOAL_ITERATION",))
+    (found,) = with_variables([spec], workspace)
+    assert found.pass_env == ("GOAL_ITERATION", "GOAL_RUN_ID")

@@ -172,7 +172,7 @@ async def test_a_module_that_does_not_load_is_a_crash(workspace: Path, content: 
 async def test_the_environment_is_the_one_given(workspace: Path) -> None:
     os.environ["GOAL_TEST_SECRET"] = "1"
     try:
-        result, _ = await check(workspace, "checks:surroundings")
+        result, _ = await check(workspace, "checks:surroundings", pass_env=("GOAL_RUN_ID",))
     finally:
         del os.environ["GOAL_TEST_SECRET"]
     assert result.feedback == f"k3f9-do-it more - {workspace}"
@@ -205,7 +205,7 @@ async def test_a_forged_answer_is_red(workspace: Path) -> None:
         "    os._exit(0)\n"
     )
     (workspace / "forging.py").write_text(forged)
-    result, _ = await check(workspace, "forging:check")
+    result, _ = await check(workspace, "forging:check", pass_env=("GOAL_RESPONSE_FILE",))
     assert (result.passed, result.reason) == (False, "crashed")
 
 

@@ -6,11 +6,11 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from goalrunner.model.goal import Expectation, ValidatorSpec
+from goalrunner.model.goal import Expectation, RunVariable, ValidatorSpec
 from goalrunner.model.validation import FEEDBACK_TAIL, ValidatorResult
 from goalrunner.ports import Validator
 from goalrunner.process import ProcessLauncher
@@ -130,6 +130,21 @@ async def test_the_run_is_in_the_environment(workspace: Path, scratch: Path) -> 
     finally:
         del os.environ["GOAL_TEST_SECRET"]
     assert output.decode() == "k3f9-do-it|2|Make it  so.|more|\nI did it: café ?"
+
+
+@pytest.mark.parametrize("line", ["env", "env # GOAL_HOME", "python3 -c 'import os; print(dict(os.environ))'"])
+async def test_nothing_in_the_environment_tells_that_a_check_runs(workspace: Path, scratch: Path, line: str) -> None:
+    result, output = await check(workspace, line, env={"GOAL_TEST_SECRET": "1"})
+    assert (result.passed, result.steady) == (True, True)
+    assert not [name for name in get_args(RunVariable) if name.encode() in output]
+    assert b"GOAL_TEST_SECRET" in output
+    assert [path.suffix for path in scratch.iterdir()] == [".out"]
+
+
+async def test_a_variable_of_the_run_is_passed_by_name(workspace: Path, scratch: Path) -> None:
+    result, output = await check(workspace, "env | grep ^GOAL_", pass_env=("GOAL_ITERATION", "GOAL_RUN_ID"))
+    assert sorted(output.decode().splitlines()) == ["GOAL_ITERATION=2", "GOAL_RUN_ID=k3f9-do-it"]
+    assert not result.steady
 
 
 async def test_a_very_long_objective_is_cut_for_the_environment(workspace: Path, scratch: Path) -> None:

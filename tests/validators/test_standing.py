@@ -1,4 +1,4 @@
-"""Red, or cannot run."""
+"""Red, or cannot run: what only a person can correct in a validator's own command line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from goalrunner.model.goal import ValidatorSpec
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.process import ProcessLauncher
 from goalrunner.validators import PythonValidator, ShellValidator
-from goalrunner.validators.standing import standing
+from goalrunner.validators.standing import is_environmental, obstacle, without_space
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
+
+VARIABLES = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PLACE": "/nonexistent"}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,8 @@ from tests.support.shellless import Shellless
         ("timeout 5 no-such-program", "cannot_run"),
         ("/no/such/program", "cannot_run"),
         ("../no-such-program", "cannot_run"),
+        ("$PLACE/no-such-program", "cannot_run"),
+        ("../outside", "cannot_run"),
         ("./not-yet.sh", "red"),
         ("bin/no-such-program", "red"),
         ("sh not-yet.sh", "red"),
@@ -42,25 +46,25 @@ async def test_a_missing_program_is_no_red_check(tmp_path: Path, line: str, stan
     (workspace / "needs.sh").write_text("#!/bin/sh\nno-such-program\n")
     (workspace / "needs.sh").chmod(0o755)
     (workspace / "plain").write_text("true\n")
-    validator = ShellValidator(ValidatorSpec(run=line), ProcessLauncher(), {"PATH": os.environ["PATH"], "LC_ALL": "C"})
+    (tmp_path / "outside").write_text("true\n")
+    validator = ShellValidator(ValidatorSpec(run=line), ProcessLauncher(), VARIABLES)
     result, _ = await validator.validate(validation(workspace, tmp_path))
-    assert standing(result, workspace) == stands
-    assert result.cannot_run == (stands == "cannot_run")
+    assert ("green" if result.passed else "cannot_run" if result.cannot_run else "red") == stands
 
 
 async def test_a_missing_shell_cannot_run(tmp_path: Path) -> None:
     validator = ShellValidator(ValidatorSpec(run="true"), Shellless(), {"PATH": "/nonexistent"})
     result, _ = await validator.validate(validation(tmp_path, tmp_path))
-    assert (standing(result, tmp_path), result.cannot_run) == ("cannot_run", True)
+    assert result.cannot_run
 
 
 async def test_a_module_or_folder_that_is_not_there_yet_is_red(tmp_path: Path) -> None:
     validator = PythonValidator(ValidatorSpec(python="notyet:done"), ProcessLauncher(), {"PATH": os.environ["PATH"]})
     result, _ = await validator.validate(validation(tmp_path, tmp_path))
-    assert (result.reason, standing(result, tmp_path)) == ("not_found", "red")
+    assert (result.reason, result.cannot_run) == ("not_found", False)
     shell = ShellValidator(ValidatorSpec(run="true", cwd="notyet"), ProcessLauncher(), {"PATH": os.environ["PATH"]})
     result, _ = await shell.validate(validation(tmp_path, tmp_path))
-    assert (result.reason, standing(result, tmp_path)) == ("not_found", "red")
+    assert (result.reason, result.cannot_run) == ("not_found", False)
 
 
 def test_a_longer_word_is_the_one_that_was_meant(tmp_path: Path) -> None:
@@ -72,4 +76,91 @@ def test_a_longer_word_is_the_one_that_was_meant(tmp_path: Path) -> None:
         command="pytest; ./pytest",
         summary="sh: 1: ./pytest: not found",
     )
-    assert standing(result, tmp_path) == "red"
+    assert obstacle(result, tmp_path) == ""
+
+
+def _red(command: str, feedback: str, exit_code: int, **more: object) -> ValidatorResult:
+    fields = {"name": "t", "passed": False, "exit_code": exit_code, "command": command, "feedback": feedback, **more}
+    return ValidatorResult.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "feedback", "why"),
+    [
+        ("python3 -m nox", "/usr/bin/python3: No module named nox", "No module named nox; to install it: "),
+        (
+            "cd x && python -m pytest -q",
+            "/v/bin/python: No module named pytest",
+            "No module named pytest; to install it: ",
+        ),
+        # The work is to bring these.
+        ("python3 -m mytool --help", "/usr/bin/python3: No module named mytool", ""),
+        ("make check", "/usr/bin/python3: No module named nox", ""),
+        ("python3 -m nox", "ModuleNotFoundError: No module named nox", ""),
+        ("python3 -m pytest", "E   ModuleNotFoundError: No module named 'calc'", ""),
+    ],
+)
+def test_a_tool_that_the_line_itself_names_and_python_lacks_is_a_persons_to_install(
+    tmp_path: Path, line: str, feedback: str, why: str
+) -> None:
+    found = obstacle(_red(line, feedback, 1), tmp_path)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+def test_a_tool_that_the_workspace_itself_is_may_be_what_the_work_brings(tmp_path: Path) -> None:
+    (tmp_path / "src" / "nox").mkdir(parents=True)
+    result = _red("python3 -m nox", "/usr/bin/python3: No module named nox", 1)
+    assert obstacle(result, tmp_path) == ""
+
+
+def test_a_missing_program_is_named_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "pytest").write_text("")
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    result = _red("pytset -q", "", 127, reason="not_found", summary="sh: 1: pytset: not found")
+    assert obstacle(result, workspace, {"PATH": str(programs)}) == "sh: 1: pytset: not found; did you mean pytest?"
+
+
+def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(tmp_path: Path) -> None:
+    result = _red("mytool -q", "", 127, reason="not_found", summary="sh: 1: mytool: not found")
+    assert obstacle(result, tmp_path, {"PATH": f"/nonexistent:{tmp_path / 'bin'}"}) == ""
+    assert obstacle(result, tmp_path, {"PATH": "/nonexistent"}) == "sh: 1: mytool: not found"
+    (tmp_path / "pyvenv.cfg").write_text("")
+    assert obstacle(result, tmp_path, {"PATH": str(tmp_path / "bin")}) == "sh: 1: mytool: not found"
+
+
+def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(tmp_path: Path) -> None:
+    result = _red("tool", "", 127, reason="not_found", summary="/home/u/tools/tool: not found in the sandbox")
+    assert 'sandbox = "none"' in obstacle(result, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("feedback", "suspicious"),
+    [
+        ("OSError: [Errno 18] Invalid cross-device link", True),
+        ("unshare: unshare failed: Operation not permitted", True),
+        ("OSError: [Errno 30] Read-only file system: 'x'", True),
+        ("AssertionError: 1 != 2", False),
+    ],
+)
+def test_what_the_kernel_refuses_is_tried_in_the_workspace_itself(feedback: str, *, suspicious: bool) -> None:
+    assert is_environmental(_red("./check", feedback, 1), incomplete=False) is suspicious
+
+
+def test_a_message_about_a_full_disk_counts_only_if_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [_red("./check", "OSError: [Errno 28] No space left on device", 1)]
+    assert without_space(results, tmp_path) == ""
+    real = os.statvfs(tmp_path)
+
+    class Full:
+        f_bfree = f_bavail = 0
+        f_frsize, f_files, f_ffree = real.f_frsize, 100, 100
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Full)
+    assert without_space(results, tmp_path) == f"no space left in {tmp_path}"
+    assert without_space([_red("./check", "1 failed", 1)], tmp_path) == ""

@@ -29,6 +29,16 @@ from goalrunner.validators.summary import summary_of
             "1 failed, 2 passed",
         ),
         ("Ran 3 tests in 0.001s\n\nOK\n\n1 passed in 0.10s", 0, "1 passed"),
+        (
+            "no tests ran in 0.08s\nERROR: file or directory not found: test\n",
+            4,
+            "exit 4: ERROR: file or directory not found: test",
+        ),
+        (
+            "ERROR: usage: pytest [options]\npytest: error: unrecognized arguments: --cov\n  inifile: None\n  rootdir: /w\n",
+            4,
+            "exit 4: pytest: error: unrecognized arguments: --cov",
+        ),
         ("OK", 0, "exit 0"),
         ("", 2, "exit 2"),
     ],

@@ -2,27 +2,88 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from goalrunner.validators.weaknesses import weaknesses
+from goalrunner.model.goal import Expectation, ValidatorSpec
+from goalrunner.validators.weaknesses import weaknesses, weaknesses_of
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "instead"),
+    [
+        (
+            "pytest -q | tee log",
+            "the exit code of `pytest -q | tee log` is tee's",
+            "bash -o pipefail -c 'pytest -q | tee log'",
+        ),
+        (
+            "npm test | tail -5",
+            "the exit code of `npm test | tail -5` is tail's",
+            "bash -o pipefail -c 'npm test | tail -5'",
+        ),
+        ("pytest || true", "`pytest || true` passes whatever pytest finds", "pytest"),
+        ("cd x && npm test || :", "`npm test || :` passes whatever npm finds", "cd x && npm test"),
+        ("pytest; true", "the exit code of `pytest; true` is not pytest's", "set -e; pytest; true"),
+        ("npm test; exit 0", "the exit code of `npm test; exit 0` is not npm's", "set -e; npm test; exit 0"),
+        (
+            "npm ci; npm test; echo ok",
+            "the exit code of `npm test; echo ok` is not npm's",
+            "set -e; npm ci; npm test; echo ok",
+        ),
+        (
+            "ruff check .; pytest",
+            "the exit code of `ruff check .; pytest` is not ruff's",
+            "set -e; ruff check .; pytest",
+        ),
+        ("pytest; echo $?", "the exit code of `pytest; echo $?` is not pytest's", "set -e; pytest; echo $?"),
+        ("pytest &", "`pytest &` does not wait for pytest", "pytest"),
+        ("./check.sh 2>&1 || :", "`./check.sh 2>&1 || :` passes whatever check.sh finds", "./check.sh 2>&1"),
+        ("sh -c 'pytest | cat'", "the exit code of `pytest | cat` is cat's", "bash -o pipefail -c 'pytest | cat'"),
+        (
+            "! grep -rn TODO src",
+            "`! grep -rn TODO src` also passes when grep fails, for example because a file is missing",
+            "grep -rn TODO src; test $? -eq 1",
+        ),
+        (
+            "! grep x f && pytest",
+            "`! grep x f` also passes when grep fails, for example because a file is missing",
+            "{ grep x f; test $? -eq 1; } && pytest",
+        ),
+    ],
+)
+def test_a_trap_is_named_with_a_line_that_has_none(line: str, said: str, instead: str) -> None:
+    assert weaknesses(line) == (f"{said}; write: {instead}",)
+    assert weaknesses(instead) == ()
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("pytest -q | tee log", ("the exit code of `pytest -q | tee log` is tee's",)),
-        ("pytest || true", ("`pytest || true` passes whatever pytest finds",)),
-        ("pytest; true", ("the exit code of `pytest; true` is not pytest's",)),
-        ("ruff check .; pytest", ("the exit code of `ruff check .; pytest` is not ruff's",)),
-        ("pytest &", ("`pytest &` does not wait for pytest",)),
-        ("./check.sh || :", ("`./check.sh || :` passes whatever check.sh finds",)),
-        ("sh -c 'pytest | cat'", ("the exit code of `pytest | cat` is cat's",)),
         ("npx jest --passWithNoTests", ("`--passWithNoTests` of jest passes when there is no test at all",)),
         ("make -i check", ("make -i passes whatever its commands find",)),
     ],
 )
-def test_a_trap_is_named(line: str, said: tuple[str, ...]) -> None:
+def test_an_option_that_makes_a_check_pass_is_named(line: str, said: tuple[str, ...]) -> None:
     assert weaknesses(line) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("grep x missing || true", "grep x missing"),
+        ("! grep x missing", "grep x missing; test $? -eq 1"),
+        ("grep x missing | tail", "bash -o pipefail -c 'grep x missing | tail'"),
+        ("grep x missing; echo done", "set -e; grep x missing; echo done"),
+    ],
+)
+def test_the_line_to_paste_can_be_red(tmp_path: Path, line: str, instead: str) -> None:
+    assert weaknesses(line)[0].endswith(f"; write: {instead}")
+    ends = [subprocess.run(["sh", "-c", one], cwd=tmp_path, capture_output=True).returncode for one in (line, instead)]
+    assert ends[0] == 0
+    assert ends[1] != 0
 
 
 @pytest.mark.parametrize(
@@ -38,7 +99,45 @@ def test_a_trap_is_named(line: str, said: tuple[str, ...]) -> None:
         "pytest > log 2>&1",
         "if test -d tests; then pytest; fi",
         "pytest 'unclosed",
+        "pytest; code=$?; rm -rf tmp; exit $code",
+        "grep x f; test $? -eq 1",
+        "if grep -q TODO src; then exit 1; fi",
+        "! pytest",
+        "npm test && echo ok",
+        "npm test || exit 1",
+        "rm -f x || true; npm test",
+        "cat f | head -5",
+        'test "$(git status --porcelain | head -1)" = ""',
+        "cd x; export A=1; echo ok",
     ],
 )
 def test_an_honest_line_has_none(line: str) -> None:
     assert weaknesses(line) == ()
+
+
+def test_the_scripts_of_a_validator_are_looked_at_if_they_are_simple(tmp_path: Path) -> None:
+    def said(script: str, run: str = "./check.sh") -> tuple[str, ...]:
+        (tmp_path / "check.sh").write_text(script)
+        return weaknesses_of(ValidatorSpec(run=run), tmp_path)
+
+    assert said("#!/bin/sh\npytest -q || true\n") == (
+        "check.sh: `pytest -q || true` passes whatever pytest finds; write: pytest -q",
+    )
+    lost = ("check.sh: the exit code of `ruff check; pytest` is not ruff's; write: set -e",)
+    assert said("ruff check\npytest\n") == lost
+    assert said("ruff check\npytest\n", "bash check.sh") == lost
+    assert said("#!/bin/sh -e\nruff check\npytest\n") == ()
+    assert said("ruff check\npytest\n", "sh -e check.sh") == ()
+    assert said("set -eu\nruff check\npytest\n") == ()
+    assert said("failed=0\nruff check || failed=1\npytest || failed=1\nexit $failed\n") == ()
+    assert said("check() { pytest || true; }\ncheck\n") == ()
+    assert said("if test -d tests; then pytest; true; fi\n") == ()
+    assert said("\0\xff", "python check.sh") == ()
+
+
+def test_a_validator_whose_output_decides_has_no_trap(tmp_path: Path) -> None:
+    line = "pytest | tail -1"
+    assert weaknesses_of(ValidatorSpec(run=line), tmp_path)
+    assert not weaknesses_of(ValidatorSpec(run=line, expect=Expectation(output="3 passed")), tmp_path)
+    assert not weaknesses_of(ValidatorSpec(run="! grep x f", expect=Expectation(exit_code=1)), tmp_path)
+    assert not weaknesses_of(ValidatorSpec(python="checks:done"), tmp_path)

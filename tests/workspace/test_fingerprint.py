@@ -116,28 +116,6 @@ def test_compiled_modules_and_skipped_names_do_not_count(folder: Path) -> None:
     assert paths(start, take(folder, start)) == [(".cache/x.pyc", "added")]
 
 
-def test_a_fingerprint_is_written_and_read_back(folder: Path, tmp_path: Path) -> None:
-    odd = os.fsdecode(b"odd \xff\n name.py")
-    (folder / odd).write_text("")
-    start = take(folder)
-    start.save(tmp_path / "kept.json")
-
-    kept = Fingerprint.load(tmp_path / "kept.json")
-
-    assert kept is not None
-    assert odd in kept.files
-    assert kept.changes(take(folder, kept)) == ()
-    (folder / odd).write_text("x")
-    assert kept.changes(take(folder, kept)) == ((odd, "changed"),)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b'{"a": [1, 2]}'])
-def test_a_damaged_record_is_none(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "kept.json").write_bytes(content)
-
-    assert Fingerprint.load(tmp_path / "kept.json") is None
-
-
 def test_special_files_are_no_trap(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
 

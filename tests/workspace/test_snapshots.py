@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.errors import ExitCode, WorkspaceError
-from goalrunner.model.snapshot import Change
+from goalrunner.model.snapshot import Change, Snapshot
 from goalrunner.ports import Workspace
 from goalrunner.workspace.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
@@ -539,6 +539,32 @@ async def test_a_second_run_in_the_same_workspace_is_refused(
     second.close()
 
 
+async def test_the_refusal_names_the_run_that_works_there(workspace: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    running = SnapshotStore(workspace, home, start=home / "runs" / "k3f9-fix" / "start")
+    await running.snapshot()
+    with pytest.raises(WorkspaceError) as caught:
+        await SnapshotStore(workspace, home).snapshot()
+    assert str(caught.value).splitlines() == [
+        f"another run works in {workspace}: k3f9-fix (process {os.getpid()})",
+        "wait for it to end (goal watch k3f9-fix), or name another workspace: --workspace DIR",
+    ]
+    running.close()
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="Linux lists locks")
+async def test_a_run_of_another_home_is_named_by_its_process(workspace: Path, tmp_path: Path) -> None:
+    running = SnapshotStore(workspace, tmp_path / "other-home")
+    await running.snapshot()
+    earlier = SnapshotStore(workspace, tmp_path / "home")
+    earlier.folder.mkdir(parents=True, exist_ok=True)
+    (earlier.folder / "lock").write_text("1 a-run-that-is-over")
+    with pytest.raises(WorkspaceError, match=rf"another run works in {workspace} \(process {os.getpid()}\)") as caught:
+        await earlier.snapshot()
+    assert "goal watch" not in str(caught.value)
+    running.close()
+
+
 async def test_a_workspace_that_is_gone(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path / "nowhere", tmp_path / "home")
 
@@ -607,3 +633,41 @@ async def test_the_diff_is_a_patch_for_people(store: SnapshotStore, workspace: P
     )
     assert (await store.diff(first, second)).count("diff --git") == 2
     assert (await store.diff(first, second, ["src"])).count("diff --git") == 1
+
+
+async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(workspace: Path, tmp_path: Path) -> None:
+    git(workspace, "init", "-q")
+    store = SnapshotStore(workspace, tmp_path / "home", large=1000, outputs=["report.xml"])
+    write(workspace, {"large": "x" * 2000, "grows": "small", "mode": "x", "kind": "x"})
+    snapshots = [await store.snapshot()]
+    write(workspace, {"large": "y" * 2000, "grows": "z" * 3000, "b\nc": "new", "d": "new", "report.xml": "1"})
+    snapshots.append(await store.snapshot())
+    (workspace / "mode").chmod(0o755)
+    (workspace / "kind").unlink()
+    (workspace / "kind").symlink_to("a.py")
+    (workspace / "large").unlink()
+    snapshots.append(await store.snapshot())
+    git(workspace, "add", "a.py")
+    git(workspace, "commit", "-q", "-m", "one")
+    snapshots.append(await store.snapshot())
+    write(workspace, {"grows": "small", "report.xml": "2"})
+    snapshots += [await store.snapshot(), snapshots[0], snapshots[0]]
+
+    steps = await store.differences(snapshots)
+    for old, new, step in zip(snapshots, snapshots[1:], steps, strict=False):
+        assert sorted(step) == sorted({change.path for change in await store.changes(old, new)})
+    assert set(steps[3]) == {"grows"}
+    assert steps[3]["grows"][1] == steps[0]["grows"][0]
+    assert steps[0]["d"][0] == ""
+    assert steps[1]["large"][1] == ""
+    assert await store.differences(snapshots[:1]) == []
+    store.close()
+
+
+async def test_comparing_a_snapshot_that_is_gone_fails(store: SnapshotStore, workspace: Path) -> None:
+    first = await store.snapshot()
+    gone = Snapshot(id="1" * 64, tree="1" * 40)
+    with pytest.raises(WorkspaceError, match="cannot be read"):
+        await store.differences([first, gone])
+    with pytest.raises(WorkspaceError, match="cannot be read"):
+        await store.differences([first, first.model_copy(update={"repository": "1" * 40})])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goalrunner.errors import UsageError
-from goalrunner.model.dialogue import ROLES, blocks_of
+from goalrunner.model.dialogue import KNOWN_BLOCKS, ROLES, unknown_block
 
 _HINT = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, ...]"
 
@@ -23,12 +23,8 @@ def refuse_no_chat(messages: object) -> None:
             raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _HINT)
         if not isinstance(content, str | list | tuple | Mapping | None):
             raise UsageError(f"the content of message {number} is neither text nor blocks but {_kind(content)}", _HINT)
-        for block in blocks_of(content):
-            if block.kind == "unknown":
-                known = "text, tool_use, tool_result, toolUse, toolResult"
-                raise UsageError(
-                    f"message {number} has a block of the unknown kind {block.name!r}", f"known kinds: {known}"
-                )
+        if kind := unknown_block(content):
+            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
 
 
 def refuse_no_conversation(value: Any) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
+from typing import Unpack
 
 from goalrunner.api.chat import refuse_no_chat
-from goalrunner.api.checks import Checks
+from goalrunner.api.enforcement import refuse_unconfined, refuse_unseen_actions, refuse_untold_usage, told_usage
 from goalrunner.api.loop import assemble_request, interrupting, run_blocking
-from goalrunner.api.request import UNSET, JudgeChoice, Request, Unset
+from goalrunner.api.request import JudgeChoice, RunOptions, request_of, shows_options
 from goalrunner.api.session import settled
 from goalrunner.compose import Assembly
 from goalrunner.errors import UsageError
-from goalrunner.events import Event
 from goalrunner.model.dialogue import trail_of
 from goalrunner.model.goal import Goal
 from goalrunner.model.observation import Claim, Observation
 from goalrunner.model.outcome import GoalOutcome
+from goalrunner.model.usage import Usage
 from goalrunner.policy import Finish, RunRound
-from goalrunner.ports import Approver, Message, Recorder, RoundReply, ToolResult
-from goalrunner.prompts import ResumePrompt
+from goalrunner.ports import Message, Recorder, RoundReply, ToolResult
+
+CALLER = "the calling program"
+"""Who reports what the agent of a GoalController did."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +46,18 @@ class GoalController:
 
     Call `start()` for the first user message, then `on_run_finished(messages)` after each run of the agent, with its
     whole chat so far. Both block: validators run and the judge is asked inside. Keywords are those of `arun_goal`.
+    The time limit counts from `start()`. Raises UsageError for what cannot be enforced on an agent that the caller drives:
+    approvals of single actions, and a sandbox.
     """
 
-    def __init__(
-        self,
-        objective: str | Goal,
-        judge_llm: JudgeChoice = None,
-        *,
-        max_iterations: float | Unset | None = UNSET,
-        timeout: float | Unset | None = UNSET,
-        validators: Checks = (),
-        preserve_context: bool | Unset = UNSET,
-        resume_prompt: ResumePrompt | None = None,
-        prompt: str | None = None,
-        workspace: Path | str | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        home: Path | str | None = None,
-        approver: Approver | None = None,
-    ) -> None:
-        self._request = Request(
-            objective=objective,
-            judge_llm=judge_llm,
-            max_iterations=max_iterations,
-            timeout=timeout,
-            validators=validators,
-            preserve_context=preserve_context,
-            resume_prompt=resume_prompt,
-            prompt=prompt,
-            workspace=workspace,
-        )
+    @shows_options
+    def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunOptions]) -> None:
+        self._request = request_of("GoalController", objective, judge_llm, options)
+        goal = self._request.goal(has_model=False)
+        refuse_unseen_actions(goal, has_validators=bool(goal.validators or self._request.own_validators()))
+        refuse_unconfined(goal)
+        self._budget = goal.budget
         self._agent = _ForeignAgent()
-        self._on_event = on_event
-        self._home = home
-        self._approver = approver
         self._assembly: Assembly | None = None
         self._round = 0
         self._taken: list[str] = []
@@ -84,25 +66,27 @@ class GoalController:
         """The first user message. Raises UsageError for a goal that cannot run."""
         if self._assembly is not None:
             raise UsageError("this controller has started already", "make a new GoalController for a new run")
-        self._assembly = assemble_request(
-            self._request, self._agent, self._on_event, self._home, baseline=False, approver=self._approver
-        )
+        self._assembly = assemble_request(self._request, self._agent, needs_round=True)
         with settled(self._assembly, ended=self._is_over):
             step = self._advance(self._assembly)
         if isinstance(step, GoalDone):
             raise UsageError(f"the run ended before it began: {step.outcome.message}")
         return step.followup
 
-    def on_run_finished(self, messages: Sequence[Message]) -> GoalContinue | GoalDone:
-        """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are what really happened.
+    def on_run_finished(self, messages: Sequence[Message], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
+        """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are what it reports.
 
-        Raises UsageError before `start()`, after the end, and for what is no chat; the round can be given once more then.
+        `usage` is what the agent used in this round; what it leaves out is unknown. A budget needs it. Raises UsageError
+        before `start()`, after the end, for what is no chat, and for a missing usage; the round can be given once more then.
         """
         assembly = self._assembly
         if assembly is None or self._round == 0:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
         refuse_no_chat(messages)
+        refuse_untold_usage(self._budget, usage)
         with settled(assembly, ended=self._is_over):
+            # The first event since the agent began to work: from here on the time that it took counts.
+            assembly.run.recorder.usage("agent", told_usage(usage))
             self._agent.messages = messages
             return self._advance(assembly, messages)
 
@@ -110,6 +94,7 @@ class GoalController:
         async def work() -> RunRound | Finish:
             if messages is not None:
                 said = await self._take_in(messages, assembly.run.recorder)
+                await asyncio.sleep(0)  # a deadline that is over ends the run here
                 await assembly.run.finish_round(self._round, RoundReply(text=said))
             return await assembly.run.advance()
 
@@ -150,7 +135,9 @@ class GoalController:
 
 
 class _ForeignAgent:
-    """Stands for an agent that somebody else drives: it has messages, and is never sent anything."""
+    """Stands for an agent that the caller drives: it has messages, and is never sent anything."""
+
+    name = CALLER
 
     def __init__(self) -> None:
         self.messages: Sequence[Message] = ()
@@ -178,5 +165,5 @@ def _result(item: Observation, text: str) -> ToolResult:
         command=item.command,
         facts=item.facts,
         output=text.encode("utf-8", errors="replace"),
-        reported_by="the calling program",
+        reported_by=CALLER,
     )

@@ -55,7 +55,7 @@ def _redacted(events: Events, redactor: Redactor) -> Events:
 
 
 def judge_model(choice: JudgeChoice) -> LLM:
-    """The model behind a choice of judge. Raises UsageError where none is named."""
+    """The model behind a choice of judge. Raises UsageError if none is given."""
     if isinstance(choice, LLM):
         return choice
     if not isinstance(choice, JudgeConfig | str | None):
@@ -63,5 +63,5 @@ def judge_model(choice: JudgeChoice) -> LLM:
     config = choice if isinstance(choice, JudgeConfig) else JudgeConfig(choice or "")
     llm = goal_llm(Goal(objective="audit", judge=config))
     if llm is None:
-        raise UsageError("no judge is named", "give a model: --judge openai/gpt-5-mini, or judge = in the goal file")
+        raise UsageError("no judge is given", "give a model: --judge openai/gpt-5-mini, or judge = in the goal file")
     return llm

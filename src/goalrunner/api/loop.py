@@ -6,86 +6,55 @@ import asyncio
 import os
 import signal
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pydantic import ValidationError
 
 from goalrunner.agents import ChatConversation
 from goalrunner.api.chat import refuse_no_conversation
-from goalrunner.api.checks import Checks
-from goalrunner.api.request import UNSET, EventCallback, JudgeChoice, Request, Unset, existing_folder, refusal
+from goalrunner.api.enforcement import refuse_unconfined
+from goalrunner.api.request import (
+    EventCallback,
+    JudgeChoice,
+    Request,
+    RunOptions,
+    existing_folder,
+    refusal,
+    request_of,
+    shows_options,
+)
 from goalrunner.api.session import finish
 from goalrunner.compose import Assembly, Extras, assemble, goal_conversation
 from goalrunner.compose import judge_llm as goal_llm
 from goalrunner.driver import refuse_driven
 from goalrunner.errors import UsageError
-from goalrunner.events import Event
 from goalrunner.llm import LLM, warm_up
 from goalrunner.model.goal import AGENT_MODEL, Goal
 from goalrunner.model.outcome import GoalOutcome
-from goalrunner.ports import Approver, Conversation
+from goalrunner.ports import Conversation
 from goalrunner.process import ProcessLauncher
-from goalrunner.prompts import ResumePrompt
 from goalrunner.runs import goal_home
 
 T = TypeVar("T")
 
 
+@shows_options
 def run_goal(
-    conversation: Conversation,
-    objective: str | Goal,
-    judge_llm: JudgeChoice = None,
-    *,
-    max_iterations: float | Unset | None = UNSET,
-    timeout: float | Unset | None = UNSET,
-    validators: Checks = (),
-    preserve_context: bool | Unset = UNSET,
-    resume_prompt: ResumePrompt | None = None,
-    prompt: str | None = None,
-    workspace: Path | str | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    home: Path | str | None = None,
-    approver: Approver | None = None,
+    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunOptions]
 ) -> GoalOutcome:
     """`arun_goal` for code that does not await; the same arguments. Raises UsageError inside a running event loop.
 
     A validator's KeyboardInterrupt is raised here once the run has ended, as that of a Ctrl-C is.
     """
-    work = arun_goal(
-        conversation,
-        objective,
-        judge_llm,
-        max_iterations=max_iterations,
-        timeout=timeout,
-        validators=validators,
-        preserve_context=preserve_context,
-        resume_prompt=resume_prompt,
-        prompt=prompt,
-        workspace=workspace,
-        on_event=on_event,
-        home=home,
-        approver=approver,
-    )
+    work = _run(conversation, request_of("run_goal", objective, judge_llm, options))
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
 
+@shows_options
 async def arun_goal(
-    conversation: Conversation,
-    objective: str | Goal,
-    judge_llm: JudgeChoice = None,
-    *,
-    max_iterations: float | Unset | None = UNSET,
-    timeout: float | Unset | None = UNSET,
-    validators: Checks = (),
-    preserve_context: bool | Unset = UNSET,
-    resume_prompt: ResumePrompt | None = None,
-    prompt: str | None = None,
-    workspace: Path | str | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    home: Path | str | None = None,
-    approver: Approver | None = None,
+    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunOptions]
 ) -> GoalOutcome:
     """Drive the conversation until the objective is provably complete or a limit stops it.
 
@@ -100,29 +69,14 @@ async def arun_goal(
     under `home` (default: GOAL_HOME). Raises UsageError, ConversationBusy and RecordError; failures of models end in
     the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
     """
-    request = Request(
-        objective=objective,
-        judge_llm=judge_llm,
-        max_iterations=max_iterations,
-        timeout=timeout,
-        validators=validators,
-        preserve_context=preserve_context,
-        resume_prompt=resume_prompt,
-        prompt=prompt,
-        workspace=workspace,
-    )
-    return await finish(assemble_request(request, conversation, on_event, home, approver=approver))
+    return await _run(conversation, request_of("arun_goal", objective, judge_llm, options))
 
 
-def assemble_request(
-    request: Request,
-    conversation: Conversation,
-    on_event: Callable[[Event], None] | None,
-    home: Path | str | None,
-    *,
-    baseline: bool = True,
-    approver: Approver | None = None,
-) -> Assembly:
+async def _run(conversation: Conversation, request: Request) -> GoalOutcome:
+    return await finish(assemble_request(request, conversation))
+
+
+def assemble_request(request: Request, conversation: Conversation, *, needs_round: bool = False) -> Assembly:
     """The run of a request over a conversation that exists already."""
     refuse_no_conversation(conversation)
     refuse_driven(conversation)
@@ -131,6 +85,7 @@ def assemble_request(
         has_model=isinstance(getattr(conversation, "llm", None), LLM),
         folder=Path(folder) if isinstance(folder, str | Path) else None,
     )
+    refuse_unconfined(goal)
     if goal.unlimited:
         warnings.warn("nothing stops this run but success: no cap, no timeout, no budget", RuntimeWarning, stacklevel=4)
     judge = _judge(request, goal, conversation)
@@ -141,11 +96,11 @@ def assemble_request(
         validators=request.own_validators(),
         resume_prompt=request.resume_prompt,
         first_prompt=request.prompt,
-        baseline=baseline,
+        needs_round=needs_round,
     )
-    observers = () if on_event is None else (EventCallback(on_event),)
-    chosen = Path(home) if home else goal_home(os.environ)
-    return assemble(goal, home=chosen, observers=observers, extras=extras, approver=approver)
+    observers = () if request.on_event is None else (EventCallback(request.on_event),)
+    chosen = Path(request.home) if request.home else goal_home(os.environ)
+    return assemble(goal, home=chosen, observers=observers, extras=extras, approver=request.approver)
 
 
 def _judge(request: Request, goal: Goal, conversation: Conversation) -> LLM | None:

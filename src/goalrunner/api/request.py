@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,7 +17,7 @@ from goalrunner.errors import UsageError
 from goalrunner.events import Event, Record
 from goalrunner.llm import LLM
 from goalrunner.model.goal import AGENT_MODEL, Goal, JudgeConfig
-from goalrunner.ports import Validator
+from goalrunner.ports import Approver, Validator
 from goalrunner.prompts import ResumePrompt
 
 
@@ -36,12 +37,31 @@ JudgeChoice = LLM | JudgeConfig | str | None
 """A model that exists, its configuration, its name, or nobody."""
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RunOptions(TypedDict, total=False):
+    """The keywords of `arun_goal`, `run_goal` and `GoalController`; `Request` has their defaults."""
+
+    max_iterations: float | Unset | None
+    timeout: float | Unset | None
+    validators: Checks
+    preserve_context: bool | Unset
+    resume_prompt: ResumePrompt | None
+    prompt: str | None
+    workspace: Path | str | None
+    on_event: Callable[[Event], None] | None
+    home: Path | str | None
+    approver: Approver | None
+
+
 @dataclass(frozen=True)
 class Request:
-    """The keywords of `arun_goal`; see there."""
+    """What `arun_goal` is asked for; see there."""
 
     objective: str | Goal
     judge_llm: JudgeChoice = None
+    _: KW_ONLY
     max_iterations: float | Unset | None = UNSET
     timeout: float | Unset | None = UNSET
     validators: Checks = ()
@@ -49,6 +69,9 @@ class Request:
     resume_prompt: ResumePrompt | None = None
     prompt: str | None = None
     workspace: Path | str | None = None
+    on_event: Callable[[Event], None] | None = None
+    home: Path | str | None = None
+    approver: Approver | None = None
     _checks: tuple[Check, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +122,23 @@ class Request:
     def own_validators(self) -> tuple[Validator, ...]:
         """Those that are objects or callables, run in process."""
         return own_validators(self._checks)
+
+
+def request_of(function: str, objective: str | Goal, judge_llm: JudgeChoice, options: RunOptions) -> Request:
+    """Return the request of a call of `function`. Raise TypeError for an unknown keyword."""
+    unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument '{unknown[0]}'")
+    return Request(objective, judge_llm, **options)
+
+
+def shows_options(function: F) -> F:
+    """Show the keywords of `RunOptions` with their defaults in the signature of a function, for `help()`."""
+    own = inspect.signature(function)
+    named = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    known = [item for item in inspect.signature(Request).parameters.values() if item.kind is item.KEYWORD_ONLY]
+    function.__signature__ = own.replace(parameters=[*named, *known])  # type: ignore[attr-defined]
+    return function
 
 
 class EventCallback:

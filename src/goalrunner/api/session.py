@@ -14,16 +14,17 @@ from goalrunner.compose import (
     Assembly,
     NewLimits,
     assemble,
-    check_installed,
+    before_the_run,
     external_named,
     goal_models,
     goal_validators,
     model_names,
     past_of,
+    place_of,
     reassemble,
+    refuse_unfenced,
     refuse_unfit,
     settle,
-    workspace_of,
 )
 from goalrunner.errors import GoalError, RecordError, UsageError
 from goalrunner.eventlog import TornTail
@@ -211,18 +212,18 @@ def _nothing_run() -> Iterator[None]:
 
 
 def check(goal: Goal, home: Path) -> str:
-    """Make the goal's models and validators without asking or running any; `home` is where a run would be kept.
+    """Check a goal as a run does before its baseline, without asking a model or running a validator.
 
-    Gives an external agent and its command in words, nothing for the built-in one. Raises GoalError.
+    `home` is where a run would be kept. Return an external agent and its command in words, nothing for the built-in one.
+    Raise GoalError.
     """
     with _nothing_run():
         models = goal_models(goal)
-    for llm in (models.agent, models.judge):
-        if llm is not None:
-            llm.check()
     named = external_named(goal, os.environ)
-    if named is not None:
-        check_installed(named, workspace_of(goal), os.environ)
+    place = place_of(goal, home, os.environ)
     refuse_unfit(goal, models, home, named)
+    refuse_unfenced(goal, place)
+    before_the_run(goal, models, named, place)()
+    asyncio.run(models.foresee())
     goal_validators(goal, ProcessLauncher(), os.environ)
     return named.words if named else ""

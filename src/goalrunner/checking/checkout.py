@@ -194,7 +194,7 @@ class OpenCheckout:
         copied = []
         for path in folders.written(str(self.path), patterns, self._since, ()):
             try:
-                if copy_into(self.path / path, self._workspace, path):
+                if copy_into(self.path, self._workspace, path):
                     copied.append(path)
             except OSError as error:
                 message = f"cannot copy {path} into the workspace: {error.strerror}"

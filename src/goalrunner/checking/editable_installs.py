@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from goalrunner.shell import started
+
 _PROJECT_RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "tox", "nox"})
 """Programs that run a command in an environment of the project, wherever PATH leads."""
 
@@ -23,8 +25,6 @@ _OTHER_LANGUAGES = frozenset(
 """Programs that start no Python."""
 
 _USUAL = ("python", "python3", "pytest")
-_COMMANDS = re.compile(r"[;&|()`\n]+")
-_SEPARATORS = re.compile(r"[\s;&|()<>`'\"=]+")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _SITES = ("lib/python*/site-packages", "lib64/python*/site-packages", "lib/python*/dist-packages", "Lib/site-packages")
 _SHEBANG = 256
@@ -55,14 +55,12 @@ def _prefixes(commands: Iterable[str], env: Mapping[str, str], checkout: Path) -
     """Return the environments of the commands' programs; where a command names none, those of `python` and `pytest`."""
     found: set[Path] = set()
     for command in commands:
-        own: set[Path] = set()
-        words = [word for word in _SEPARATORS.split(command) if word]
-        for simple in _COMMANDS.split(command):
-            leading = (_prefix(word, env, checkout) for word in _SEPARATORS.split(simple) if word)
-            own |= next((prefix for prefix in leading if prefix), set())
-        if _PROJECT_RUNNERS.intersection(words):
+        programs = [one for one in started(command)[0] if one.words and not one.module]
+        names = {one.name for one in programs}
+        own = {prefix for one in programs for prefix in _prefix(one.words[0], env, checkout)}
+        if _PROJECT_RUNNERS & names:
             own = {checkout / ".venv"}
-        elif not own and not _OTHER_LANGUAGES.intersection(words):
+        elif not own and not _OTHER_LANGUAGES & names:
             own = {prefix for name in _USUAL for prefix in _prefix(name, env, checkout)}
         found |= own
     return found

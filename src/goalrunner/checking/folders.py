@@ -1,4 +1,4 @@
-"""The folders of a workspace and what no snapshot holds of its files: modes, empty folders, and which files are outputs."""
+"""What no snapshot holds of a workspace: modes, empty folders, pipes and sockets; and which of its files are outputs."""
 
 # Paths are strings here, as in the journal.
 
@@ -28,6 +28,8 @@ class Folders:
     modes: dict[str, int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
     """Files whose mode is neither 0644 nor 0755; a snapshot tells these two apart."""
+    special: dict[str, int] = field(default_factory=dict)
+    """Pipes, sockets and devices: the file type and mode."""
     repositories: list[str] = field(default_factory=list)
     """Folders with a `.git`."""
 
@@ -54,10 +56,12 @@ def look(workspace: str, skip: Collection[str], *, enter: bool = False) -> Folde
                     elif entry.is_dir(follow_symlinks=False):
                         if path not in skip and entry.name not in _CACHE_FOLDERS:
                             waiting.append(path)
-                    elif entry.is_file(follow_symlinks=False):
-                        mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
-                        if mode not in (0o644, 0o755):
-                            found.files[path] = mode
+                    elif not entry.is_symlink():
+                        mode = entry.stat(follow_symlinks=False).st_mode
+                        if not stat.S_ISREG(mode):
+                            found.special[path] = mode
+                        elif stat.S_IMODE(mode) not in (0o644, 0o755):
+                            found.files[path] = stat.S_IMODE(mode)
     return found
 
 
@@ -78,6 +82,23 @@ def make_accessible(workspace: str, modes: dict[str, int]) -> None:
             info = os.lstat(place)
             if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) != mode:
                 os.chmod(place, mode | stat.S_IRWXU)
+
+
+def restore_special(workspace: str, before: dict[str, int], now: dict[str, int]) -> list[str]:
+    """Remove new pipes, sockets and devices, and make missing pipes; return their paths. Raise OSError."""
+    new = sorted(now.keys() - before.keys())
+    for path in new:
+        os.unlink(os.path.join(workspace, path))
+    missing = sorted(path for path, mode in before.items() if path not in now and stat.S_ISFIFO(mode))
+    for path in missing:
+        place = os.path.join(workspace, path)
+        make_parents(workspace, place)
+        remove(Path(place))
+        os.mkfifo(place)
+    for path, mode in before.items():
+        if path in missing or now.get(path, mode) != mode:
+            os.chmod(os.path.join(workspace, path), stat.S_IMODE(mode))
+    return [*new, *missing]
 
 
 def restore_modes(workspace: str, folders: dict[str, int], files: dict[str, int], changed: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from goalrunner.checking.journal import GitFile, OpenJournal
+from goalrunner.checking.journal import GitFile, Journal, OpenJournal
+from goalrunner.checking.moves import make_parents
 from goalrunner.workspace.repositories import Repository, content
 from goalrunner.workspace.restoration import remove
 
@@ -24,7 +25,7 @@ _MOST_BYTES = 200_000_000
 """Beyond these, the rest of the files is not recorded: files that a check changes there stay changed."""
 
 _LARGE = ("objects", "lfs")
-"""Folders beside a HEAD that are not recorded, in submodules and worktrees as well."""
+"""Folders beside a HEAD whose content is not recorded, in submodules and worktrees as well."""
 
 _KEPT = frozenset({"HEAD", "packed-refs", "config", "config.worktree", "refs", "hooks"})
 """What is copied before it is overwritten: a person may have committed during the check. Its objects are still there."""
@@ -76,8 +77,9 @@ def record(places: Iterable[str]) -> tuple[list[GitFile], list[bytes], bool]:
 
 
 def _walk(places: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the files, links and folders below the places, parents first."""
+    """Yield the files, links and folders below the places, parents first; large folders without what is in them."""
     seen: set[str] = set()
+    large: set[str] = set()
     waiting = sorted(places, reverse=True)
     while waiting:
         path = waiting.pop()
@@ -86,32 +88,49 @@ def _walk(places: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
         seen.add(path)
         try:
             info = os.lstat(path)
-            names = os.listdir(path) if stat.S_ISDIR(info.st_mode) else []
+            names = os.listdir(path) if stat.S_ISDIR(info.st_mode) and path not in large else []
         except OSError:
             continue
         if stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
             yield path, info
-        beside_head = "HEAD" in names and "refs" in names
-        waiting += [
-            os.path.join(path, name)
-            for name in sorted(names, reverse=True)
-            if not (beside_head and (name in _LARGE or name.startswith("goal-checks-")))
-        ]
+        if "HEAD" in names and "refs" in names:
+            large.update(os.path.join(path, name) for name in _LARGE)
+            names = [name for name in names if not name.startswith("goal-checks-")]
+        waiting += [os.path.join(path, name) for name in sorted(names, reverse=True)]
 
 
 def put_back(opened: OpenJournal, keep: Path) -> tuple[list[str], list[str]]:
     """Put back what differs from the record; return the paths that were kept in `keep`, and what failed, in words."""
     journal, kept, problems = opened.journal, list[str](), list[str]()
     known = {row.path for row in journal.git_files}
+    for place in journal.git_places:
+        if place.startswith(f"{journal.workspace}/"):
+            with contextlib.suppress(OSError):  # it is named with the files below
+                make_parents(journal.workspace, place)
     _Back(opened, keep, kept, problems).run(
         journal.git_files, _new(journal.git_places, known) if journal.git_whole else ()
     )
-    for row in journal.git_files:
-        folder, name = os.path.split(row.path)
-        is_repository = name == "HEAD" and os.path.join(folder, "config") in known
-        if is_repository and not os.path.isdir(os.path.join(folder, "objects")):
-            problems.append(f"the objects of {folder} were removed by the check")
     return kept, problems
+
+
+def lost(journal: Journal) -> list[str]:
+    """Return what the check removed and the record cannot restore, in words: objects, and files that were too large."""
+    found, objects = [], _objects(journal)
+    for row in journal.git_files:
+        if os.path.lexists(row.path):
+            continue
+        if row.path in objects:
+            found.append(f"the objects of {os.path.dirname(row.path)} were removed by the check")
+        elif stat.S_ISREG(row.mode) and row.offset < 0 and not row.path.endswith(".lock"):
+            found.append(f"{row.path} was removed by the check and too large to be kept")
+    return found
+
+
+def _objects(journal: Journal) -> set[str]:
+    """Return the recorded folders of objects."""
+    known = {row.path for row in journal.git_files}
+    folders = {os.path.dirname(path) for path in known if os.path.basename(path) == "HEAD"}
+    return {f"{folder}/objects" for folder in folders if f"{folder}/refs" in known} & known
 
 
 def _new(places: Iterable[str], known: Collection[str]) -> list[str]:
@@ -123,6 +142,7 @@ class _Back:
 
     def __init__(self, opened: OpenJournal, keep: Path, kept: list[str], problems: list[str]) -> None:
         self._opened = opened
+        self._objects = _objects(opened.journal)
         self._keep = keep
         self._kept = kept
         self._problems = problems
@@ -154,6 +174,8 @@ class _Back:
             remove(Path(row.path))
             info = None
         if stat.S_ISDIR(row.mode):
+            if info is None and row.path in self._objects:  # `lost` names it
+                return
             if info is None:
                 os.mkdir(row.path)
         elif stat.S_ISLNK(row.mode):
@@ -172,10 +194,8 @@ class _Back:
             return True
         if row.path.endswith(".lock") and info is None:  # a git command that ran at the start has ended
             return False
-        if row.offset < 0:
-            if info is None:
-                raise OSError("removed by the check, and too large to be kept")
-            return True
+        if row.offset < 0:  # `lost` names it if it was removed
+            return info is not None
         wanted = self._opened.content(row)
         if info and info.st_size == row.size and _read(row.path) == wanted:
             return True

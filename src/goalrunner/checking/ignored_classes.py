@@ -70,6 +70,7 @@ _ENDINGS = (
     *(name[1:] for name in _FILES if name.startswith("*")),
     *(".o", ".obj", ".lo", ".class", ".gcda", ".gcno", ".gcov", ".rlib", ".rmeta", ".hi", ".dyn_o", ".beam"),
 )
+LISTED: Mark = ("dependencies", "named in the goal file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class Classifier:
         self._home = os.path.relpath(home, workspace) if home else ""
         self._patterns = Patterns(dependencies)
         self._folder_patterns = Patterns(() if any(line.startswith("!") for line in dependencies) else dependencies)
-        self._known = known or {}
+        self._lines = [line.lstrip("/") for line in dependencies if not line.startswith("!")]
+        self._known = dict(known or {})
         self._listings: dict[str, frozenset[str]] = {}
         self._marks: dict[str, tuple[str, Mark] | None] = {}
         listed = set(names)
@@ -131,8 +133,6 @@ class Classifier:
             above = folders_above(path)
             if self._whole.isdisjoint(above) and self._home not in above:
                 self._enter(path) if path in self._whole else self._single(path)
-        for line in dependencies:
-            self._inside_build(line.strip("/"))
         self.found.sort(key=lambda entry: entry.path)
 
     @property
@@ -145,37 +145,62 @@ class Classifier:
         if around := self._around(top.rpartition("/")[0]):
             self._add(top, around[1], folder=True, root=around[0])
             return
-        plain = not self._patterns.lines
         waiting = [top]
         while waiting:
             here = waiting.pop()
             if here == self._home:
                 continue
             try:
-                with os.scandir(f"{self._root}/{here}") as found:
-                    entries = list(found)
+                # A file is looked up in the open folder, not by its whole path again.
+                handle = os.open(f"{self._root}/{here}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             except (FileNotFoundError, NotADirectoryError):  # it vanished
                 continue
             except OSError:
                 self.folders.add(here)
                 self._add(here, ("other", "cannot be read"), folder=True)
                 continue
-            self._listings[here] = frozenset([entry.name for entry in entries])
-            if mark := self._mark(here, whole=True):
-                self._add(here, mark, folder=True)
+            try:
+                with os.scandir(handle) as found:
+                    waiting += self._classified(here, list(found))
+            finally:
+                os.close(handle)
+
+    def _classified(self, here: str, entries: Sequence[os.DirEntry[str]]) -> list[str]:
+        """Classify a folder by its entries, and the files in it; return the folders to enter."""
+        self._listings[here] = frozenset([entry.name for entry in entries])
+        mark = self._mark(here, whole=True)
+        if mark and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines):
+            return self._parts(here, entries, mark)
+        if mark:
+            self._add(here, mark, folder=True)
+            return []
+        self.folders.add(here)
+        folders, plain, others = [], not self._patterns.lines, self.others
+        for entry in entries:
+            name = entry.name
+            path = f"{here}/{name}"
+            if plain and entry.is_file(follow_symlinks=False) and not _is_build_file(name):
+                others[path] = stat_of_entry(entry)
+            elif name == ".git":
                 continue
-            self.folders.add(here)
-            for entry in entries:
-                name = entry.name
-                path = f"{here}/{name}"
-                if plain and entry.is_file(follow_symlinks=False) and not _is_build_file(name):
-                    self.others[path] = stat_of_entry(entry)
-                elif name == ".git":
-                    continue
-                elif entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif (link := entry.is_symlink()) or entry.is_file(follow_symlinks=False):
-                    self._file(path, entry.name, entry, link=link)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            elif (link := entry.is_symlink()) or entry.is_file(follow_symlinks=False):
+                self._file(path, name, entry, link=link)
+        return folders
+
+    def _parts(self, here: str, entries: Sequence[os.DirEntry[str]], mark: Mark) -> list[str]:
+        """Classify what is in a folder of build output that listed dependencies lie in; return the folders to enter."""
+        self.folders.add(here)
+        folders = []
+        for entry in entries:
+            path = f"{here}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                self._known[path] = LISTED if self._patterns.match(f"{path}/x") else mark
+                folders.append(path)
+            else:
+                self._add(path, LISTED if self._patterns.match(path) else mark, folder=False)
+        return folders
 
     def _single(self, path: str) -> None:
         """Classify a file or link that is named by itself."""
@@ -187,7 +212,7 @@ class Classifier:
 
     def _file(self, path: str, name: str, entry: os.DirEntry[str] | None = None, *, link: bool) -> None:
         if self._patterns.lines and self._patterns.match(path):
-            self._add(path, ("dependencies", "listed in [workspace] dependencies"), folder=False)
+            self._add(path, LISTED, folder=False)
         elif name in _DEPENDENCY_FILES or (link and name in _LINKS):
             self._add(path, ("dependencies", name), folder=False)
         elif _is_build_file(name):
@@ -213,7 +238,7 @@ class Classifier:
         """Return the class of a folder of dependencies or build output, and what shows it; None for another folder."""
         above, _, name = folder.rpartition("/")
         if self._folder_patterns.match(f"{folder}/x"):
-            return "dependencies", "listed in [workspace] dependencies"
+            return LISTED
         if folder in self._known:
             return self._known[folder]
         inside = self._list(folder)
@@ -258,13 +283,6 @@ class Classifier:
         info = stat_of(path)
         data = content_of(path, info) if info and info.size < 10_000 else None
         return data is not None and data.startswith(_TAG)
-
-    def _inside_build(self, path: str) -> None:
-        """Add dependencies that are listed by their path and lie in a folder of build output."""
-        build = {entry.path for entry in self.found if entry.kind == "build"}
-        if not build.isdisjoint(folders_above(path)) and os.path.lexists(f"{self._root}/{path}"):
-            folder = os.path.isdir(f"{self._root}/{path}") and not os.path.islink(f"{self._root}/{path}")
-            self._add(path, ("dependencies", "listed in [workspace] dependencies"), folder=folder)
 
 
 def _is_build_file(name: str) -> bool:

@@ -100,7 +100,7 @@ class IgnoredContent:
     @staticmethod
     def same(one: Classifier, other: Classifier) -> bool:
         """Return whether two looks saw the same other files; logs are left out."""
-        return _without_logs(one) == _without_logs(other)
+        return one.others == other.others or _without_logs(one) == _without_logs(other)
 
     def compare(self, now: Classifier) -> Changes:
         """Return what differs from the start."""

@@ -19,6 +19,7 @@ KEPT_FILE = 1 << 20
 """The content of a file with more bytes than this is not kept."""
 KEPT_TOTAL = 256 << 20
 """The content of all files together; the smallest ones are kept first."""
+_KINDS = (stat.S_IFREG, stat.S_IFLNK)
 
 
 class Stat(NamedTuple):
@@ -57,9 +58,10 @@ def stat_of_entry(entry: os.DirEntry[str]) -> Stat | None:
 
 
 def _stat(info: os.stat_result) -> Stat | None:
-    if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+    mode = info.st_mode
+    if stat.S_IFMT(mode) not in _KINDS:
         return None
-    return Stat(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode)
+    return Stat(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, mode)
 
 
 def content_of(path: str, info: Stat) -> bytes | None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from goalrunner.checking import folders, git_files
 from goalrunner.checking.environment import Kind, Layer
@@ -21,6 +21,7 @@ from goalrunner.checking.watchdog import Watchdog
 from goalrunner.errors import EnvironmentFailed, GoalError
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.ports import Completion, Launcher
+from goalrunner.ports.launcher import LaunchOptions
 from goalrunner.process.mark import Mark
 from goalrunner.process.orphans import end_orphans
 from goalrunner.workspace.names import raw
@@ -28,6 +29,7 @@ from goalrunner.workspace.repositories import enclosing, repository_at
 from goalrunner.workspace.store import SnapshotStore
 
 T = TypeVar("T")
+_NAMED = 5
 
 
 class InPlace:
@@ -87,10 +89,15 @@ class InPlace:
             # The lock is held until this process ends, so that no other one repeats the undo while the run goes on.
             self._failed.append(check.opened)
             raise EnvironmentFailed(
-                f"the workspace is not as it was before the check: {'; '.join(self._undone.problems)}",
+                f"the workspace is not as it was before the check: {_some(self._undone.problems + self._undone.lost)}",
                 f"the missing content is in {check.opened.folder}; the next command tries again to put it back",
             )
         check.opened.close()
+        if self._undone.lost:
+            raise EnvironmentFailed(
+                f"the check removed what cannot be put back: {_some(self._undone.lost)}",
+                "everything else is as it was; restore this from a backup, and change the validator so that it keeps it",
+            )
 
 
 class InPlaceCheck:
@@ -206,6 +213,7 @@ class InPlaceCheck:
             moves=moves,
             folders=seen.modes,
             modes=seen.files,
+            special=seen.special,
             repositories=seen.repositories,
             git_places=places,
             git_files=files,
@@ -237,16 +245,14 @@ class _Marked:
         cwd: Path,
         env: Mapping[str, str],
         output: Path,
-        timeout: float | None = None,
-        stdin: bytes | None = None,
-        errors: Path | None = None,
-        shared: Sequence[Path] = (),
+        **options: Unpack[LaunchOptions],
     ) -> Completion:
         """See `goalrunner.ports.Launcher`."""
-        marked = self.mark.environment(env)
-        return await self.inner.launch(
-            argv, cwd=cwd, env=marked, output=output, timeout=timeout, stdin=stdin, errors=errors, shared=shared
-        )
+        return await self.inner.launch(argv, cwd=cwd, env=self.mark.environment(env), output=output, **options)
+
+
+def _some(said: Sequence[str]) -> str:
+    return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
 
 
 async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:

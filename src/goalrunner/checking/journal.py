@@ -73,6 +73,8 @@ class Journal:
     """The mode of each folder that no rule ignores, relative to the workspace."""
     modes: dict[str, int]
     """The modes of files that are neither 0644 nor 0755, relative to the workspace."""
+    special: dict[str, int]
+    """The file type and mode of pipes, sockets and devices that no rule ignores, relative to the workspace."""
     repositories: list[str]
     """The folders with a `.git`, relative to the workspace."""
     git_places: list[str]

@@ -17,6 +17,7 @@ from signal import SIGKILL, Signals
 from goalrunner.checking.mounts import SYSTEM_PATH, Mount, Tools, filesystem, mount_commands, privileged
 from goalrunner.errors import EnvironmentFailed
 from goalrunner.process import table
+from goalrunner.process.adopted import as_helper
 from goalrunner.process.mark import VARIABLE, unmarked
 from goalrunner.process.program import SHELL
 
@@ -54,7 +55,7 @@ class Namespace:
         self._tools = tools
         self._users = not privileged()
         self._holder: subprocess.Popen[bytes] | None = None
-        self._running: set[str] = set()
+        self._running = 0
         self.own_processes = False
         """Whether it has a process namespace."""
         self.first = 0
@@ -145,29 +146,24 @@ class Namespace:
             waiting += [part for part in reversed(target.split("/")) if part not in ("", ".")]
         return "/".join((self.view, *here))
 
-    def began(self, token: str) -> None:
-        """Note that a command with that token in its mark starts."""
-        self._running.add(token)
+    def began(self) -> None:
+        """Note that a command starts."""
+        self._running += 1
 
-    def left(self, token: str) -> list[table.Entry]:
-        """Return the processes of the namespace that a command left behind.
-
-        Beside other running commands only the ones with its token count; the rest is found when the last of them ends.
-        """
-        if not self.own_processes or self._holder is None:
+    def left(self) -> list[table.Entry]:
+        """Return the processes of the namespace that commands left behind; none while another command runs."""
+        if not self.own_processes or self._holder is None or self._running > 1:
             return []
-        others = self._running - {token}
         found = table.family([self.first]).values()
-        living = [one for one in found if one.living and one.session != self._holder.pid]
-        return [one for one in living if not others or table.has_token(one.pid, token)]
+        return [one for one in found if one.living and one.session != self._holder.pid]
 
-    def ended(self, token: str) -> None:
-        """End with SIGKILL what a command left behind, and forget the command."""
+    def ended(self) -> None:
+        """Note that a command has ended, and end with SIGKILL what is left behind."""
         deadline = time.monotonic() + GRACE
-        while (found := self.left(token)) and time.monotonic() < deadline:
+        while (found := self.left()) and time.monotonic() < deadline:
             send_signal(found, SIGKILL)
             time.sleep(0.002)
-        self._running.discard(token)
+        self._running -= 1
 
     def _start(self, own_processes: bool) -> str:
         """Start the holder; return what it printed if it failed."""
@@ -181,7 +177,7 @@ class Namespace:
                 stderr=subprocess.STDOUT,
                 bufsize=0,
                 cwd="/",
-                env=environ,
+                env=as_helper(environ),
                 start_new_session=True,
             )
         self._holder = holder

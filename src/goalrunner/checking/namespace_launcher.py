@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGTERM
+from typing import Unpack
 
 from goalrunner.checking.namespace import GRACE, Namespace, send_signal
 from goalrunner.errors import EnvironmentFailed
 from goalrunner.ports import Completion, Launcher
+from goalrunner.ports.launcher import LaunchOptions
 from goalrunner.process.leader import NOT_EXECUTABLE, NOT_FOUND
-from goalrunner.process.mark import Mark
 from goalrunner.process.sink import opened_sink
 
 _PARTING = 0.05
@@ -24,7 +25,7 @@ _OWN_WORDS = b"nsenter: "
 
 @dataclass(frozen=True)
 class NamespaceLauncher:
-    """The port `Launcher` in a namespace. A command that left processes behind has ended them when `launch` returns."""
+    """The port `Launcher` in a namespace. What commands left behind has ended when the last of them returns."""
 
     inner: Launcher
     namespace: Namespace
@@ -36,50 +37,43 @@ class NamespaceLauncher:
         cwd: Path,
         env: Mapping[str, str],
         output: Path,
-        timeout: float | None = None,
-        stdin: bytes | None = None,
-        errors: Path | None = None,
-        shared: Sequence[Path] = (),
+        **options: Unpack[LaunchOptions],
     ) -> Completion:
         """See `goalrunner.ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
         folder = self.namespace.located(cwd.absolute())
         if (done := _unstartable(argv, cwd, folder, output)) is not None:
             return done
-        mark = Mark()
-        self.namespace.began(mark.token)
-        outside, env = _outside(cwd, mark.environment(env))
+        self.namespace.began()
+        outside, env = _outside(cwd, dict(env))
         try:
             done = await self.inner.launch(
                 self.namespace.entering(argv, folder),
                 cwd=outside,
                 env=env,
                 output=output,
-                timeout=timeout,
-                stdin=stdin,
-                errors=errors,
-                shared=shared,
+                **options,
             )
-            names = await self._swept(mark.token)
+            names = await self._swept()
         finally:
-            self.namespace.ended(mark.token)
+            self.namespace.ended()
         if not self.namespace.alive:
             raise EnvironmentFailed("the check environment ended while a check ran", "start the run again")
         done = replace(done, survivors=(*done.survivors, *names))
-        return self._never_ran(done, argv, folder, errors or output)
+        return self._never_ran(done, argv, folder, options.get("errors") or output)
 
-    async def _swept(self, token: str) -> tuple[str, ...]:
-        """End what the command left behind; return the names."""
-        if not await self._remaining(token, _PARTING):
+    async def _swept(self) -> tuple[str, ...]:
+        """End what the command, and others beside it, left behind; return the names."""
+        if not await self._remaining(_PARTING):
             return ()
-        found = self.namespace.left(token)
+        found = self.namespace.left()
         send_signal(found, SIGTERM)
-        await self._remaining(token, GRACE)
+        await self._remaining(GRACE)
         return tuple(one.name for one in found)
 
-    async def _remaining(self, token: str, seconds: float) -> bool:
+    async def _remaining(self, seconds: float) -> bool:
         """Return whether processes are left after that time; return at once when none is left."""
         deadline = time.monotonic() + seconds
-        while (found := self.namespace.left(token)) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
+        while (found := self.namespace.left()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(0.002)
         return bool(found)
 

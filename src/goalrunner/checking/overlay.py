@@ -22,6 +22,7 @@ from goalrunner.checking.outputs import copy_into
 from goalrunner.checking.upper_layer import UpperLayer, upper_layers
 from goalrunner.errors import EnvironmentFailed
 from goalrunner.ports import Launcher
+from goalrunner.process import ProcessLauncher
 from goalrunner.workspace.names import shown
 from goalrunner.workspace.patterns import Patterns
 from goalrunner.workspace.restoration import remove
@@ -85,14 +86,22 @@ class OpenOverlay:
         return self._namespace
 
     def launcher(self, inner: Launcher) -> Launcher:
-        """Return a launcher that starts its commands in the namespace, through `inner`."""
+        """Return a launcher that starts its commands in the namespace, through `inner`.
+
+        A process namespace ends with all of its processes, so they need no variable by which they are found.
+        """
+        if self.namespace.own_processes and isinstance(inner, ProcessLauncher):
+            inner = replace(inner, marked=False)
         return NamespaceLauncher(inner, self.namespace)
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here: the same ones, as every path is the same.
 
-        A workspace below the root of its repository is a mount of its own, at whose border git stops by default.
+        A workspace below the root of its repository is a mount of its own, at whose border git stops by default. Only
+        there is a variable added: others would tell code under test that it is being checked.
         """
+        if os.path.lexists(self._path / ".git") or not any((path / ".git").exists() for path in self._path.parents):
+            return dict(env)
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
@@ -172,7 +181,7 @@ class OpenOverlay:
                 if not patterns.match(shown(os.fsencode(whole))):
                     continue
                 try:
-                    if copy_into(upper.files / path, upper.layer.root, path):
+                    if copy_into(upper.files, upper.layer.root, path):
                         copied.append(whole)
                 except OSError as error:
                     message = f"cannot copy {whole} into the workspace: {error.strerror}"

@@ -257,6 +257,11 @@ def _folders(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_test(path: str) -> bool:
+    """Return whether a path is one of a test by its name."""
+    return _TESTS(path)
+
+
 class _Matcher:
     """Patterns that are matched without regard to case and to the form of Unicode."""
 

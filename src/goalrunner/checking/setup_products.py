@@ -21,8 +21,10 @@ from goalrunner.workspace.restoration import remove
 SETUP_TIMEOUT = 1_800.0
 """Seconds that `setup` may take."""
 
-_LINES, _BYTES = 8, 4_000
-"""How much of the end of its output an error shows."""
+_LINES, _LONGEST, _BYTES = 8, 300, 250_000
+"""Lines of the end of its output that an error shows, characters of the first error, and bytes of both ends that are read."""
+
+_ERROR = re.compile(r"\berrors?\b|\w+Error\b|\bERR!|\bfatal\b|not found|no such file|failed", re.IGNORECASE)
 
 _CACHES = frozenset({".cache", ".vite", ".vite-temp", ".vitest", ".lock"})
 """Names at the top of a product that tools write at every use. They are not kept."""
@@ -148,15 +150,24 @@ def _digest(path: Path) -> str:
 
 
 def _failure(command: str, done: Completion) -> EnvironmentFailed:
-    with done.output.open("rb") as file:
-        file.seek(max(0, done.output.stat().st_size - _BYTES))
-        lines = [line.rstrip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    end = "".join(f"\n  {line}" for line in lines[-_LINES:])
+    lines = [line for line in _lines_of(done.output) if line.strip()]
+    first = next((line for line in lines[:-_LINES] if _ERROR.search(line[:_LONGEST])), "")
+    shown = [first[:_LONGEST], "..."] if first else []
+    end = "".join(f"\n  {line}" for line in (*shown, *lines[-_LINES:]))
     why = done.error or f"exit {done.exit_code}"
     return EnvironmentFailed(
         f"[workspace] setup failed in the fresh checkout ({why}): {command}{end}",
         "correct it in the goal file; it runs in a checkout without ignored files, as after `git clone`",
     )
+
+
+def _lines_of(path: Path) -> list[str]:
+    """The lines of an output; of a long one the first and the last."""
+    with path.open("rb") as file:
+        data = file.read(_BYTES)
+        file.seek(max(file.tell(), path.stat().st_size - _BYTES))
+        data += file.read()
+    return [line.rstrip() for line in data.decode(errors="replace").splitlines()]
 
 
 def _uppermost(content: Fingerprint, added: Iterable[str]) -> list[str]:

@@ -33,7 +33,9 @@ class Undone:
     kept: Snapshot | None = None
     """The state before the reset; None if there was nothing to reset."""
     problems: list[str] = field(default_factory=list)
-    """What could not be undone, in words."""
+    """What could not be undone this time, in words; the journal stays."""
+    lost: list[str] = field(default_factory=list)
+    """What the check removed and no undo can put back, in words."""
 
 
 async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
@@ -57,6 +59,8 @@ class _Undo:
         self._stash = opened.folder / "outputs"
         self._keep = checks_folder(Path(self._journal.home)) / "kept" / self._journal.token
         self._changed: list[str] = []
+        self._modes: list[str] = []
+        """Files whose mode is unusual now and was not before the check."""
         self._lost: list[Move] = []
         self._is_reset = False
         self.result = Undone()
@@ -93,17 +97,27 @@ class _Undo:
             self.result.problems += problems
             if not problems:
                 self._opened.set_done("git")
+        self.result.lost += git_files.lost(journal)
 
     async def new_folders(self) -> list[str]:
-        """Return the folders that the check made, but for ignored ones; make all of them readable."""
+        """Return the folders that the check made, but for ignored ones; make all of them readable.
+
+        Restore pipes and sockets, which no snapshot holds.
+        """
         found: list[str] = []
         with self._step("folders"):
             if not self._opened.is_done("reset"):
                 skip = await ignored_folders(self._store) | self._own_folders()
                 now = await asyncio.to_thread(folders.look, self._journal.workspace, skip, enter=True)
                 found = sorted(set(now.modes) - set(self._journal.folders), reverse=True)
+                self._modes = sorted(now.files.keys() - self._journal.modes.keys())
                 await asyncio.to_thread(self._remove_repositories, now.repositories)
+                await asyncio.to_thread(self._restore_special, now.special)
         return found
+
+    def _restore_special(self, now: dict[str, int]) -> None:
+        restored = folders.restore_special(self._journal.workspace, self._journal.special, now)
+        self.result.overwritten += [shown(os.fsencode(path)) for path in restored]
 
     def _remove_repositories(self, now: list[str]) -> None:
         """Move git folders that the check made out of the workspace: no snapshot holds them."""
@@ -129,6 +143,11 @@ class _Undo:
                 self._changed = [change.path for change in changes if change.kind != "repository"]
                 self.result.overwritten += self._changed
                 await self._store.restore(snapshot)
+            if self._modes:
+                held = await self._store.entries(snapshot)
+                modes = {shown(os.fsencode(path)) for path in self._modes}.intersection(held)
+                self.result.overwritten += sorted(modes.difference(self._changed))
+                self._changed += modes
             self._is_reset = True
 
     async def _name_lost(self, snapshot: Snapshot) -> None:
@@ -136,7 +155,7 @@ class _Undo:
         held = await self._store.entries(snapshot) if self._lost else {}
         for move in self._lost:
             if shown(os.fsencode(os.path.relpath(move.path, self._journal.workspace))) not in held:
-                self.result.problems.append(f"{move.path} is lost: the check removed {os.path.dirname(move.aside)}")
+                self.result.lost.append(f"{move.path} is lost: the check removed {os.path.dirname(move.aside)}")
 
     def finish(self, new: list[str]) -> None:
         """Restore folders, modes and outputs, and remove the journal unless something failed."""

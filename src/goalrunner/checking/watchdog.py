@@ -22,6 +22,7 @@ import goalrunner
 from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, found, lock, read, remove_unfinished
 from goalrunner.checking.undo import Undone, undo
 from goalrunner.errors import GoalError
+from goalrunner.process.adopted import as_helper
 from goalrunner.process.mark import VARIABLE, unmarked
 from goalrunner.process.orphans import end_orphans
 from goalrunner.workspace.store import SnapshotStore
@@ -53,7 +54,7 @@ class Watchdog:
                     stdout=log,
                     stderr=log,
                     cwd="/",
-                    env=_environment(),
+                    env=as_helper(_environment()),
                     pass_fds=[opened.handle],
                     start_new_session=True,
                 )
@@ -152,6 +153,8 @@ def _lines(opened: OpenJournal, undone: Undone) -> Iterator[str]:
         yield f"An interrupted check in {workspace} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."
         return
     yield f"An interrupted check in {workspace} was undone."
+    if undone.lost:
+        yield f"What the check removed cannot be put back: {'; '.join(undone.lost)}."
     if undone.overwritten:
         kept = f"; the state before is snapshot {undone.kept.id[:12]}" if undone.kept else ""
         yield f"Reset in {workspace}: {', '.join(undone.overwritten[:10])}{kept}."

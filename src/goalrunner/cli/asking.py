@@ -1,4 +1,4 @@
-"""The person at the terminal of a run, as the port `Approver`. Owns asking and reading a line; decides nothing."""
+"""Approvals and questions at the terminal of a run: an `Approver` that reads lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import os
 import sys
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
+from goalrunner.cli import output
 from goalrunner.compose.system import person
 from goalrunner.ports import ApprovalAnswer, QuestionReply
 from goalrunner.process.thread import in_thread
@@ -25,7 +26,7 @@ _LINE = 1 << 16
 
 
 def terminal_approver(stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> TerminalApprover | None:
-    """Who can be asked: None unless both stdin and `stream` are a terminal. `suspended` keeps the progress still."""
+    """Return an approver, or None unless both stdin and `stream` are a terminal. `suspended` stops the live progress."""
     try:
         there = sys.stdin.isatty() and stream.isatty()
     except (AttributeError, ValueError):  # closed, or none at all
@@ -42,30 +43,33 @@ class TerminalApprover:
         self._suspended = suspended
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Show it and ask until it is a yes or a no."""
+        """Show the request and ask until the answer is a yes or a no."""
         with self._suspended():
-            self._say(asking.approval_text(request))
+            self._say(asking.approval_text(request, columns=self._columns()))
             while True:
                 line = await self._ask(asking.prompt_text(request))
                 if line is None:
                     return None
                 typed = asking.read_typed(line)
                 if typed.decision is not None:
-                    return ApprovalAnswer("approved" if typed.decision else "denied", person(), typed.reason)
+                    decision: Literal["approved", "denied"] = "approved" if typed.decision else "denied"
+                    return ApprovalAnswer(decision, person(), typed.reason, typed=True)
                 if typed.everything:
-                    self._say(asking.approval_text(request, most=_EVERYTHING))
+                    self._say(asking.approval_text(request, most=_EVERYTHING, columns=self._columns()))
+                elif line.strip():
+                    self._say(asking.choices_text(self._columns()))
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Ask until something is typed."""
         with self._suspended():
-            self._say(asking.question_text(question))
+            self._say(asking.question_text(question, self._columns()))
             while (line := await self._ask(asking.ANSWER)) is not None:
                 if line.strip():
                     return QuestionReply(line.strip(), person())
         return None
 
     async def _ask(self, prompt: str) -> str | None:
-        """A line that is typed after the prompt; None at its end, and where the terminal is somebody else's now."""
+        """Return the line that is typed after the prompt; None on Ctrl-D, and if we are not in the foreground."""
         if not self._is_ours():
             return None
         self._forget_typed()
@@ -97,15 +101,18 @@ class TerminalApprover:
         finally:
             loop.remove_reader(self._handle)
 
+    def _columns(self) -> int | None:
+        return output.columns(self._stream)
+
     def _is_ours(self) -> bool:
-        """Whether we are in the foreground: a background job that reads is stopped by the terminal."""
+        """Return whether we are in the foreground: the terminal stops a background job that reads."""
         try:
             return os.tcgetpgrp(self._handle) == os.getpgrp()
         except OSError:
             return False
 
     def _forget_typed(self) -> None:
-        """What was typed before the question was there is no answer to it."""
+        """Discard what was typed before the question was shown."""
         import termios  # not at the top: only a terminal has it
 
         with contextlib.suppress(termios.error):
@@ -118,7 +125,7 @@ class TerminalApprover:
 
 
 def _typed(handle: int) -> bytes:
-    """What was typed; nothing where the terminal is gone."""
+    """Return what was typed; nothing if the terminal is gone."""
     try:
         return os.read(handle, _LINE)
     except OSError:

@@ -47,7 +47,7 @@ def exit_code(verdict: GoalVerdict) -> int:
 def _transcript(target: str | None) -> Path:
     """The file of that name, or the transcript of the run of that id."""
     if target is None:
-        raise UsageError("which transcript?", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
+        raise UsageError("no transcript is given", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
     path = Path(target)
     if os.path.exists(path):  # noqa: PTH110 - never raises
         return path
@@ -56,7 +56,7 @@ def _transcript(target: str | None) -> Path:
     try:
         return runs.find_run(runs.goal_home(os.environ), target).transcript
     except RunNotFound:
-        raise UsageError(f"{target}: neither a file nor a run", "goal list shows the runs") from None
+        raise UsageError(f"{target}: no such file or run", "goal list shows the runs") from None
 
 
 def _goal(objective: str | None, goal_file: Path | None, judge: str | None) -> Goal:
@@ -64,14 +64,14 @@ def _goal(objective: str | None, goal_file: Path | None, judge: str | None) -> G
     from goalrunner.goalfile import load_goal, resolve_goal
 
     if objective is None and goal_file is None:
-        raise UsageError("by what is the transcript to be judged?", "add --objective TEXT or --goal FILE")
+        raise UsageError("no objective to judge the transcript by", "add --objective TEXT or --goal FILE")
     given = {key: value for key, value in (("objective", objective), ("judge.model", judge)) if value is not None}
     if goal_file is not None:
         goal = load_goal(goal_file, given, os.environ, runnable=False)
     else:
         goal = resolve_goal({}, given, os.environ, runnable=False)
     if not goal.has_judge:
-        raise UsageError("no judge is named", "add --judge MODEL, or set GOAL_JUDGE")
+        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
     if goal.judge.model == "agent" and not goal.agent.model:
-        raise UsageError('the judge is "agent", and the agent has no model', "add --judge MODEL")
+        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
     return goal

@@ -19,10 +19,10 @@ def crash_line(error: BaseException) -> str:
     said = type(error).__name__
     try:
         said = one_line(_redacted("".join(traceback.format_exception_only(error))))
-        where = f"the traceback is in {_write(error)}"
+        where = f"The traceback is in {_write(error)}"
     except Exception:  # the first failure is the one that is told
-        where = "its traceback could not be written"
-    return f"goal met a defect of its own: {cut(said, _LONGEST)}; {where}"
+        where = "The traceback could not be written."
+    return f"Internal error, a defect of goal: {cut(said, _LONGEST)}\n{where}"
 
 
 def _write(error: BaseException) -> Path:

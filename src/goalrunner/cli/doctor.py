@@ -57,9 +57,10 @@ def _refuse_unknown(name: str, names: tuple[str, ...]) -> None:
 
     if name in (ACP, COMMAND):
         raise UsageError(
-            f'the agent "{name}" is whatever a goal says', f"goal doctor --goal FILE, with [agent] use = {quoted(name)}"
+            f'the agent "{name}" needs a command, which the goal file gives',
+            f"goal doctor --goal FILE, with [agent] use = {quoted(name)}",
         )
     if name not in names:
         near = nearest(name, names)
         guess = f"did you mean {quoted(near)}? " if near else ""
-        raise UsageError(f"there is no agent {quoted(name)}", f"{guess}valid: {listed(names)}")
+        raise UsageError(f"unknown agent {quoted(name)}", f"{guess}valid: {listed(names)}")

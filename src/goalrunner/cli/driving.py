@@ -100,8 +100,8 @@ def resume(
 def approve(run: options.OneRun, approval: options.ApprovalId = None, json: options.PeopleJson = False) -> NoReturn:
     """Approve what waits in a run that has ended waiting.
 
-    Then `goal resume` goes on; what was approved is done once. The outcome is labelled "unguarded approval", because the
-    agent could have typed this as well; an approval at the terminal of the run itself is not.
+    Then `goal resume` goes on; what was approved is done once. Without a sandbox the outcome is labelled "unguarded
+    approval", because a command of the agent could have done this as well.
     """
     from goalrunner.cli import people
 

@@ -17,7 +17,7 @@ def show_evidence(reference: str | None, *, path: bool = False, json: bool = Fal
     from goalrunner.state.evidence import evidence_of
 
     if path:
-        raise UsageError("--path and --evidence exclude each other", "goal show RUN --evidence")
+        raise UsageError("--path and --evidence cannot be combined", "goal show RUN --evidence")
     folder = runs.find_run(runs.goal_home(os.environ), reference)
     state, rows = evidence_of(read_records(folder.events))
     verdict = state.verdict if state else None

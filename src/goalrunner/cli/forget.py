@@ -15,7 +15,7 @@ def forget_item(memory_id: str) -> int:
 
     file = memory.find_item(runs.goal_home(os.environ), memory_id)
     if file is None:
-        raise UsageError(f'nothing is remembered under "{memory_id[:40]}"', "goal memory lists what is")
+        raise UsageError(f'no remembered item has the id "{memory_id[:40]}"', "goal memory lists all items")
     with file.writing():
         gone = file.forget(memory_id)
     output.say(forgotten_text(gone))

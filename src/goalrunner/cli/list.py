@@ -23,6 +23,6 @@ def list_runs(*, json: bool = False) -> int:
         output.say(json_text(found))
         return 0
     if not found:
-        output.complain(f"no runs yet in {home}; start one: goal run objective.toml")
+        output.complain(f"No runs yet in {home}. To start one: goal run goal.toml")
     output.say(listing_text(found, now=datetime.now(UTC), columns=output.columns(sys.stdout)))
     return 0

@@ -64,7 +64,7 @@ def show(
     from goalrunner.cli.show import show_run
 
     if evidence + (state or at is not None) + events + path > 1:
-        raise UsageError("--path, --evidence, --state (--at) and --events exclude each other", "ask for one of them")
+        raise UsageError("--path, --evidence, --state (--at) and --events cannot be combined", "use one of them")
     if state or at is not None:
         from goalrunner.cli.state import show_state
 

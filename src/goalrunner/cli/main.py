@@ -13,6 +13,9 @@ from goalrunner.errors import ExitCode, GoalError
 READER_GONE = 141
 """Exit code when the reader of our output has closed it: 128 + SIGPIPE, as of every other tool."""
 
+is_program = False
+"""Whether this process is the program `goal`, so that no other code starts children in it."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's own); gives the exit code. Expected failures are said on stderr."""
@@ -29,6 +32,8 @@ def program() -> NoReturn:
     Where LiteLLM was imported, or half of it, the interpreter is not taken down: its finalizers import modules, and wait
     for ever on the lock of an import that the end has cut. Everything of ours is written and flushed by then.
     """
+    global is_program
+    is_program = True
     garbage.put_off()
     code = main()
     if "litellm" in sys.modules:

@@ -19,12 +19,12 @@ def list_memory(owner: str | None, *, json: bool = False) -> int:
     home = runs.goal_home(os.environ)
     items, damages = memory.list_items(home, owner)
     for damage in damages:
-        output.complain(f"warning: {damage}")
+        output.complain(f"Warning: {damage}")
     now = datetime.now(UTC)
     if json:
         output.say(json_text([{**item.model_dump(mode="json"), "expired": item.is_expired(now)} for item in items]))
         return 0
     if not items:
-        output.complain("nothing is remembered; goal promote RUN ITEM --kind fact keeps a fact of a run")
+        output.complain("Nothing is remembered. To keep a fact of a run: goal promote RUN ITEM --kind fact")
     output.say(memory_text(items, now=now, columns=output.columns(sys.stdout)))
     return 0

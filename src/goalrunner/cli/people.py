@@ -88,8 +88,8 @@ def _next(state: RunState) -> str:
     if state.waiting:
         return f"still waiting: {', '.join(item.id for item in state.waiting)}\n"
     if state.memory.open_questions:
-        return f'still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
-    return f"goal resume {run} goes on\n"
+        return f'questions still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
+    return f"To continue:\ngoal resume {run}\n"
 
 
 def _say_json(state: RunState, **said: Any) -> None:
@@ -112,4 +112,4 @@ def _folder(run: str) -> RunFolder:
 
 
 def _torn(torn: TornTail) -> None:
-    output.complain(f"warning: {torn}; they are cut off")
+    output.complain(f"Warning: {torn}; they are removed")

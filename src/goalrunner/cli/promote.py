@@ -52,5 +52,5 @@ def _seconds(text: str | None) -> float | None:
         return None
     seconds = parse_duration(text)
     if not seconds or seconds > 1e9:
-        raise UsageError(f'--expires "{text}" is no time from now', 'write "90d", "12h" or "30m"')
+        raise UsageError(f'--expires: "{text}" is not a valid duration', 'use "90d", "12h" or "30m"')
     return seconds

@@ -29,7 +29,7 @@ def prune_runs(older_than: str, *, yes: bool = False, dry_run: bool = False, jso
 
     seconds = parse_duration(older_than)
     if seconds is None:
-        raise UsageError(f'--older-than "{older_than}" is no duration', 'write days, hours or minutes: "30d", "12h"')
+        raise UsageError(f'--older-than: "{older_than}" is not a valid duration', 'use "30d", "12h" or "90m"')
     home, now = runs.goal_home(os.environ), datetime.now(UTC)
     found = old_runs(home, seconds, now)
     names = [run.folder.run_id for run in found]
@@ -54,13 +54,13 @@ def prune_runs(older_than: str, *, yes: bool = False, dry_run: bool = False, jso
         output.say(json_text({"removed": [] if dry_run else names, "found": names, "why": why, **kept}))
         return 0
     verb = "would remove" if dry_run else "removed"
-    output.say("".join(f"{verb}  {line}\n" for line in _lines(found)) or "no run is that old\n")
-    output.say("".join(f"{verb}  the snapshots of {place}: no run is left there\n" for place in alone))
+    output.say("".join(f"{verb}  {line}\n" for line in _lines(found)) or "no run ended that long ago\n")
+    output.say("".join(f"{verb}  the snapshots of {place}, which has no runs left\n" for place in alone))
     if half:
-        output.say(f"{verb}  what an earlier goal prune was killed over: {half} folder{'s' if half > 1 else ''}\n")
+        output.say(f"{verb}  what an interrupted goal prune left: {half} folder{'s' if half > 1 else ''}\n")
     if stores.removed or stores.dropped:
-        others = f"{len(stores.removed)} stores of snapshots, and {stores.dropped} snapshots of others"
-        output.say(f"removed  {others}, which no run names\n")
+        others = f"{len(stores.removed)} snapshot stores, and {stores.dropped} snapshots in other stores"
+        output.say(f"removed  {others}, which no run needs\n")
     for why_left in stores.left:
         output.complain(f"left  {why_left}")
     return 0
@@ -74,7 +74,7 @@ def _agreed(found: Sequence[OldRun]) -> bool:
     count = f"{len(found)} runs" if len(found) > 1 else "1 run"
     if not sys.stdin.isatty():
         raise UsageError(
-            f"{count} would be removed for good", "see which: --dry-run; say so: goal prune --older-than AGE --yes"
+            f"{count} would be removed for good, and stdin is not a terminal", "add --yes, or --dry-run to list them"
         )
     output.complain("\n".join(_lines(found)))
     output.complain(f"remove {count} for good? [y/N]")

@@ -40,9 +40,9 @@ def restore_run(
     from goalrunner.reports.restoring import done_text, nothing_text, plan_text
 
     if number is not None and snapshot is not None:
-        raise UsageError("ROUND and --snapshot exclude each other", "give one of them")
+        raise UsageError("ROUND and --snapshot cannot be combined", "use one of them")
     if not yes and not sys.stdin.isatty():
-        raise UsageError("goal restore asks before it changes files, and there is no terminal", "add --yes")
+        raise UsageError("goal restore asks before it changes files, and stdin is not a terminal", "add --yes")
     home = runs.goal_home(os.environ)
     folder = runs.find_run(home, reference)
     known = review.snapshots_of(read_records(folder.events))

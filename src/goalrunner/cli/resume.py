@@ -33,7 +33,7 @@ def resume_run(reference: str | None, limits: Mapping[str, Any], manner: Manner,
             note=note,
             observers=observers,
             approver=approver,
-            on_torn=lambda torn: output.complain(f"warning: {torn}; they are cut off"),
+            on_torn=lambda torn: output.complain(f"Warning: {torn}; they are removed"),
         )
 
     return drive(work, manner)

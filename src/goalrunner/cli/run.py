@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from goalrunner.model.goal import Goal
     from goalrunner.model.outcome import GoalOutcome
     from goalrunner.ports import Approver, Observer
+    from goalrunner.reports.copy import OutcomeCopy
     from goalrunner.reports.progress import Progress
 
     Work = Callable[[tuple[Observer, ...], Approver | None], Coroutine[Any, Any, GoalOutcome]]
@@ -127,9 +128,16 @@ def drive(work: Work, manner: Manner) -> int:
     """Do the work with progress shown, and let everybody who waits for the outcome have it; gives the exit code."""
     import asyncio
 
+    from goalrunner.cli import main
     from goalrunner.cli.asking import terminal_approver
+    from goalrunner.process.adopted import claim_adopted
+    from goalrunner.reports.copy import OutcomeCopy
     from goalrunner.reports.progress import open_progress
 
+    if main.is_program:
+        claim_adopted()
+    # Before the agent starts: what it puts at the path is not followed.
+    copy = OutcomeCopy(manner.copy) if manner.copy is not None else None
     stream = sys.stderr if manner.json else sys.stdout
     with open_progress(stream, quiet=manner.quiet, place=_place) as progress:
         try:
@@ -140,34 +148,34 @@ def drive(work: Work, manner: Manner) -> int:
         except RecordError as error:
             if error.outcome is None:  # the run never began
                 raise
-            _hand_over(error.outcome, manner, progress, written=_is_written(error.outcome))
+            _hand_over(error.outcome, manner, copy, progress, written=_is_written(error.outcome))
             if str(error) not in error.outcome.message:
                 raise
             return int(error.exit_code)
-        _hand_over(outcome, manner, progress)
+        _hand_over(outcome, manner, copy, progress)
     return outcome.exit_code
 
 
-def _hand_over(outcome: GoalOutcome, manner: Manner, progress: Progress, *, written: bool = True) -> None:
+def _hand_over(
+    outcome: GoalOutcome, manner: Manner, copy: OutcomeCopy | None, progress: Progress, *, written: bool = True
+) -> None:
     """The last lines, the copy and the JSON, from memory. One that fails keeps no other one back. Raises GoalError.
 
     `written` says that there is an outcome.json, whose path is told.
     """
-    from goalrunner.reports.copy import is_stream, write_copy
     from goalrunner.reports.outcome import outcome_text
 
     text, copied = outcome_text(outcome), ""
-    streamed = manner.copy is not None and is_stream(manner.copy)
     with contextlib.ExitStack() as rest:
         if manner.json:
             rest.callback(output.say, text)
-        if manner.copy is not None and streamed:
-            rest.callback(write_copy, manner.copy, text)
+        if copy is not None and copy.is_stream:
+            rest.callback(copy.write, text)
         shown = outcome if written else outcome.model_copy(update={"run_path": ""})
         rest.callback(lambda: progress.finish(shown, copied))
-        if manner.copy is not None and not streamed:
-            write_copy(manner.copy, text)
-            copied = str(manner.copy)
+        if copy is not None and not copy.is_stream:
+            copy.write(text)
+            copied = str(copy.path)
 
 
 def _is_written(outcome: GoalOutcome) -> bool:

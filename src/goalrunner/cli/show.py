@@ -20,7 +20,7 @@ def show_run(reference: str | None, *, path: bool = False, json: bool = False) -
     from goalrunner.errors import UsageError
 
     if path and json:
-        raise UsageError("--path and --json exclude each other", "--json holds the path as well")
+        raise UsageError("--path and --json cannot be combined", "--json contains the path")
     folder = runs.find_run(runs.goal_home(os.environ), reference)
     if path:
         output.say(f"{folder.path}\n")

@@ -22,7 +22,7 @@ def show_state(reference: str | None, at: int | None, *, json: bool = False) -> 
     from goalrunner.state import RunState, apply
 
     if at is not None and at < 1:
-        raise UsageError(f"--at {at} is no event", "events are numbered from 1: goal show RUN --events")
+        raise UsageError(f"--at {at}: events are numbered from 1", "goal show RUN --events lists them")
     state: RunState | None = None
     for record in _records(reference):
         state = apply(state, record)

@@ -45,9 +45,7 @@ def _find(reference: str | None) -> RunFolder:
 
             check_format(Path(reference))
             hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
-            raise UsageError(f"{reference} is a file; a judge needs to know by what to judge it", hint) from None
+            raise UsageError(f"{reference} is a file: give the objective to judge it by", hint) from None
         if reference is not None and ("/" in reference or "." in reference):  # no id has these
-            raise UsageError(
-                f"{reference}: neither a run nor a file of that name", "goal list shows the runs"
-            ) from None
+            raise UsageError(f"{reference}: no such run or file", "goal list shows the runs") from None
         raise

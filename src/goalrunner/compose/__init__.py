@@ -7,8 +7,10 @@ from goalrunner.compose.earlier import glance, past_of
 from goalrunner.compose.external import check_installed, external_named
 from goalrunner.compose.models import Models, goal_models, judge_llm, model_names
 from goalrunner.compose.parts import Extras, goal_conversation, goal_redactor, goal_validators
+from goalrunner.compose.preflight import before_the_run
 from goalrunner.compose.refusals import refuse_unfit, workspace_of
 from goalrunner.compose.resuming import NewLimits, Resumed, reassemble
+from goalrunner.compose.sandbox import place_of, refuse_unfenced
 from goalrunner.compose.settling import settle
 from goalrunner.compose.system import SystemClock, person
 from goalrunner.compose.visiting import Visit, run_redactor, visit
@@ -22,6 +24,7 @@ __all__ = [
     "SystemClock",
     "Visit",
     "assemble",
+    "before_the_run",
     "check_installed",
     "external_named",
     "glance",
@@ -33,7 +36,9 @@ __all__ = [
     "model_names",
     "past_of",
     "person",
+    "place_of",
     "reassemble",
+    "refuse_unfenced",
     "refuse_unfit",
     "run_redactor",
     "settle",

@@ -13,10 +13,12 @@ from goalrunner import __version__
 from goalrunner.compose.check_environment import check_lines, choose, needs_environment
 from goalrunner.compose.earlier import chat_of, goal_hash, refuse_continuing
 from goalrunner.compose.equipment import Equipment, Setting, equip
-from goalrunner.compose.external import Named, check_installed, external_named, external_notes
+from goalrunner.compose.external import Named, external_named, external_notes
+from goalrunner.compose.hidden_checks import hidden_labels
 from goalrunner.compose.models import Models, goal_models
 from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import Extras, goal_redactor
+from goalrunner.compose.preflight import before_the_run, warnings_before
 from goalrunner.compose.records import goal_created
 from goalrunner.compose.refusals import refuse_unfit, workspace_of
 from goalrunner.compose.retaken import Left, left_out
@@ -85,7 +87,7 @@ def assemble(
         equipment.journal,
         equipment.prompts.render,
         fresh_rounds=not goal.preserve_context,
-        check_models=startable(models, named, environ),
+        check_models=before_the_run(goal, models, named, setting.place(goal)),
         foresee_models=models.foresee,
     )
     try:
@@ -123,12 +125,15 @@ def _begin(
         names,
         hidden if parts.checker is not None else (),
         has_judge=judged,
-        baseline=setting.extras.baseline,
-        unenforced=external.allowed if external else (),
+        needs_round=setting.extras.needs_round,
+        unenforced=goal.budget.unenforced if external or setting.extras.conversation is not None else (),
     )
     named = _names(models, parts, external)
-    labels = labels_of(goal, named)
-    notes = (*notes_of(goal, labels), *(external_notes(external, setting.environ) if external else ()))
+    place, sandbox = setting.place(goal), sandbox_of(goal, setting)
+    unhidden = hidden_labels(goal, parts.workspace, place.secret, jailed=sandbox != NONE)
+    labels = (*labels_of(goal, named), *unhidden)
+    of_agent = external_notes(external, setting.environ) if external else ()
+    notes = (*notes_of(labels), *warnings_before(goal, setting.environ), *of_agent)
     started = RunStarted(
         workspace=str(parts.workspace),
         models=named,
@@ -139,11 +144,11 @@ def _begin(
         checks=check_lines(goal, setting.checks) if setting.checks else "",
         notes=(
             *notes,
-            *sandbox_notes(goal, setting.place(goal)),
+            *sandbox_notes(goal, place, has_own_agent=setting.extras.conversation is not None),
             *equipment.notes,
             *([left.note] if left.note else []),
         ),
-        sandbox=sandbox_of(goal, setting),
+        sandbox=sandbox,
         deadline_at=deadline_at(now, goal.timeout),
         handed=handed(setting.extras),
         goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
@@ -157,17 +162,6 @@ def _begin(
             run.conversation.take_over(earlier, run.recorder)
 
     run.start(created, started, take_over)
-
-
-def startable(models: Models, named: Named | None, environ: Mapping[str, str]) -> Callable[[], None]:
-    """What sees, before anything is spent, whether agent and judge can work at all; it raises GoalError."""
-
-    def check() -> None:
-        if named is not None:
-            check_installed(named, workspace_of(named.goal), environ)
-        models.check()
-
-    return check
 
 
 def sandbox_of(goal: Goal, setting: Setting) -> str:
@@ -210,6 +204,7 @@ def chosen_models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
 def _names(models: Models, parts: Parts, external: Named | None) -> dict[str, str]:
     names = models.names()
     own = getattr(parts.conversation, "llm", None)  # a conversation that the caller handed in
-    named = own.model if isinstance(own, LLM) else type(parts.conversation).__name__
+    name = getattr(parts.conversation, "name", None) or type(parts.conversation).__name__
+    named = own.model if isinstance(own, LLM) else str(name)
     names.setdefault("agent", external.name if external else named)
     return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +28,14 @@ from goalrunner.model.goal import Goal
 from goalrunner.ports import Launcher, Validator
 from goalrunner.process import ProcessLauncher
 from goalrunner.runs import RunFolder
-from goalrunner.validators import check_scripts_at_start
-from goalrunner.validators.programs import programs
+from goalrunner.shell import programs
+from goalrunner.validators import check_scripts_at_start, with_variables
 from goalrunner.workspace.store import SnapshotStore
 
 DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
 """Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace."""
+_TOX = re.compile(r"(?<![\w/.-])(?:\./)?(\.(?:tox|nox)/[\w.-]+)/")
+"""The folder of an environment in a command line."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,12 @@ def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
         return pool.submit(replay, workspace, home).result()
 
 
+def dependencies_of(goal: Goal) -> tuple[str, ...]:
+    """Return the patterns of dependencies: those of the goal, and environments of tox or nox that a validator names."""
+    named = (path for spec in goal.validators for path in _TOX.findall(spec.run or ""))
+    return tuple(dict.fromkeys((*goal.workspace.dependencies, *named)))
+
+
 def goal_checker(goal: Goal, parts: CheckParts, choice: Choice, callables: Sequence[Validator]) -> CheckRunner:
     """Return what runs the goal's validators in the check environment."""
     config, start = goal.workspace, parts.folder.path / START
@@ -154,13 +163,13 @@ def goal_checker(goal: Goal, parts: CheckParts, choice: Choice, callables: Seque
         parts.store,
         _environment(goal, parts, choice, in_place),
         in_place,
-        specs=goal.validators,
+        specs=with_variables(goal.validators, parts.workspace, start / "variables.json"),
         callables=callables,
         protection=protection,
         ignored=IgnoredContent(
             parts.workspace,
             start / "ignored",
-            dependencies=config.dependencies,
+            dependencies=dependencies_of(goal),
             contents=protection.strict,
             home=parts.home,
         ),

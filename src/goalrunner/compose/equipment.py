@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from goalrunner.compose.check_environment import (
     undo_interrupted,
 )
 from goalrunner.compose.external import external_conversation, external_named
+from goalrunner.compose.hidden_checks import secret_goal_file
 from goalrunner.compose.leftovers import clear_leftovers, clear_own
 from goalrunner.compose.models import Models
 from goalrunner.compose.own_files import own_files
 from goalrunner.compose.parts import Extras, goal_conversation, goal_judge, goal_validators, withheld
 from goalrunner.compose.refusals import CHECKOUTS, workspace_of
-from goalrunner.compose.sandbox import Fenced, Place, fenced
+from goalrunner.compose.sandbox import Fenced, Place, fenced, place_of
 from goalrunner.compose.saving import saver
 from goalrunner.compose.start import START, kept_files
 from goalrunner.compose.system import SystemClock
@@ -60,7 +60,8 @@ class Setting:
 
     def place(self, goal: Goal) -> Place:
         """What a jail must know of it."""
-        return Place(workspace_of(goal), Path(os.path.realpath(self.home)), self.environ)
+        place = place_of(goal, self.home, self.environ)
+        return replace(place, secret=secret_goal_file(goal, self.goal_file))
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def equip(
     """
     workspace = workspace_of(goal)
     launcher, clock, extras = ProcessLauncher(), SystemClock(), setting.extras
-    fence = fenced(goal, setting.place(goal), folder.run_id, launcher)
+    place = setting.place(goal)
+    fence = fenced(goal, place, folder.run_id, launcher)
     log = EventLog(folder.events, clock, redactor, end, on_torn)
     transcript = TranscriptFile(folder.transcript, redactor)
     artifacts = ArtifactStore(folder.artifacts, redactor)
@@ -103,7 +105,7 @@ def equip(
         passing = (*goal.workspace.outputs, *own_files(workspace, setting.tape))
         store = SnapshotStore(workspace, setting.home, outputs=passing, start=folder.path / START)
     parts = Parts(
-        conversation=extras.conversation or _conversation(goal, models, workspace, launcher, fence),
+        conversation=extras.conversation or _conversation(goal, models, workspace, launcher, fence, place.secret),
         validators=goal_validators(goal, fence.checks, fence.environ, extras.validators),
         judge=goal_judge(goal, models.judge, redactor.text),
         log=log,
@@ -153,7 +155,9 @@ def _checker(
     return goal_checker(goal, parts, setting.checks or choose(goal, workspace, home), setting.extras.validators)
 
 
-def _conversation(goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, fence: Fenced) -> Any:
+def _conversation(
+    goal: Goal, models: Models, workspace: Path, launcher: ProcessLauncher, fence: Fenced, secret: Path | None
+) -> Any:
     named = external_named(goal, fence.environ)
     if named is not None:
         cell = fence.external(named.preset.home)
@@ -161,4 +165,4 @@ def _conversation(goal: Goal, models: Models, workspace: Path, launcher: Process
     llm: LLM | None = models.agent
     if llm is None:
         raise UsageError("the goal names no agent model", 'add model = "provider/model"')
-    return goal_conversation(goal, llm, workspace, fence.agent, fence.environ)
+    return goal_conversation(goal, llm, workspace, fence.agent, fence.environ, secret)

@@ -6,12 +6,13 @@ The one place where a protocol becomes a conversation. Starts nothing.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, assert_never, get_args
+from typing import Literal, assert_never
 
 from goalrunner import policy
 from goalrunner.agents import acp
@@ -21,12 +22,16 @@ from goalrunner.goalfile import preset_named
 from goalrunner.model.goal import Goal
 from goalrunner.model.preset import BudgetName, Preset, Protocol
 from goalrunner.ports import Conversation
+from goalrunner.ports.launcher import HIDDEN
 from goalrunner.presets import protocol_of
 from goalrunner.process import ProcessConnector, ProcessLauncher, child_environment
-from goalrunner.process.jail import Cell, JailedConnector, JailedLauncher
+from goalrunner.process.jail import Cell, JailedConnector, JailedLauncher, hidden_path
+from goalrunner.validators.absent_programs import Place, similar_program
 
 OUTPUT_LIMIT = 4_000_000_000
 """Bytes that an agent may print in one round: it tells all that it does, which is more than a command's output."""
+
+_INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*")
 
 _LONGEST_COMMAND = 48
 """Characters of its command in the first lines of a run."""
@@ -60,17 +65,7 @@ class Named:
     def unenforced(self) -> tuple[BudgetName, ...]:
         """The goal's budgets of which it does not report what is used."""
         reported = self.preset.reports_by(self.protocol)
-        return tuple(name for name in self._budgets if name not in reported)
-
-    @property
-    def allowed(self) -> tuple[BudgetName, ...]:
-        """The goal's budgets that may count what is known alone."""
-        return tuple(name for name in self._budgets if name in self.goal.budget.allow_unenforced)
-
-    @property
-    def _budgets(self) -> list[BudgetName]:
-        names: tuple[BudgetName, ...] = get_args(BudgetName)
-        return [name for name in names if getattr(self.goal.budget, name) is not None]
+        return tuple(name for name in self.goal.budget.limited if name not in reported)
 
     @property
     def totals(self) -> frozenset[BudgetName]:
@@ -80,9 +75,7 @@ class Named:
     @property
     def guarded(self) -> bool:
         """Whether a person may have to decide on single actions."""
-        asked = self.goal.approvals
-        single = asked.commands or [kind for kind in asked.require if kind != "complete"]
-        return bool(single) or self.goal.risk_class == "critical"
+        return bool(policy.guarding_key(self.goal.approvals, self.goal.risk_class))
 
     def waits(self, kind: Literal["shell", "write"], words: str, /) -> bool:
         """Whether a person has to decide on this action."""
@@ -137,7 +130,7 @@ def external_conversation(
     )
     match named.protocol:
         case "command":
-            roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, launcher.guardian)
+            roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, guardian=launcher.guardian)
             return CommandConversation(agent, JailedLauncher(roomy, cell) if cell else roomy)
         case "acp":
             connector = ProcessConnector(launcher.grace, guardian=launcher.guardian)
@@ -147,23 +140,35 @@ def external_conversation(
             assert_never(named.protocol)
 
 
-def check_installed(named: Named, workspace: Path, environ: Mapping[str, str]) -> None:
-    """Whether its program is there, as far as that can be seen without starting it. Raises AgentNotInstalled."""
+def check_installed(named: Named, workspace: Path, environ: Mapping[str, str], cell: Cell | None = None) -> None:
+    """Raise AgentNotInstalled if the agent's program is missing, or not visible in the jail `cell`; start nothing."""
     program = program_of(named.command)
     if not program or "{" in program:
         return
     path = _environment(named, environ, ()).get("PATH", os.defpath)
     found = shutil.which(workspace / program if "/" in program else program, path=path)
+    agent = ExternalAgent(named.name, named.preset, workspace, {})
     if found is None:
-        agent = ExternalAgent(named.name, named.preset, workspace, {})
-        raise not_installed(agent, f"{program}: not found")
+        near = "" if "/" in program else similar_program(program, Place(workspace, workspace, {"PATH": path}))
+        guess = f"; did you mean {near}?" if near else ""
+        raise not_installed(agent, f"{program}: not found{guess}")
+    if cell is not None and (hidden := hidden_path(_script_words(named.command, found), cell, workspace)):
+        raise not_installed(agent, f"{hidden}: {HIDDEN}")
+
+
+def _script_words(command: Sequence[str], program: str) -> tuple[str, ...]:
+    """The program of a command and, if that is an interpreter, the script that it is given by an absolute path."""
+    words = command[0].split() if len(command) == 1 else list(command)
+    script = next((word for word in words[1:] if not word.startswith("-")), "")
+    interpreter = _INTERPRETER.fullmatch(Path(program).name)
+    return (program, script) if interpreter and script.startswith("/") else (program,)
 
 
 def external_notes(named: Named, environ: Mapping[str, str]) -> tuple[str, ...]:
     """What must be said aloud of it before the first round."""
     preset, notes = named.preset, []
     if named.protocol == "command" and not preset.resume and named.goal.preserve_context:
-        notes.append(f"{named.name} keeps no session from round to round: what was said before stands in each prompt")
+        notes.append(f"{named.name} has no session of its own: the history is sent again in each round")
     env, home = _environment(named, environ, ()), Path(environ.get("HOME") or "/")
     signed_in = any(env.get(key) for key in named.keys) or any((home / path).exists() for path in preset.login)
     if (preset.keys or preset.login) and not signed_in:
@@ -188,9 +193,7 @@ def refuse_unfit_agent(named: Named) -> None:
                 f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to have it count what is known alone',
             )
     if named.protocol == "command" and named.guarded:
-        approvals = named.goal.approvals
-        kinds = [f'require = ["{kind}"]' for kind in approvals.require if kind != "complete"]
-        what = 'risk_class = "critical"' if named.goal.risk_class == "critical" else [*kinds, "commands"][0]
+        what = policy.guarding_key(named.goal.approvals, named.goal.risk_class)
         raise UsageError(
             f"{named.name}, driven by its command line, asks nobody before it acts, so {what} cannot be kept",
             'leave it out, or use an agent that asks: protocol = "acp"',

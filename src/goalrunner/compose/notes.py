@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from goalrunner.compose.hidden_checks import HIDDEN_READABLE
 from goalrunner.model.goal import Goal
-from goalrunner.validators import weaknesses
+from goalrunner.state.permission import REPORTED_LABEL
 
 SELF_JUDGED = "self-judged"
-REPORTED = "rests on reports"
 
 
 def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
@@ -15,17 +15,15 @@ def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
     if models.get("judge") and models.get("judge") == models.get("agent"):
         labels.append(SELF_JUDGED)
     if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
-        labels.append(REPORTED)
+        labels.append(REPORTED_LABEL)
     return tuple(labels)
 
 
-def notes_of(goal: Goal, labels: tuple[str, ...]) -> tuple[str, ...]:
+def notes_of(labels: tuple[str, ...]) -> tuple[str, ...]:
     """One sentence each, for the first lines of a run."""
     said = {
         SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
-        REPORTED: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
+        HIDDEN_READABLE: "hidden checks readable: the agent can read what the hidden validators check",
+        REPORTED_LABEL: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
     }
-    notes = [said[label] for label in labels]
-    for spec in goal.validators:
-        notes += weaknesses(spec.run) if spec.run and not spec.hidden else []
-    return tuple(notes)
+    return tuple(said[label] for label in labels)

@@ -15,7 +15,7 @@ from goalrunner.model.goal import Goal
 from goalrunner.ports import Conversation, Judge, Launcher, Validator
 from goalrunner.process import child_environment, credentials_of
 from goalrunner.redaction import Redactor
-from goalrunner.validators import build_validators
+from goalrunner.validators import build_validators, with_variables
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Extras:
     """Run beside those of the goal."""
     resume_prompt: Callable[[str | None], str] | str | None = None
     first_prompt: str | None = None
-    baseline: bool = True
-    """False: the caller drives an agent of its own, and wants its rounds even where everything is green already."""
+    needs_round: bool = False
+    """The caller drives an agent of its own, which works even if everything is green already."""
 
 
 def withheld(goal: Goal, environ: Mapping[str, str], extras: Extras = Extras()) -> tuple[str, ...]:
@@ -70,14 +70,19 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], extras: Extras = Extra
 
 
 def goal_conversation(
-    goal: Goal, llm: LLM, workspace: Path, launcher: Launcher, environ: Mapping[str, str]
+    goal: Goal,
+    llm: LLM,
+    workspace: Path,
+    launcher: Launcher,
+    environ: Mapping[str, str],
+    secret: Path | None = None,
 ) -> ChatConversation:
-    """The built-in agent of a goal."""
+    """Return the built-in agent of a goal; its file tools do not open the file `secret`."""
     env = child_environment(environ, extra=goal.agent.env, withhold=withheld(goal, environ))
     response_only = goal.deliverable == "response" and not goal.validators
     return ChatConversation(
         llm,
-        toolbox=None if response_only else Toolbox(workspace, launcher, env),
+        toolbox=None if response_only else Toolbox(workspace, launcher, env, secret=secret),
         system_prompt=goal.agent.system_prompt,
         max_steps=goal.agent.max_steps,
     )
@@ -88,7 +93,8 @@ def goal_validators(
 ) -> tuple[Validator, ...]:
     """The goal's validators, then the caller's."""
     env = child_environment(environ, withhold=withheld(goal, environ))
-    return (*build_validators(goal.validators, launcher, env), *extra)
+    specs = with_variables(goal.validators, Path(goal.workspace.path or "."))
+    return (*build_validators(specs, launcher, env), *extra)
 
 
 def goal_judge(goal: Goal, llm: LLM | None, redact: Callable[[str], str] = str) -> Judge | None:

@@ -15,14 +15,18 @@ def goal_created(
     hidden: tuple[str, ...] = (),
     *,
     has_judge: bool,
-    baseline: bool,
+    needs_round: bool = False,
     unenforced: tuple[BudgetName, ...] = (),
 ) -> GoalCreated:
     """The first event: the goal record, and what policy needs of the goal. `now` is ISO 8601.
 
-    `baseline` False leaves it out whatever the goal says; `unenforced` are budgets that count what is known alone.
+    `needs_round` lets the agent work even after a green baseline; `unenforced` are budgets that count what is known alone.
     """
-    takes_baseline = baseline and _takes_baseline(goal, validators)
+    commands = [spec for spec in goal.validators if spec.run is not None]
+    visible = sum(not spec.hidden for spec in commands)
+    # Commands alone can be run before there is a response; a callable checks one.
+    takes_baseline = goal.deliverable == "workspace" and visible > 0
+    checks_response = len(commands) < len(validators) + len(hidden)
     record = GoalRecord(
         goal_id=run_id,
         run_id=run_id,
@@ -46,18 +50,13 @@ def goal_created(
         require=goal.judge.require,
         takes_baseline=takes_baseline,
         wants_red=goal.baseline == "red",
+        needs_round=needs_round or checks_response,
         hidden=hidden,
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,
-        # A callable alone checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
-        stall_rounds=goal.stall_rounds if has_judge or _takes_baseline(goal, validators) else None,
+        # A callable checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
+        stall_rounds=goal.stall_rounds if has_judge or (takes_baseline and visible == len(validators)) else None,
         deliverable=goal.deliverable,
         approvals=goal.approvals,
     )
     return GoalCreated(goal=record, plan=plan)
-
-
-def _takes_baseline(goal: Goal, validators: tuple[str, ...]) -> bool:
-    """Commands alone can be run before there is a response; a callable checks one."""
-    commands = sum(spec.run is not None and not spec.hidden for spec in goal.validators)
-    return goal.deliverable == "workspace" and 0 < commands == len(validators)

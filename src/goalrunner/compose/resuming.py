@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner import __version__
-from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, sandbox_of, startable
+from goalrunner.compose.assembly import Assembly, chosen_models, deadline_at, sandbox_of
 from goalrunner.compose.check_environment import needs_environment
 from goalrunner.compose.earlier import Past, frozen_goal, goal_hash
 from goalrunner.compose.equipment import Equipment, Setting, equip
@@ -17,6 +17,7 @@ from goalrunner.compose.external import external_named
 from goalrunner.compose.limits import Limit, raised, refuse_final, refuse_low_limits, refuse_unknown_spend
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
+from goalrunner.compose.preflight import before_the_run
 from goalrunner.compose.refusals import refuse_unfit
 from goalrunner.compose.sandbox import refuse_unfenced, sandbox_notes
 from goalrunner.compose.start import refuse_earlier, refuse_other_start, start_notes
@@ -95,7 +96,8 @@ def reassemble(
     refuse_unfenced(goal, setting.place(goal))
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
-        run, left = _replayed(goal, models, folder, past, equipment, startable(models, named, environ))
+        check = before_the_run(goal, models, named, setting.place(goal))
+        run, left = _replayed(goal, models, folder, past, equipment, check)
         totals = named.totals if named and left.unfinished.session is not None else frozenset()
         cut = cut_calls(run.state, left.chat, totals)
         in_flight = {name: _priced(name, usage, models) for name, usage in cut.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from goalrunner.checking.checkout import ROOM, ROOM_TMP
 from goalrunner.compose.leftovers import checkouts_of
+from goalrunner.compose.refusals import workspace_of
 from goalrunner.errors import GoalFileError, UsageError
 from goalrunner.goalfile import all_presets
 from goalrunner.model.goal import Goal
@@ -27,11 +28,18 @@ class Place:
     workspace: Path
     home: Path
     environ: Mapping[str, str]
+    secret: Path | None = None
+    """The goal file, if commands must not read it."""
 
     @property
     def user_home(self) -> Path:
         """HOME of whoever started the run."""
         return Path(os.path.realpath(self.environ.get("HOME") or Path.home()))
+
+
+def place_of(goal: Goal, home: Path, environ: Mapping[str, str]) -> Place:
+    """Return where a run of the goal happens."""
+    return Place(workspace_of(goal), Path(os.path.realpath(home)), environ)
 
 
 @dataclass(frozen=True)
@@ -77,14 +85,19 @@ def refuse_unfenced(goal: Goal, place: Place) -> None:
         _hidden(goal, place)
 
 
-def sandbox_notes(goal: Goal, place: Place) -> tuple[str, ...]:
-    """What was chosen and what it does not do, for the first lines of a run."""
+def sandbox_notes(goal: Goal, place: Place, *, has_own_agent: bool = False) -> tuple[str, ...]:
+    """What was chosen and what it does not do, for the first lines of a run.
+
+    `has_own_agent` says that the calling program handed in the conversation, whose commands are in no sandbox.
+    """
     config = goal.workspace
     if config.sandbox == "none":
         return ()
     choice = chosen_jail(goal, place)
     if choice.jail is None:
         return (f"no sandbox: {choice.why}; commands run as you; to have one, {choice.remedy}",)
+    if has_own_agent:
+        return (f"sandbox: {choice.jail.name} confines the validators alone: the calling program made the agent",)
     held = "no network for the validators" if goal.agent.external else "no network"
     net = "the network is open" if config.network else held
     notes = [f"sandbox: {choice.jail.name}; commands write the workspace and a /tmp of their own alone; {net}"]
@@ -124,7 +137,12 @@ def fenced(goal: Goal, place: Place, run_id: str, inner: Launcher) -> Fenced:
 
 def _within(goal: Goal, place: Place) -> Confinement:
     """What all commands of a run have in common."""
-    return Confinement(hidden=_hidden(goal, place), readable=shown(place.environ), network=goal.workspace.network)
+    return Confinement(
+        hidden=_hidden(goal, place),
+        emptied=(place.secret,) if place.secret else (),
+        readable=shown(place.environ),
+        network=goal.workspace.network,
+    )
 
 
 def _agents_cell(
@@ -142,7 +160,7 @@ def _agents_cell(
     home = (user, own / "agent-home")
     # What a program itself lies in must be there for it to start.
     writable = theirs if logins else tuple(path for path in theirs if path in programs)
-    inner = Confinement(writable=writable, readable=programs, hidden=hidden, home=home)
+    inner = Confinement(writable=writable, readable=programs, hidden=hidden, emptied=within.emptied, home=home)
     return Cell(jail, (Room(place.workspace, own / "agent-tmp"),), inner)
 
 

@@ -16,6 +16,7 @@ from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.ports import AuditRequest, CheckRun, Parts, Pausing, ValidationContext
 from goalrunner.state import RunState
+from goalrunner.state.checked import obstacle_of
 from goalrunner.state.evidence import cited_stale
 
 OUTSIDE = "changed while the run was interrupted, not by the agent alone"
@@ -216,9 +217,8 @@ def baseline_standing(
     results: Sequence[ValidatorResult], ran: CheckRun, leaked: Sequence[str]
 ) -> tuple[events.Standing, str]:
     """Return how the validators stand before any work is done, and why they cannot run."""
-    missing = [result for result in results if result.cannot_run]
-    if missing:
-        return "cannot_run", "\n".join(f"validator {item.name} cannot run here: {item.summary}" for item in missing)
+    if obstacle := obstacle_of(results):
+        return "cannot_run", obstacle
     if leaked:
         return "differs", f"the workspace changed while it was checked: {', '.join(leaked[:5])}"
     if ran.refusal:

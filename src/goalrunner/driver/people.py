@@ -12,7 +12,7 @@ from goalrunner.driver.watch import Watch
 from goalrunner.errors import ApprovalDenied, ApprovalPending, WorkspaceError
 from goalrunner.model.approvals import ApprovalKind
 from goalrunner.model.observation import OWNER, ArtifactRef, Observation
-from goalrunner.ports import ApprovalRequest, Parts, QuestionReply
+from goalrunner.ports import ApprovalAnswer, ApprovalRequest, Parts, QuestionReply
 from goalrunner.state.run_state import Approval
 
 _PREVIEW = 200_000
@@ -148,22 +148,21 @@ class People:
             if self._is_late(approval):
                 self._expire(approval)
             else:
-                self._journal.append(await self._recorded(approval, answer.decision, answer.by, answer.reason))
+                self._journal.append(await self._recorded(approval, answer))
         return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
 
-    async def _recorded(
-        self, approval: Approval, decision: Literal["approved", "denied"], by: str, reason: str
-    ) -> events.ApprovalRecorded:
+    async def _recorded(self, approval: Approval, answer: ApprovalAnswer) -> events.ApprovalRecorded:
         """The decision; for a completion with what changed in the workspace while the person was looking at it."""
         recorded = events.ApprovalRecorded(
             approval_id=approval.id,
-            decision=decision,
-            by=by,
-            reason=self._parts.redact(reason),
+            decision=answer.decision,
+            by=answer.by,
+            reason=self._parts.redact(answer.reason),
+            guarded=not answer.typed or self._journal.state.sandbox != "none",
             evidence_refs=approval.evidence_refs,
         )
         proven = self._journal.state.snapshot
-        if approval.kind != "complete" or decision != "approved" or proven is None:
+        if approval.kind != "complete" or answer.decision != "approved" or proven is None:
             return recorded
         now = await self._watch.take("approval")
         changed = await self._watch.changed(proven, now)

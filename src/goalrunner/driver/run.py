@@ -47,8 +47,9 @@ class Run:
     ) -> None:
         """`render` makes the words of a prompt; `fresh_rounds` restores the conversation before each retry.
 
-        `check_models` is called once, before anything else, and `foresee_models`, which may wait, before the first round;
-        a GoalError that they raise ends the run. `resumption` is what an earlier process left.
+        `check_models` is called once, before anything else, and then `foresee_models`, which may wait; a run that is resumed
+        after its baseline awaits it before the next round. A GoalError that they raise ends the run. `resumption` is what
+        an earlier process left.
         """
         self._parts = parts
         self._journal = journal
@@ -192,6 +193,7 @@ class Run:
         """Perform steps until the agent is to work, or the run is to end."""
         if self.state.phase is Phase.READY:
             self._check_models()
+            await self._foresee()
         if self.watch.last is None:
             await self.watch.take("start")
         await self._checks.keep_start()
@@ -226,7 +228,7 @@ class Run:
             self._journal.save()
 
     async def _foresee(self) -> None:
-        """Before the first round alone: no token is to be spent where the judge can never answer."""
+        """Once in each process: nothing is spent where agent or judge can never answer."""
         foresee, self._foresee_models = self._foresee_models, None
         if foresee is not None:
             await foresee()

@@ -11,7 +11,7 @@ from goalrunner.driver.journal import Journal
 from goalrunner.driver.keeping import Keeping
 from goalrunner.errors import RecordError
 from goalrunner.model.observation import ArtifactRef, Observation
-from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.validation import SuiteRecord, ValidatorResult
 from goalrunner.ports import ValidationContext, Validator
 
 
@@ -91,7 +91,8 @@ async def observe(
         result = raw.model_copy(update=shown)
         ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead)
-        results.append(result.model_copy(update={"output": ref, "observation": identifier, "test_ids": ()}))
+        update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
+        results.append(result.model_copy(update=update))
         observations.append(
             Observation(
                 id=identifier,

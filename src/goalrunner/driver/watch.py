@@ -8,8 +8,9 @@ from typing import Literal
 from goalrunner.driver.journal import Journal
 from goalrunner.events import SnapshotTaken
 from goalrunner.model.observation import Claim, Observation
-from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.ports import Workspace
+from goalrunner.state.change_history import SAME, ChangedPaths, ChangeHistory, changed_paths
 from goalrunner.state.freshness import why_stale
 
 Moment = Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
@@ -22,14 +23,19 @@ class Watch:
         self._workspace = workspace
         self._journal = journal
         self._taken: dict[str, Snapshot] = {}
-        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+        self._history = ChangeHistory()
+        self._newest: Snapshot | None = None
+        """The newest snapshot in the history."""
+        self._uncompared: list[Snapshot] = []
+        """Later ones, oldest first."""
         self._ends: dict[int, str] = {}
         self.last: Snapshot | None = None
         self.round_start: Snapshot | None = None
 
     def recall(self, snapshots: Sequence[Snapshot], ends: Mapping[int, str], round_start: Snapshot | None) -> None:
         """Know what an earlier process saw: its snapshots, oldest first, and those at the ends of rounds by their ids."""
-        self._taken.update((snapshot.id, snapshot) for snapshot in snapshots)
+        for snapshot in snapshots:
+            self._keep(snapshot)
         self._ends.update(ends)
         self.last = snapshots[-1] if snapshots else None
         self.round_start = round_start
@@ -57,18 +63,41 @@ class Watch:
         snapshot = await self._workspace.snapshot()
         if self.last is None or snapshot.id != self.last.id:
             self._journal.append(SnapshotTaken(snapshot=snapshot, moment=moment))
-        self._taken[snapshot.id] = snapshot
+        self._keep(snapshot)
         self.last = snapshot
         return snapshot
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        self._taken[snapshot.id] = snapshot
+        newest = self._uncompared[-1] if self._uncompared else self._newest
+        if newest is None or newest.id != snapshot.id:
+            self._uncompared.append(snapshot)
+
+    async def _compare_new(self, workspace: Workspace) -> None:
+        """Compare each snapshot with the one before it, all that are new in one call."""
+        if not self._uncompared:
+            return
+        new = tuple(self._uncompared)
+        if self._newest is None:
+            self._history.add(new[0].id, {})
+            self._newest = new[0]
+            del self._uncompared[0]
+            new = new[1:]
+        if new:
+            steps = await workspace.differences((self._newest, *new))
+            for snapshot, step in zip(new, steps, strict=True):
+                self._history.add(snapshot.id, step)
+            self._newest = new[-1]
+            del self._uncompared[: len(new)]
 
     async def changed(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
         """Paths that differ in what counts: caches, ignored files and outputs do not."""
         if self._workspace is None or old is None or new is None or old.id == new.id:
             return ()
-        key = (old.id, new.id)
-        if key not in self._changes:
-            self._changes[key] = await self._workspace.changes(old, new)
-        return tuple(change.path for change in self._changes[key])
+        await self._compare_new(self._workspace)
+        if self._history.knows(old.id, new.id):
+            return self._history.between(old.id, new.id)
+        return tuple(sorted((await self._workspace.differences((old, new)))[0]))
 
     async def patch(self, old: Snapshot | None, new: Snapshot | None) -> str:
         """What differs as a unified patch, for people; empty where there is nothing to compare."""
@@ -80,10 +109,20 @@ class Watch:
         """By observation id: why it no longer counts at `final`."""
         if self._workspace is None or final is None:
             return {}
+        await self._compare_new(self._workspace)
+        earlier = self._history.before(final.id) if self._history.knows(final.id) else {}
+
+        async def compare(old: Snapshot | None, new: Snapshot | None) -> ChangedPaths:
+            if old is None or new is None or old.id == new.id:
+                return SAME
+            if new.id == final.id and old.id in earlier:
+                return earlier[old.id]
+            return changed_paths(await self.changed(old, new))
+
         reasons: dict[str, str] = {}
         for item in items:
             if isinstance(item, Observation):
-                reason = await why_stale(item, self._taken, self._ends, final, self.changed)
+                reason = await why_stale(item, self._taken, self._ends, final, compare)
                 if reason:
                     reasons[item.id] = reason
         return reasons

@@ -81,13 +81,17 @@ SECTIONS: dict[str, dict[str, Reader]] = {
 }
 """The tables of a goal file and their keys."""
 
+_CLEAN_PROOF = (
+    "was removed: validators run in the check environment in each round; remove it, or write "
+    '[workspace] check = "in-place" to run them in the workspace itself'
+)
+
 UNAVAILABLE: dict[str, dict[str, str]] = {
-    "": {"critic": "is not available in this version; remove it"},
+    "": {"critic": "is not available in this version; remove it", "clean_proof": _CLEAN_PROOF},
     "workspace": {
         "link": "was removed: validators see .venv, node_modules and other ignored folders as they are; remove it, or "
         'name folders of installed packages with dependencies = ["..."]',
-        "clean_proof": "was removed: validators run in the check environment in each round; remove it, or write "
-        'check = "in-place" to run them in the workspace itself',
+        "clean_proof": _CLEAN_PROOF,
     },
 }
 """Keys that this version does not have, by table, with what to write instead; rejected by name, never ignored."""

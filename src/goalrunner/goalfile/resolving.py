@@ -47,6 +47,7 @@ def resolve_goal(
     options = _options(given, here, problems)
     layer = _with_environment(options, file, environ, here, problems)
     _check_workspace(layer)
+    _check_conflicts(layer)
     _check_objective(layer, problems)
     wrong_preset = check_agent(layer, file, environ, problems)
     if runnable:
@@ -148,6 +149,23 @@ def _check_workspace(layer: Layer) -> None:
             spot.wrong(f"{quoted(str(path), LONGEST_PATH)} may not be entered or read: permission denied")
     except OSError as error:
         spot.wrong(f"{quoted(str(path))} cannot be read: {error.strerror}")
+
+
+def _check_conflicts(layer: Layer) -> None:
+    """Keys of [workspace] that exclude each other; the message stands at the one that is to be removed."""
+    values = {key[1]: value for key, value in layer.values.items() if len(key) == 2 and key[0] == "workspace"}
+    check = layer.spots.get(("workspace", "check"))
+    if values.get("setup") and values.get("check") not in (None, "checkout") and check is not None:
+        check.wrong_key(
+            f"{check.label} = {quoted(str(values['check']))} cannot be combined with setup, which prepares a fresh checkout; "
+            "remove one of the two"
+        )
+    protect = layer.spots.get(("workspace", "protect"))
+    if values.get("editable") and values.get("protect") and protect is not None:
+        protect.wrong_key(
+            f"{protect.label} cannot be combined with editable, which protects everything that it does not name; "
+            "remove one of the two"
+        )
 
 
 def _build(layer: Layer, problems: Problems, name: str) -> Goal:

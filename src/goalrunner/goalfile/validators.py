@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from typing import get_args
 
 from goalrunner.goalfile.problems import Spot
-from goalrunner.goalfile.readers import WRONG, Reader, duration_limit, line, text, truth, whole
+from goalrunner.goalfile.readers import WRONG, Reader, duration_limit, each, line, one_of, text, truth, whole
 from goalrunner.goalfile.strings import callable_name, inner_folder, pattern
 from goalrunner.goalfile.tables import read_keys, variables
 from goalrunner.goalfile.wording import kind, quoted
-
-_WRAPPERS = {"env", "exec", "sudo", "time", "nice", "command", "npx", "pipx", "uvx"}
-_RUNNERS = {"uv", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx"}
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_PYTHON = re.compile(r"python[0-9.]*$")
+from goalrunner.model.goal import RunVariable
+from goalrunner.shell import label
 
 
 def commands(value: object, spot: Spot) -> object:
@@ -87,6 +83,7 @@ VALIDATOR_KEYS: dict[str, Reader] = {
     "timeout": duration_limit,
     "cwd": inner_folder,
     "env": variables,
+    "pass_env": each(one_of(*get_args(RunVariable))),
     "serial": truth,
     "hidden": truth,
     "retries": whole(at_least=0, at_most=100),
@@ -121,25 +118,7 @@ def _name_of(validator: Mapping[str, object]) -> str:
     """What a validator is called after: the function, or the program that its command runs."""
     if "python" in validator:
         return str(validator["python"]).rpartition(":")[2]
-    words = _words(str(validator["run"]))
-    while words:
-        word = PurePosixPath(words.pop(0)).name
-        if _ASSIGNMENT.match(word) or word in _WRAPPERS or word.startswith("-"):
-            continue
-        if word in _RUNNERS and words[:1] == ["run"]:
-            words.pop(0)
-            continue
-        if _PYTHON.match(word) and words[:1] == ["-m"] and len(words) > 1:
-            return _word(words[1])
-        return _word(word)
-    return "check"
-
-
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command, comments=True)
-    except ValueError:
-        return command.split()
+    return _word(label(str(validator["run"])))
 
 
 def _word(word: str) -> str:

@@ -15,7 +15,7 @@ from goalrunner.judge.rendering import LEAST, deliverable_response, observation_
 from goalrunner.judge.requirements import Requirement, requirements_of
 from goalrunner.judge.showing import render_trail
 from goalrunner.judge.wording import AUDIT, BARRED, CHANGED, HAPPENED, LEFT, Form, second_look_prompt
-from goalrunner.model.dialogue import trail_of
+from goalrunner.model.dialogue import KNOWN_BLOCKS, trail_of, unknown_block
 from goalrunner.model.goal import DEFAULT_AUDIT_TOKENS, Goal
 from goalrunner.model.observation import Observation, Trail
 from goalrunner.ports import AuditRequest
@@ -213,4 +213,6 @@ def _messages(events: object) -> Sequence[Mapping[str, Any]]:
     for number, message in enumerate(events, 1):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise UsageError(f"message {number} of what is to be audited is no chat message", hint)
+        if kind := unknown_block(message.get("content")):
+            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
     return events

@@ -141,6 +141,8 @@ class Caller:
     key_known: bool = True
     """Whether a key was found at all."""
     api_base: str = ""
+    similar: str = ""
+    """A model that may be meant, if the name is misspelled."""
     secrets: Sequence[str] = field(default=(), repr=False)
     """Values that must not be shown."""
 
@@ -161,8 +163,9 @@ def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> Model
                 because = f": {caller.key_variable} is not set" if caller.key_variable else ""
             return AuthenticationFailed(f"the key for {caller.model} {what}{status}{because}", _key_hint(caller))
         case FailureKind.MODEL:
+            guess = f"; did you mean {caller.similar}?" if caller.similar else ""
             return ModelNotFound(
-                f"the model {caller.model} was not found{status}{because}",
+                f"the model {caller.model} was not found{status}{because}{guess}",
                 f"Write provider/model as LiteLLM names it, for example openai/gpt-5-mini; see {table} model and api_base.",
             )
         case FailureKind.CONTEXT:

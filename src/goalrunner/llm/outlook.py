@@ -69,6 +69,19 @@ def _unknown_provider(library: Any, model: str) -> str:
     return f'unknown provider "{provider}"' + (f"; did you mean {near[0]}/{name}?" if near else "")
 
 
+def similar_model(library: Any, model: str) -> str:
+    """Return the model of the same provider that a misspelled name may mean; empty if LiteLLM lists the name or none like it."""
+    provider, slash, name = model.partition("/")
+    table = getattr(library, "model_cost", None) or {}
+    known = {
+        listed.removeprefix(f"{provider}/")
+        for listed, about in table.items()
+        if isinstance(about, dict) and about.get("litellm_provider") == provider
+    }
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85) if slash and name not in known else []
+    return f"{provider}/{near[0]}" if near else ""
+
+
 def _is_steered(library: Any, model: str) -> bool:
     """Whether somebody has told LiteLLM of this model, or of models of their own."""
     aliases = getattr(library, "model_alias_map", None) or {}

@@ -14,7 +14,7 @@ from goalrunner.llm.connections import close_with_loop
 from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure
 from goalrunner.llm.keys import Endpoint, find_endpoint, named_key
 from goalrunner.llm.mending import mend
-from goalrunner.llm.outlook import refuse_hopeless
+from goalrunner.llm.outlook import refuse_hopeless, similar_model
 from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
 from goalrunner.llm.reading import Raw, deltas, stream_reason, usage_is_reported
 from goalrunner.llm.translation import failure_from
@@ -147,6 +147,7 @@ class LiteLLMTransport:
             key_variable=endpoint.variable,
             key_known=endpoint.key_known,
             api_base=endpoint.api_base or "",
+            similar="" if endpoint.api_base else similar_model(lazy.imported(), self._model),
             secrets=(*endpoint.secrets, str(self._params.get("api_key", ""))),
         )
 

@@ -148,6 +148,15 @@ def blocks_of(content: object) -> tuple[Block, ...]:
     return tuple(_block(item) for item in content)
 
 
+def unknown_block(content: object) -> str:
+    """Return the kind of the first block that cannot be read; empty if there is none."""
+    return next((block.name or "without a type" for block in blocks_of(content) if block.kind == "unknown"), "")
+
+
+KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"
+"""The hint of an error about an unknown block."""
+
+
 def _block(item: object) -> Block:
     if isinstance(item, str):
         return Block("text", text=item)

@@ -5,7 +5,7 @@ The fields bear the names of the goal file's keys, so that one description serve
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -46,6 +46,10 @@ class Expectation(Frozen):
     )
 
 
+RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
+"""An environment variable with which a run describes itself to a validator that names it."""
+
+
 class ValidatorSpec(Frozen):
     """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
 
@@ -55,6 +59,9 @@ class ValidatorSpec(Frozen):
     timeout: Seconds | None = Field(default=DEFAULT_VALIDATOR_TIMEOUT, description="seconds; None: no limit")
     cwd: str = Field(default="", description="folder relative to the workspace")
     env: dict[str, str] = Field(default_factory=dict, description="added to the environment")
+    pass_env: tuple[RunVariable, ...] = Field(
+        default=(), description="variables of the run that it gets although neither its line nor its script names them"
+    )
     serial: bool = Field(default=False, description="never beside another validator")
     hidden: bool = Field(
         default=False, description="runs once the others are green; the agent never sees its name or output"
@@ -134,6 +141,17 @@ class Budget(Frozen):
     allow_unenforced: tuple[BudgetName, ...] = Field(
         default=(), description="budgets that may be set although the agent does not report what they need"
     )
+
+    @property
+    def limited(self) -> tuple[BudgetName, ...]:
+        """The budgets that are set."""
+        names: tuple[BudgetName, ...] = get_args(BudgetName)
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+    @property
+    def unenforced(self) -> tuple[BudgetName, ...]:
+        """The budgets that are set and may count what is known alone."""
+        return tuple(name for name in self.limited if name in self.allow_unenforced)
 
 
 class WorkspaceConfig(Frozen):

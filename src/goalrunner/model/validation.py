@@ -27,6 +27,30 @@ class ValidationOutcome(Frozen):
     feedback: str | None = Field(default=None, description="what is wrong, in words the agent can act on")
 
 
+class RunnerCount(Frozen):
+    """One summary of a test runner in an output."""
+
+    runner: str
+    ran: int = Field(ge=0, description="tests that passed or failed; for go test: packages")
+    skipped: int = Field(default=0, ge=0, description="tests that were skipped, pending, todo or expected to fail")
+    failed: bool = Field(default=False, description="whether it reports failures")
+    named: bool = Field(default=False, description="whether the ids of these tests are known")
+    certain: bool = Field(default=True, description="whether it cannot be a part of what a failing test printed")
+
+
+class SuiteRecord(Frozen):
+    """What the output of a validator tells about its tests, for the comparison with the baseline."""
+
+    counts: tuple[RunnerCount, ...] = Field(default=(), description="the summaries, in the order of the output")
+    ended_early: str = Field(default="", description="test programs that started and printed no result")
+    filters: tuple[str, ...] = Field(default=(), description="options of the validator that select tests: -k")
+    varying: bool = Field(default=False, description="the selection depends on what changed: --testmon")
+    whole: bool = Field(default=True, description="whether the output was read from its beginning")
+    quiet: bool = Field(
+        default=False, description="the summary may be missing in a green run: `pytest >log || cat log`"
+    )
+
+
 class ValidatorResult(Frozen):
     """One run of one validator, as the runner saw it."""
 
@@ -42,7 +66,8 @@ class ValidatorResult(Frozen):
     summary: str = Field(default="", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
     hidden: bool = Field(default=False, description="it runs at the proof alone and is never shown to the agent")
     cannot_run: bool = Field(
-        default=False, description="its own program is missing from the machine; what the workspace lacks is only red"
+        default=False,
+        description="its own command line cannot work on this machine; what the workspace lacks is only red",
     )
     steady: bool = Field(
         default=False,
@@ -59,6 +84,7 @@ class ValidatorResult(Frozen):
         description=f"tests that passed or failed, file::class::name, sorted, the first {TEST_IDS:,}; "
         "a file alone where it could not be collected",
     )
+    suite: SuiteRecord = SuiteRecord()
     output: ArtifactRef | None = None
     observation: str = Field(default="", description='the id under which the judge sees it, "o12"')
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from goalrunner.policy.approvals import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
+from goalrunner.policy.approvals import (
+    Action,
+    completion_rule,
+    expires_at,
+    guarding_key,
+    is_late,
+    reaches_network,
+    rule_for,
+)
 from goalrunner.policy.budget import Shortfall, budget_spent, lifting, shortfall
 from goalrunner.policy.decision import decide
 from goalrunner.policy.endings import (
@@ -55,6 +63,7 @@ __all__ = [
     "denied",
     "expires_at",
     "failed",
+    "guarding_key",
     "in_short",
     "interrupted",
     "is_late",

@@ -28,6 +28,9 @@ UNSTABLE_AUDITS = 2
 UNREAD_AUDITS = 3
 """Audits in a row without an answer that can be read before the run fails: more of the agent's rounds cure no judge."""
 
+OBSTACLES = 2
+"""How often validators may be unable to run in one round before the run fails."""
+
 LEAKS = 2
 """How often the workspace may change while it is checked before the run stops."""
 
@@ -54,7 +57,9 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return Validate(state.round)
         case Phase.WORKED:
             return _unless_spent(state, Audit(state.round))
-        case Phase.VALIDATED if state.leaked:
+        case Phase.VALIDATED if state.obstacles >= OBSTACLES:
+            return _validators_cannot_run(state)
+        case Phase.VALIDATED if state.leaked or state.obstacle:
             return Validate(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
             return AskApproval(
@@ -83,6 +88,12 @@ def _unstable_workspace(state: RunState) -> Finish:
     )
 
 
+def _validators_cannot_run(state: RunState) -> Finish:
+    """What keeps the validators from running is a person's to change, so no round is spent on it."""
+    hint = f"correct that; then goal resume {state.goal.run_id}"
+    return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, f"{state.obstacle}\n{hint}")
+
+
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:
     match baseline.standing:
         case "cannot_run":
@@ -96,6 +107,8 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
                 'every check passes before any work is done, and the goal says baseline = "red"\n'
                 'add a check that fails, or set baseline = "any"',
             )
+        case "green" if state.plan.needs_round:
+            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
         case "green" if not state.plan.has_judge:
             return _with_leave(state)
         case "green":

@@ -10,6 +10,7 @@ from goalrunner.errors import (
     GoalError,
     ModelError,
     ModelNotFound,
+    ValidatorMissing,
 )
 from goalrunner.model.outcome import GoalStatus, StopReason
 from goalrunner.policy.budget import lifting, shortfall
@@ -98,6 +99,8 @@ def failed(state: RunState, error: GoalError) -> Finish:
             reason = StopReason.MODEL_NOT_FOUND
         case EnvironmentFailed():
             reason = StopReason.ENVIRONMENT_FAILED
+        case ValidatorMissing():
+            reason = StopReason.VALIDATOR_MISSING
         case ModelError() if judging:
             reason = StopReason.JUDGE_FAILED
         case ModelError() | AgentError():

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from goalrunner.events import ChangedChecks, Content
 from goalrunner.model.observation import Trail
-from goalrunner.model.snapshot import Change, Snapshot
+from goalrunner.model.snapshot import Snapshot
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import GoalVerdict
 from goalrunner.ports.work import Conversation, Recorder
@@ -117,12 +117,11 @@ class Workspace(Protocol):
         """Take one now. Raises WorkspaceError when the folder is gone or cannot be read at all."""
         ...
 
-    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
-        """What differs, sorted by path, outside of ignored files, the table of caches, and the goal's `outputs`."""
-        ...
+    async def differences(self, snapshots: Sequence[Snapshot]) -> Sequence[Mapping[str, tuple[str, str]]]:
+        """Compare each of these with the next one; return by path what identifies its content before and after.
 
-    async def surroundings(self) -> str:
-        """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
+        It is empty where the path does not exist. Ignored files, caches and the goal's `outputs` are left out.
+        """
         ...
 
     async def diff(self, old: Snapshot, new: Snapshot) -> str:

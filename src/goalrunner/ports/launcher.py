@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 HIDDEN = "not found in the sandbox"
 """What is said of a program that is there, and not in view of the jail that it was to be started in."""
@@ -24,6 +24,15 @@ class Completion:
     """Why it could not be started or was cut, in words; empty when it ran to its own end."""
     survivors: tuple[str, ...] = ()
     """Command names of the processes that it left behind and that were ended with it."""
+
+
+class LaunchOptions(TypedDict, total=False):
+    """The optional arguments of `Launcher.launch`, for launchers that pass them on."""
+
+    timeout: float | None
+    stdin: bytes | None
+    errors: Path | None
+    shared: Sequence[Path]
 
 
 class Launcher(Protocol):
@@ -114,6 +123,8 @@ class Confinement:
     """Stays in view where it lies in something hidden, or in /tmp."""
     hidden: tuple[Path, ...] = ()
     """Folders are empty, files as well."""
+    emptied: tuple[Path, ...] = ()
+    """Regular files that are there and hold nothing."""
     tmp: Path | None = None
     """Stands as /tmp; None: an empty one that goes with the command."""
     home: tuple[Path, Path] | None = None

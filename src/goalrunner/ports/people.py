@@ -17,6 +17,8 @@ class ApprovalAnswer:
     by: str = ""
     """user@host"""
     reason: str = ""
+    typed: bool = False
+    """Whether it was typed at a terminal, which a command of the agent may reach unless it is in a sandbox."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import sys
 import time
 from signal import SIGKILL, SIGTERM, Signals
 
-from goalrunner.process import table
+from goalrunner.process import adopted, table
 from goalrunner.process.ancestry import adopt_orphans
 from goalrunner.process.groups import groups_below, living_groups, signal_groups
 from goalrunner.process.leader import Leader
@@ -100,9 +100,11 @@ class Ending:
         return self._rest_by_table() if self._by_table else self._rest_of_groups()
 
     def _rest_by_table(self) -> dict[int, table.Entry]:
-        found = table.family(self._roots())
+        strangers = adopted.adopted()
+        found = table.family([*self._roots(), *strangers])
         for one in found.values():
-            if not one.living and one.parent == os.getpid():
+            # A stranger may be a process of another part of this program that is just ending: that part reaps it.
+            if not one.living and one.parent == os.getpid() and one.pid not in strangers:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(one.pid, os.WNOHANG)
         return {pid: one for pid, one in found.items() if one.living}

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import goalrunner
+from goalrunner.process.adopted import as_helper
 from goalrunner.process.mark import VARIABLE, unmarked
 
 _SCRIPT = """\
@@ -100,7 +101,7 @@ class _Watcher:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",
-                    env=_environment(),
+                    env=as_helper(_environment()),
                     start_new_session=True,
                 )
         except BaseException:

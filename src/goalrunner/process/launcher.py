@@ -36,11 +36,13 @@ _LOOK = 0.1
 class ProcessLauncher:
     """The port `Launcher` on this machine. `output_limit` in bytes, `grace` in seconds.
 
+    `marked` False leaves out the variable that marks its processes, where something else ends all of them.
     What it has started dies with this program, even where that is killed.
     """
 
     output_limit: int = OUTPUT_LIMIT
     grace: float = GRACE
+    marked: bool = True
     guardian: Guardian = field(default_factory=Guardian, repr=False, compare=False)
 
     def close(self) -> None:
@@ -62,7 +64,7 @@ class ProcessLauncher:
         """See `goalrunner.ports.Launcher`. Raises RecordError when `output` or `errors` cannot be written."""
         adopt_orphans()
         began = time.monotonic()
-        mark = Mark(guard=self.guardian.token)
+        mark = Mark(guard=self.guardian.token) if self.marked else Mark.by_limit()
         self.guardian.watch()
         errors_sink = opened_sink(errors) if errors else nullcontext()
         with opened_sink(output) as sink, errors_sink as second, _source(stdin) as source:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from goalrunner.process import adopted
 from goalrunner.process.mark import Mark, lowered_limit
 
 NOT_EXECUTABLE = 126
@@ -112,6 +113,7 @@ class Leader:
         if self._status is None and self.ended():
             with contextlib.suppress(ChildProcessError):
                 self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        adopted.ended(self.pid)
         # Popen would wait again when it is dropped, and takes a lost status for 0.
         self._process.returncode = self._status if self._status is not None else NOT_EXECUTABLE
         return self._status
@@ -142,6 +144,7 @@ def start(
             )
     except (OSError, ValueError, IndexError) as error:
         raise refusal(argv, cwd, error) from error
+    adopted.began(process.pid, mark.token, limit)
     return Leader(process, limit)
 
 

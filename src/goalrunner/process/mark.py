@@ -30,9 +30,14 @@ class Mark:
     guard: str = ""
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """`env` with the mark added; a mark that is there already stays, so that an outer launch knows its own."""
-        tokens = (env.get(VARIABLE, ""), self.guard, self.token)
-        return {**env, VARIABLE: ":".join(token for token in tokens if token)}
+        """Return `env` with the mark added; a mark that is there already stays, so that an outer launch knows its own."""
+        tokens = [token for token in (env.get(VARIABLE, ""), self.guard, self.token) if token]
+        return {**env, VARIABLE: ":".join(tokens)} if tokens else dict(env)
+
+    @classmethod
+    def by_limit(cls) -> Mark:
+        """Return a mark without the variable: the resource limit alone."""
+        return cls(token="")
 
 
 @contextmanager

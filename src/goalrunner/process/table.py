@@ -75,6 +75,16 @@ def has_token(pid: int, token: str) -> bool:
     return token.encode() in _tokens(pid)
 
 
+def has_variable(pid: int, name: str, value: str) -> bool:
+    """Whether the process was started with that variable in its environment."""
+    return f"{name}={value}".encode() in _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+def is_fork_of(pid: int, parent: int) -> bool:
+    """Whether the process is a copy of `parent` that has not started a program of its own yet."""
+    return (stack := _stack(pid)) != b"0" and stack == _stack(parent)
+
+
 def is_marked(pid: int) -> bool:
     """Whether the process shows that it stems from any launch."""
     return bool(_tokens(pid))
@@ -85,6 +95,13 @@ def has_limit(pid: int, limit: int) -> bool:
     _, _, line = _read(f"/proc/{pid}/limits").partition(b"Max msgqueue size")
     words = line.split(None, 1)
     return bool(words) and words[0] == str(limit).encode()
+
+
+def _stack(pid: int) -> bytes:
+    """The address at which the stack begins: another one in each program that is started."""
+    _, _, rest = _read(f"/proc/{pid}/stat").rpartition(b")")
+    fields = rest.split()
+    return fields[25] if len(fields) > 25 else b"0"
 
 
 def _tokens(pid: int) -> list[bytes]:

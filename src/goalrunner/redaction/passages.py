@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from goalrunner.redaction.marker import MARKER
 from goalrunner.redaction.rules import LONGEST
 from goalrunner.redaction.tokens import CONTEXT, Span, TokenSearch
+from goalrunner.redaction.visible import VisibleText, visible_text
 
 _STEP = 1 << 16
 """Bytes that are gathered before a stream is searched on."""
+
+_MOST = 4
+"""As many times the longest secret is held of a stream in which control codes make it longer."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,10 @@ class Passages:
     def _settle(self, more: bytes, *, last: bool) -> Iterator[Passage]:
         """Give away what no later byte can change; keep the rest, and a little before it."""
         data = self._buffer + more
-        limit = len(data) if last else max(self._begin, len(data) - self._hold)
+        view = visible_text(data)
+        limit = len(data) if last else self._limit(data, view)
         place = self._begin
-        for span in self._spans(data, limit):
+        for span in self._found(data, view, limit):
             if span.start > place:
                 yield Passage(data[place : span.start])
             yield Passage(data[span.start : span.end], span.kind, closed=span.closed)
@@ -71,28 +76,61 @@ class Passages:
         end = max(limit, place)
         if end > place:
             yield Passage(data[place:end])
-        kept = max(0, end - CONTEXT)
+        kept = max(0, end - CONTEXT) if view is None else min(end, view.raw_place(max(0, view.place(end) - CONTEXT)))
         self._buffer, self._begin, self._edge = data[kept:], end - kept, self._edge - kept
 
-    def _spans(self, data: bytes, limit: int) -> Iterator[Span]:
+    def _limit(self, data: bytes, view: VisibleText | None) -> int:
+        """Return up to where secrets begin that end in `data`."""
+        limit = len(data) - self._hold
+        if view is not None:
+            visible = max(len(view.data) - self._hold, view.place(max(0, len(data) - _MOST * self._hold)))
+            limit = view.raw_place(visible)
+        return max(self._begin, limit)
+
+    def _found(self, data: bytes, view: VisibleText | None, limit: int) -> Iterable[Span]:
+        """Return the spans that begin before `limit`, in order, also those of secrets that control codes split."""
+        if view is None:
+            return self._spans(data, self._begin, limit, self._edge)
+        begin, end, edge = view.place(self._begin), view.place(limit), view.place(max(0, self._edge))
+        found = [
+            replace(span, start=first, end=last)
+            for span in self._spans(view.data, begin, end, edge, view)
+            for first, last in [view.raw_span(span.start, span.end)]
+        ]
+        return _merged(found, self._spans(data, self._begin, limit, self._edge)) if view.has_commands else found
+
+    def _spans(self, data: bytes, start: int, limit: int, edge: int, breaks: Container[int] = ()) -> Iterator[Span]:
         """Values and replacements first, then tokens between them, as far as they begin before `limit`."""
-        candidates = self._tokens.candidates(data, self._begin, limit)
-        start, edge = self._begin, self._edge
-        for span in self._literals(data):
-            yield from self._tokens.spans(data, candidates, start, span.start, edge)
+        candidates = self._tokens.candidates(data, start, limit)
+        for span in self._literals(data, start):
+            yield from self._tokens.spans(data, candidates, start, span.start, edge, breaks)
             if span.start >= limit:
                 return
             yield span
             start = edge = span.end
-        yield from self._tokens.spans(data, candidates, start, len(data), edge)
+        yield from self._tokens.spans(data, candidates, start, len(data), edge, breaks)
 
-    def _literals(self, data: bytes) -> Iterator[Span]:
+    def _literals(self, data: bytes, start: int) -> Iterator[Span]:
         """A plain search first: it is a hundred times faster than a pattern of all forms."""
         here = [root for root in self._roots if root in data]
         needles = [needle for needle in self._forms if needle in data] if here else []
         if not needles and MARKER.encode() not in data:
             return
         alternatives = b"|".join(map(re.escape, needles)) or b"(?!)"
-        for match in re.compile(b"(?:%s)|(%s)" % (self._markers, alternatives)).finditer(data, self._begin):
+        for match in re.compile(b"(?:%s)|(%s)" % (self._markers, alternatives)).finditer(data, start):
             needle = match[1]
             yield Span(*match.span(), None if needle is None else self._forms[needle], closed=needle is None)
+
+
+def _merged(one: Iterable[Span], other: Iterable[Span]) -> list[Span]:
+    """Return the spans of two searches in order. Where two overlap, a secret goes before what stays as it is."""
+    merged: list[Span] = []
+    for span in sorted((*one, *other), key=lambda span: (span.start, -span.end)):
+        last = merged[-1] if merged else None
+        if last is None or span.start >= last.end:
+            merged.append(span)
+        elif span.kind is not None and last.kind is not None:
+            merged[-1] = replace(last, end=max(last.end, span.end))
+        elif span.kind is not None:
+            merged[-1] = replace(span, start=last.start, end=max(last.end, span.end))
+    return merged

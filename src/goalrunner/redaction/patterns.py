@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from goalrunner.redaction.passages import Passage
 from goalrunner.redaction.tokens import TokenSearch
+from goalrunner.redaction.visible import VisibleText, without_codes
 
 KIND = "extra"
 """What a match of the goal's own patterns is counted as."""
@@ -59,8 +60,8 @@ class PatternSearch:
     def _lines(self, text: bytes) -> Iterator[Passage]:
         """Whole lines, less the end of the last one; those in which nothing matches stay together."""
         quiet: list[bytes] = []
-        for line in text.split(b"\n"):
-            if len(line) < LONGEST_LINE and self._first(line) is None:
+        for line, visible in zip(text.split(b"\n"), without_codes(text).split(b"\n"), strict=True):
+            if len(line) < LONGEST_LINE and self._match(line) is None and not self._hidden(line, visible):
                 quiet += line, b"\n"
                 continue
             if quiet:
@@ -93,19 +94,33 @@ class PatternSearch:
             waiting += Passage(rest[end:]), Passage(rest[start:end], kind), Passage(rest[:start])
 
     def _first(self, data: bytes) -> tuple[int, int, str] | None:
+        """Return the first match in the line, or else in its visible text."""
+        found = self._match(data)
+        if found is None and self._hidden(data, without_codes(data)):
+            view = VisibleText(data)
+            found = self._match(view.data)
+            found = view.raw_span(*found) if found else None
+        return (*found, KIND) if found else None
+
+    def _hidden(self, line: bytes, visible: bytes) -> bool:
+        """Return whether something matches in the visible text of a line."""
+        return len(visible) != len(line) and self._match(visible) is not None
+
+    def _match(self, data: bytes) -> tuple[int, int] | None:
         text = data.decode(*_CODING)
         for pattern in self._patterns:
             for match in pattern.finditer(text):
                 if match[0] and match[0] not in self._allow:
                     start = len(text[: match.start()].encode(*_CODING))
-                    return start, start + len(match[0].encode(*_CODING)), KIND
+                    return start, start + len(match[0].encode(*_CODING))
         return None
 
     def _token(self, data: bytes) -> tuple[int, int, str] | None:
-        candidates = self._tokens.candidates(data, 0, len(data))
-        for span in self._tokens.spans(data, candidates, 0, len(data), 0):
+        view = VisibleText(data)
+        candidates = self._tokens.candidates(view.data, 0, len(view.data))
+        for span in self._tokens.spans(view.data, candidates, 0, len(view.data), 0, view):
             if span.kind is not None:
-                return span.start, span.end, span.kind
+                return *view.raw_span(span.start, span.end), span.kind
         return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from goalrunner.redaction.rules import LONGEST, RULES, Rule, token
@@ -54,24 +54,30 @@ class TokenSearch:
         return sorted(found)
 
     def spans(
-        self, data: bytes, candidates: Sequence[tuple[int, int]], start: int, end: int, edge: int
+        self,
+        data: bytes,
+        candidates: Sequence[tuple[int, int]],
+        start: int,
+        end: int,
+        edge: int,
+        breaks: Container[int] = (),
     ) -> Iterator[Span]:
         """The tokens that begin at `candidates` and lie in [start, end), in order.
 
-        `edge` is where the text begins as far as words go: what stands before it is a replacement or nothing. A token
-        that begins inside an address is found before the address's password.
+        `edge` is where the text begins as far as words go: what stands before it is a replacement or nothing. A word
+        may also begin at one of `breaks`. A token that begins inside an address is found before the address's password.
         """
         cursor = start
         first, last = bisect_left(candidates, (start, -1)), bisect_left(candidates, (end, -1))
         for place, number in candidates[first:last]:
             rule, pattern = self._rules[number]
-            if place < cursor or not (rule.inside_words or _begins(data, place, edge)):
+            if place < cursor or not (rule.inside_words or place in breaks or _begins(data, place, edge)):
                 continue
             found = self._secret(data, place, end, rule, pattern)
             if found is None:
                 continue
             inner = self.candidates(data, place + 1, found.start) if found.start > place + 1 else []
-            yield from self.spans(data, inner, place + 1, found.start, edge)
+            yield from self.spans(data, inner, place + 1, found.start, edge, breaks)
             yield found
             cursor = found.end
             edge = edge if found.kind is None else found.end

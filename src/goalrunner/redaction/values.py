@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from goalrunner.redaction.marker import MARKER
+from goalrunner.redaction.visible import VisibleText
 
 SHORTEST = 8
 """Characters below which a value is never taken for a secret: it would be found in half of all words."""
@@ -81,6 +82,9 @@ def _forms(value: str) -> Iterator[bytes]:
     spellings = [raw, quote(raw, safe="").encode(), quote_plus(raw).encode(), quote(raw).encode()]
     if raw.isascii() or _is_utf8(raw):
         spellings += [json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (True, False)]
+    lines = VisibleText(raw).data
+    if len(lines) >= min(len(raw), SHORTEST):
+        spellings += [lines, lines.replace(b"\n", b"\r\n")]
     spellings += [form for form in _base64_forms(raw) if len(form) >= SHORTEST]
     for spelling in spellings:
         needle = _without_marker(spelling)

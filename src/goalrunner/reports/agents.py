@@ -1,4 +1,4 @@
-"""The agents that a goal may name, as a table. Owns the picture of `goal agents`; looks for nothing."""
+"""The text of `goal agents`: the agents that a goal may name, as a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
 _GAP = "  "
-_OTHERS = 'Any other command is an agent as well: use = "command" or "acp" in [agent].'
+_OTHERS = 'Any other program can be an agent: [agent] use = "command" or "acp".'
 
 
 def agents_text(facts: Sequence[AgentFacts], columns: int | None = None) -> str:

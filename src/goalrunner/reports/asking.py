@@ -1,6 +1,6 @@
-"""What a person is shown who must decide, and what is made of what they type. Owns the words and the reading; asks nobody.
+"""The text of approvals and questions at a terminal, and the meaning of what is typed.
 
-Commands and diffs are shown whole where they are short, and never without saying that something was left out.
+Short commands and diffs are shown whole; where something is left out, the text says so.
 """
 
 from __future__ import annotations
@@ -11,58 +11,71 @@ from dataclasses import dataclass
 from goalrunner.model.evidence import EvidenceRow
 from goalrunner.ports import ApprovalRequest
 from goalrunner.reports import figures
-from goalrunner.reports.terminal_text import clean, one_line
+from goalrunner.reports.terminal_text import clean, one_line, width, wrap
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
 _PATHS = 20
 _MARGIN = "  │ "
 
+_TEXT = "  "
+
 _ASKS = {
-    "shell": "the agent wants to run this command",
-    "network": "the agent wants to run this command",
-    "write": "the agent wants to write this file",
+    "shell": "The agent wants to run this command. Allow it?",
+    "network": "The agent wants to run this command. Allow it?",
+    "write": "The agent wants to write this file. Allow it?",
     "complete": "All checks passed. Accept the result?",
-    "checks": "The checks pass only with the agent's changes to these files. Accept these changes?",
+    "checks": "The agent changed existing tests or their configuration. The validators fail with the original files and"
+    " pass with the changed ones. Accept the changes below?",
 }
 
-PROMPT = "approve? y = yes, n = no, n REASON = no, and why"
-MORE = ", a = show all of it"
-ANSWER = "your answer (Ctrl-D leaves the question open): "
+PROMPT = "[y]es / [n]o REASON"
+MORE = " / [a]ll: show every line"
+ANSWER = "Your answer (Ctrl-D leaves the question open): "
+CHOICES = (
+    "Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
+    " goal approve or goal deny answers it later."
+)
 
 
 @dataclass(frozen=True)
 class Typed:
-    """What a person typed: a decision with its reason, a wish to see everything, or nothing that could be read."""
+    """What was typed: a decision with its reason, a request to show every line, or neither."""
 
     decision: bool | None = None
     reason: str = ""
     everything: bool = False
 
 
-def approval_text(request: ApprovalRequest, *, most: int = LINES) -> str:
-    """The question with all that it is about in view."""
-    return "\n".join(_lines(request, most)) + "\n"
+def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
+    """Return the question with the command, diff or evidence that it is about. `columns` is the width of the terminal."""
+    return "".join(f"{row}\n" for line in _lines(request, most) for row in _wrapped(line, columns))
+
+
+def choices_text(columns: int | None = None) -> str:
+    """Return the explanation that follows an answer which is neither a yes nor a no."""
+    return "".join(f"{row}\n" for row in _wrapped(_TEXT + CHOICES, columns))
 
 
 def is_shortened(request: ApprovalRequest) -> bool:
-    """Whether something is left out at first."""
+    """Return whether lines are left out at first."""
     parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence)
     return any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
 
 
 def prompt_text(request: ApprovalRequest) -> str:
-    """The line on which the answer is typed."""
+    """Return the prompt of an approval."""
     return PROMPT + (MORE if is_shortened(request) else "") + ": "
 
 
-def question_text(question: str) -> str:
-    """A question of the agent's, or of the judge's."""
-    return "\nquestion  only you can answer this:\n" + "".join(f"{line}\n" for line in _quoted(question, LINES))
+def question_text(question: str, columns: int | None = None) -> str:
+    """Return the text of a question of the agent or the judge."""
+    lines = ["", "question  Only a person can answer this:", *_quoted(question, LINES)]
+    return "".join(f"{row}\n" for line in lines for row in _wrapped(line, columns))
 
 
 def read_typed(line: str) -> Typed:
-    """What a line means. A person who types neither yes nor no has decided nothing."""
+    """Return what a line means. Only "y", "yes", "n" and "no" decide."""
     word, _, rest = line.strip().partition(" ")
     match word.lower().rstrip(",.:"):
         case "y" | "yes" if not rest.strip():
@@ -82,16 +95,32 @@ def _lines(request: ApprovalRequest, most: int) -> Iterator[str]:
     yield from _quoted(approval.action, most)
     if approval.kind == "complete":
         paths = [one_line(path) for path in request.changed]
-        yield f"  changed since the start: {', '.join(paths[: _PATHS if most == LINES else None]) or 'nothing'}"
+        yield f"{_TEXT}changed since the start: {', '.join(paths[: _PATHS if most == LINES else None]) or 'nothing'}"
         if most == LINES and len(paths) > _PATHS:
-            yield f"  and {len(paths) - _PATHS} more"
+            yield f"{_TEXT}and {len(paths) - _PATHS} more"
     if request.preview:
         yield from _quoted(request.preview, most)
     if request.evidence:
-        yield "  it rests on"
+        yield f"{_TEXT}evidence:"
         yield from _shortened([_evidence(row) for row in request.evidence], most)
-    until = f" · until {figures.moment(approval.expires_at)}" if approval.expires_at else ""
-    yield f"  asked for by {one_line(approval.rule)}{until}"
+    if approval.kind != "checks":  # the question itself says why
+        yield f"{_TEXT}asked because of: {one_line(approval.rule)}"
+    if approval.expires_at:
+        yield f"{_TEXT}open until {figures.moment(approval.expires_at)}"
+
+
+def _wrapped(line: str, columns: int | None) -> Iterator[str]:
+    """Yield a line in rows of a terminal, broken between words; later rows are indented like the text of the first."""
+    if columns is None or width(line) <= columns:
+        yield line
+        return
+    quoted, text = (_MARGIN, line.removeprefix(_MARGIN)) if line.startswith(_MARGIN) else ("", line)
+    body = text.lstrip("+- ") if quoted else text.lstrip(" ")
+    first = text[: len(text) - len(body)]
+    first, body = (first, body) if width(quoted + first) < columns // 2 else ("", text)
+    room = columns - width(quoted) - width(first)
+    for index, row in enumerate(wrap(body, room, len(body))):
+        yield f"{quoted}{' ' * width(first) if index else first}{row}"
 
 
 def _quoted(text: str, most: int) -> Iterator[str]:

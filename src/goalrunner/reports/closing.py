@@ -1,18 +1,20 @@
-"""The last lines of a run: how it ended, what was red, what it took, and where to read on. Owns them; prints nothing."""
+"""The last lines of a run: how it ended, which validators failed, what it used, and the commands that come next."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
 
-from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
+from goalrunner.model.outcome import GoalOutcome, GoalStatus
 from goalrunner.model.usage import Usage
 from goalrunner.model.validation import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Line, Quoted, Tone
+from goalrunner.reports.labels import label_lines
+from goalrunner.reports.line import Fact, Line, Tone, output_lines
+from goalrunner.reports.next_steps import message_lines, next_steps, of_outcome
 from goalrunner.reports.places import home_path
 from goalrunner.reports.redacted import redacted_line
-from goalrunner.reports.terminal_text import ELLIPSIS, one_line
+from goalrunner.reports.terminal_text import one_line
 
 _TONES: dict[GoalStatus, Tone] = {
     GoalStatus.COMPLETE: "good",
@@ -24,34 +26,34 @@ _TONES: dict[GoalStatus, Tone] = {
 }
 
 _REVERTED = 5
-"""Paths that the command which reverts them names at most."""
-_TAIL = 10
-"""Lines of a red validator's output that are shown in the end."""
+"""Most paths in the command that restores unverified files."""
 
 
 def closing_lines(
-    outcome: GoalOutcome, copy: str = "", red: Sequence[ValidatorResult] = (), told: str = ""
+    outcome: GoalOutcome,
+    copy: str = "",
+    red: Sequence[ValidatorResult] = (),
+    told: str = "",
+    goal_file: str = "",
 ) -> Iterator[Line]:
-    """Status with its figures; unless complete the message and what is missing; the path of the outcome.
+    """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
-    `copy` is where a copy of the outcome was put, if anywhere; `red` are the validators that failed last;
-    `told` is what the judge's last line has said already.
+    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `told` is
+    what the last line about the judge contains already.
     """
     tone = _TONES[outcome.status]
     yield Fact(outcome.status.value, _figures(outcome), tone)
     if outcome.status is not GoalStatus.COMPLETE:
-        yield from (Fact("", line, whole=True) for line in outcome.message.splitlines() if line.strip())
+        yield from message_lines(outcome.message)
         verdict = outcome.verdict
         by_judge = verdict is not None and (verdict.source == "judge" or not red)
         if verdict is not None and by_judge and verdict.missing not in ("", told):
-            yield Fact("missing", verdict.missing)
+            yield from output_lines("missing", verdict.missing)
         for result in red:
             yield from _red(result)
-        if outcome.stop_reason is StopReason.INTERRUPTED and outcome.run_id:
-            yield Fact("", f"goal resume {outcome.run_id}", whole=True)
-    for label in outcome.labels:
-        yield Fact("note", label, "warn")
-    if outcome.status is GoalStatus.COMPLETE and (paths := _not_verified(outcome)):
+    paths = _not_verified(outcome) if outcome.status is GoalStatus.COMPLETE else ()
+    yield from label_lines(outcome.labels, restores=bool(paths))
+    if paths:
         yield Fact(
             "",
             f"goal restore {outcome.run_id} 0 {' '.join(f'--path {shlex.quote(path)}' for path in paths)}",
@@ -63,6 +65,7 @@ def closing_lines(
         yield Fact("", home_path(f"{outcome.run_path}/outcome.json"), whole=True)
     if copy:
         yield Fact("", home_path(copy), whole=True)
+    yield from next_steps(of_outcome(outcome, goal_file))
 
 
 def _not_verified(outcome: GoalOutcome) -> tuple[str, ...]:
@@ -72,13 +75,9 @@ def _not_verified(outcome: GoalOutcome) -> tuple[str, ...]:
 
 def _red(result: ValidatorResult) -> Iterator[Line]:
     """A validator that failed, and the end of what it printed."""
-    yield Fact("red", f"{result.name}: {result.remark}", "bad")
-    lines = result.feedback.strip("\n").splitlines()
-    if len(lines) == 1 and one_line(lines[0]) in one_line(result.remark):
-        return
-    if len(lines) > _TAIL:
-        yield Quoted(ELLIPSIS)
-    yield from (Quoted(line) for line in lines[-_TAIL:])
+    head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
+    is_said = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
+    yield from output_lines("validator", head if is_said else f"{head}\n{feedback}", tone="bad")
 
 
 def _figures(outcome: GoalOutcome) -> str:

@@ -1,23 +1,29 @@
-"""The copy of an outcome that `--output` asks for. Owns where it may go and how it gets there; makes no outcome.
+"""The copy of an outcome that `--output` asks for: where it may go, and how it is written.
 
-A file is replaced at once or not at all. What is no file - a pipe, a device, `>(command)` - is written as it is.
+A file is replaced whole or not at all. A pipe, a device or `>(command)` is opened before the run and written at its end.
+Whatever is put at the path during the run is neither followed nor waited for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
+import select
 import stat
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
 from goalrunner.errors import GoalError, UsageError
-from goalrunner.wholefile import write_whole
+from goalrunner.wholefile import open_folder, write_whole
 
 _DESCRIPTOR = re.compile(r"(?:/dev/fd|/proc/(\d+)/(?:task/\d+/)?fd)/(\d+)")
 _MOST_LINKS = 40
+_PATIENCE = 10
+"""Seconds for which a reader that takes nothing is waited for."""
 _A_FILE = "give the path of a file"
 
 
@@ -46,27 +52,62 @@ def check_copy(path: Path, taken: Mapping[str, Path] | None = None) -> None:
     _check_folder(path, target)
 
 
-def is_stream(path: Path) -> bool:
-    """Whether what is put there goes on to a reader, as to `/dev/stdout`, and is no file that lies there afterwards."""
-    found = _mode(path)
-    return _descriptor(path) is not None or (found is not None and not stat.S_ISREG(found))
+class OutcomeCopy:
+    """The place of the copy, opened before the run. Raise UsageError if nothing can be written there."""
 
+    def __init__(self, path: Path, taken: Mapping[str, Path] | None = None) -> None:
+        """`taken` is that of `check_copy`."""
+        check_copy(path, taken)
+        self.path = path
+        self._target = Path(os.path.realpath(path))
+        handle = _opened(path)
+        self.is_stream = handle is not None
+        """Whether what is written there goes on to a reader, as with `/dev/stdout`, and is no file afterwards."""
+        self._handle = -1 if handle is None else handle
+        if handle is not None:
+            weakref.finalize(self, os.close, handle)
 
-def write_copy(path: Path, text: str) -> None:
-    """Put the text there. Raises GoalError."""
-    data = text.encode("utf-8", errors="replace")
-    try:
-        number = _descriptor(path)
-        if number is not None:
-            # Opened by its name, a file behind it would be written from its beginning.
-            _write(os.dup(number), data)
-        elif is_stream(path):
-            _write(os.open(path, os.O_WRONLY), data)
-        else:
+    def write(self, text: str) -> None:
+        """Write the text there. Raise GoalError if that is not possible."""
+        data = text.encode("utf-8", errors="replace")
+        try:
+            if self.is_stream:
+                _write(self._handle, data)
+            else:
+                self._replace(data)
+        except OSError as error:
+            raise GoalError(f"--output {self.path} could not be written: {error.strerror or error}") from error
+
+    def _replace(self, data: bytes) -> None:
+        try:
+            folder = open_folder(Path("/"), self._target.parent.parts[1:])
+        except NotADirectoryError:
+            why = "a folder of its path was replaced by a link or a file during the run"
+            raise GoalError(f"--output {self.path} could not be written: {why}") from None
+        try:
             # The user's own: whoever may read new files of theirs may read it.
-            write_whole(Path(os.path.realpath(path)), data, mode=0o666)
+            write_whole(Path(self._target.name), data, mode=0o666, folder=folder)
+        finally:
+            os.close(folder)
+
+
+def _opened(path: Path) -> int | None:
+    """Return a handle of the pipe, device or open file at a path; None for a file. Raise UsageError."""
+    number = _descriptor(path)
+    if number is not None:
+        # Opened by its name, a file behind it would be written from its beginning.
+        return os.dup(number)
+    found = _mode(path)
+    if found is None or stat.S_ISREG(found):
+        return None
+    try:
+        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
-        raise GoalError(f"--output {path} could not be written: {error.strerror or error}") from error
+        if error.errno == errno.ENXIO:
+            raise UsageError(
+                f"--output {path} is a pipe that no process reads", f"start its reader first, such as: cat {path} &"
+            ) from None
+        raise UsageError(f"--output {path}: {(error.strerror or str(error)).lower()}", "choose another path") from None
 
 
 def _same(path: Path, other: Path) -> bool:
@@ -128,9 +169,12 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _write(handle: int, data: bytes) -> None:
-    try:
-        rest = memoryview(data)
-        while rest:
+    """Write all of it. Raise TimeoutError if a reader takes nothing for a while."""
+    rest = memoryview(data)
+    ready = select.poll()
+    ready.register(handle, select.POLLOUT)
+    while rest:
+        if not ready.poll(_PATIENCE * 1000):
+            raise TimeoutError(errno.ETIMEDOUT, f"its reader took nothing for {_PATIENCE} s")
+        with contextlib.suppress(BlockingIOError):
             rest = rest[os.write(handle, rest) :]
-    finally:
-        os.close(handle)

@@ -1,4 +1,4 @@
-"""What stands in the way of an agent, and the lines that mend it. Owns the picture of `goal doctor`; looks for nothing."""
+"""The text of `goal doctor`: what was checked, and how to repair what does not work."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MARKS = {"good": "✓", "bad": "✗", "note": "·"}
 
 
 def diagnosis_text(diagnosis: Diagnosis, columns: int | None = None) -> str:
-    """A line for each thing that was looked at, with what is to be typed below it, and the sum of it."""
+    """Return a line for each check, with the command that repairs it, and the result."""
     layout = Layout(columns)
     return "".join(plain(layout.rows(line)) for line in _lines(diagnosis))
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The same for machines."""
+    """Return the same as a JSON value."""
     checks = [
         {"name": check.name, "state": check.state, "said": check.said, "remedy": check.remedy}
         for check in diagnosis.checks
@@ -38,4 +38,4 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
     if not bad:
         yield Fact("", f"{diagnosis.agent} can be used")
     else:
-        yield Fact("", f"{diagnosis.agent} cannot be used: {bad} thing{'s' if bad > 1 else ''} to mend")
+        yield Fact("", f"{diagnosis.agent} cannot be used: {bad} problem{'s' if bad > 1 else ''} found")

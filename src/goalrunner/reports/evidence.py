@@ -1,4 +1,4 @@
-"""The evidence table as text and as JSON: each criterion and what shows it. Owns the picture; reads no file."""
+"""The evidence of a verdict as text and as JSON: each criterion and its citations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from goalrunner.reports.outcome import json_text
 SHORT_ID = 12
 """Characters of a snapshot's id that people are shown."""
 
-_MAKERS = {"judge": "by the judge", "validators": "by the validators", "fallback": "the judge could not be read"}
+_MAKERS = {
+    "judge": "by the judge",
+    "validators": "by the validators",
+    "fallback": "the judge's answer could not be read",
+}
 
 
 def evidence_json(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> str:
@@ -40,7 +44,7 @@ def _facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]
     said = "complete" if verdict.complete else "not complete"
     yield Fact("verdict", f"{said} · {figures.score(verdict.score)} · {_MAKERS[verdict.source]}")
     if not rows:
-        yield Fact("", "it names no criterion and no evidence")
+        yield Fact("", "It names no criterion and cites no evidence.")
     for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
         yield from _block(list(group))
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them. Owns the format of durations, tokens, dollars, scores and ages; measures nothing."""
+"""Durations, tokens, dollars, scores and ages as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first lines of a run: what is to be done, where, by whom, and where it stops. Owns the header; prints nothing."""
+"""The first lines of a run: goal, workspace, agent, judge, limits and warnings."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from goalrunner.reports.places import home_path, model_name
 from goalrunner.reports.waiting import waits_for
 
 SCRIPTED = "scripted/"
-"""How the name of a model begins whose replies are recorded."""
+"""Prefix of the name of a model whose replies are recorded."""
 
 _OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME"}
-_RECORDED = "{who} recorded; tools and checks really run; use a real model with {option}"
+_RECORDED = "{who} played from a recording; tools and checks run for real; for a real model use {option}"
 
 
 def goal_lines(created: GoalCreated) -> Iterator[Line]:
-    """The objective."""
+    """Yield the objective."""
     yield Fact("goal", created.goal.description)
 
 
 def start_lines(
     started: RunStarted, run_id: str, plan: Plan | None, place: str = "", risk: RiskClass = "low"
 ) -> Iterator[Line]:
-    """Workspace, run, models, limits and what must be said aloud. `place` is more of the workspace: "git, clean"."""
+    """Yield workspace, run, models, limits and warnings. `place` is more about the workspace: "git, clean"."""
     workspace = " · ".join(part for part in (home_path(started.workspace), place) if part)
     yield Fact("workspace", workspace, beside=("run", run_id) if run_id else None)
     agent = started.agent_command or model_name(started.models.get("agent", "")) or "a conversation that was passed in"
-    judge = model_name(started.models.get("judge", "")) or "none, the validators decide"
+    judge = model_name(started.models.get("judge", "")) or "none; the validators decide"
     yield Fact("agent", agent, beside=("judge", judge))
     if plan is not None:
         limits = figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)
@@ -48,15 +48,19 @@ def start_lines(
 
 
 def unlimited_line() -> Fact:
-    """The warning that a run without any limit begins with."""
-    return Fact("warning", "nothing stops this run but success: no round limit, no timeout, no budget", tone="warn")
+    """Return the warning at the start of a run without any limit."""
+    return Fact(
+        "warning",
+        "no limit stops this run: no round limit, no timeout, no budget",
+        tone="warn",
+    )
 
 
 def recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
-    """One line where the words of a model are recorded, with the option that uses a real one."""
+    """Yield a line if replies are played from a recording, with the option for a real model."""
     recorded = [role for role in ("agent", "judge") if models.get(role, "").startswith(SCRIPTED)]
     if not recorded:
         return
-    words = "the words of " + " and ".join(recorded) + " are"
+    words = "replies of " + " and ".join(recorded) + " are"
     options = " and ".join(_OPTIONS[role] for role in recorded)
     yield Fact("recorded", _RECORDED.format(who=words, option=options))

@@ -6,11 +6,11 @@ label      mark name subject                     time   remark
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from goalrunner.reports.terminal_text import clean, cut, one_line, pad, width, wrap
+from goalrunner.reports.terminal_text import ELLIPSIS, clean, cut, one_line, pad, width, wrap
 
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""
@@ -27,6 +27,8 @@ _REMARK_ROWS = 4
 _ASKED_ROWS = 12
 _NAME_COLUMNS = 8
 """Columns that a name may take at least: those of "approval"."""
+TAIL = 10
+"""Lines of a failed validator's output that are shown."""
 ASKED = "?"
 """The mark of what a person is to decide on."""
 _LONGEST = 2_000
@@ -68,6 +70,8 @@ class Fact:
     beside: tuple[str, str] | None = None
     whole: bool = False
     """Never wrapped or cut: paths and commands that a person copies."""
+    rows: int = _REMARK_ROWS
+    """Rows of a terminal that the text may take."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ class Layout:
         text = one_line(fact.text)
         room = self._width - LABEL_COLUMNS
         if fact.beside is None:
-            parts = [cut(text, _LONGEST)] if self.columns is None or fact.whole else wrap(text, room, _REMARK_ROWS)
+            parts = [cut(text, _LONGEST)] if self.columns is None or fact.whole else wrap(text, room, fact.rows)
             first, *more = parts
             return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in more)]
         other, said = fact.beside
@@ -191,6 +195,15 @@ class Layout:
                     ]
                 ]
         return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, said))]
+
+
+def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[Line]:
+    """Yield the first line of a text under a label, then its last lines with their indentation."""
+    first, *more = text.strip("\n").splitlines() or [""]
+    yield Fact(label, first, tone)
+    if len(more) > most:
+        yield Quoted(ELLIPSIS)
+    yield from (Quoted(line) for line in more[-most:])
 
 
 def plain(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""All runs as a table, from their summaries. Owns the picture of `goal list`; opens no file."""
+"""The text of `goal list`: all runs as a table, from their summaries."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from typing import Any
 
 from goalrunner.reports import figures
 from goalrunner.reports.summary import Summary
-from goalrunner.reports.terminal_text import cut, one_line, pad, width
+from goalrunner.reports.terminal_text import cut, one_line, pad, width, wrap
 from goalrunner.reports.waiting import waiting_line
 
 _HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
 UNKNOWN = "unknown"
-"""Stands where nothing is known of what was used; a dash: nothing was used."""
+"""Shown if the usage is unknown; a dash: nothing was used."""
 _GAP = "  "
 _LEAST_GOAL = 16
-"""Columns of a goal, for the sake of which other columns are left out."""
+"""Columns of a goal below which other columns are left out."""
 _NARROWEST = 8
 """Columns that a goal has in any case."""
 _DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS")
-"""Columns that a narrow terminal is spared, the first one first: `goal status` has them."""
+"""Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
+_LABEL_ROWS = 4
 _WAITING = 5
-"""Runs that are said to wait for a person, below the table."""
+"""Waiting runs that are listed below the table."""
 
 
 def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, columns: int | None = None) -> str:
-    """One row a run, in the order given; empty for none. `columns` is a terminal's width: goals are cut to it.
+    """Return a row for each run, in the order given; empty for none. `columns` is the width of a terminal.
 
-    Where that is not enough, columns are left out.
+    On a terminal, goals are cut to the width, columns are left out if that is not enough, and labels have a row of
+    their own.
     """
     if not summaries:
         return ""
-    table: list[tuple[str, ...]] = [_HEADINGS, *(_cells(Summary(summary), now) for summary in summaries)]
+    table: list[tuple[str, ...]] = [
+        _HEADINGS,
+        *(_cells(Summary(summary), now, columns is None) for summary in summaries),
+    ]
     for name in _DISPENSABLE:
         if columns is None or _room(table, columns) >= _LEAST_GOAL:
             break
@@ -40,9 +45,13 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, colum
         table = [(*cells[:place], *cells[place + 1 :]) for cells in table]
     widths = _widths(table)
     room = widths[-1] if columns is None else max(_room(table, columns), _NARROWEST)
-    rows = [_row(cells, widths, room) for cells in table]
+    rows = [_row(table[0], widths, room)]
+    for cells, summary in zip(table[1:], summaries, strict=True):
+        rows.append(_row(cells, widths, room))
+        if columns is not None and (names := _label_names(Summary(summary))):
+            rows += [_GAP + row for row in wrap(f"labels: {names}", columns - len(_GAP), _LABEL_ROWS)]
     waiting = [line for line in (waiting_line(Summary(summary)) for summary in summaries) if line]
-    more = [f"and {len(waiting) - _WAITING} more wait"] if len(waiting) > _WAITING else []
+    more = [f"and {len(waiting) - _WAITING} more runs wait"] if len(waiting) > _WAITING else []
     said = ["", *waiting[:_WAITING], *more] if waiting else []
     return "".join(f"{line}\n" for line in (*rows, *said))
 
@@ -57,9 +66,9 @@ def _room(table: Sequence[Sequence[str]], columns: int) -> int:
     return columns - sum(others) - len(_GAP) * len(others)
 
 
-def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:
+def _cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ...]:
     score, limit = summary.number("score"), summary.number("max_iterations")
-    rounds = summary.integer("iterations")
+    rounds, names = summary.integer("iterations"), _label_names(summary)
     return (
         one_line(summary.text("run_id")),
         one_line(summary.status),
@@ -68,15 +77,13 @@ def _cells(summary: Summary, now: datetime) -> tuple[str, ...]:
         _tokens(summary),
         _short(summary.cost) if summary.has_spent else "-",
         figures.age(summary.text("started_at"), now) or "-",
-        _labelled(summary),
+        one_line((f"[{names}] " if labelled and names else "") + summary.text("objective")),
     )
 
 
-def _labelled(summary: Summary) -> str:
-    """Return the goal, after the labels of its run without their paths."""
-    names = dict.fromkeys(label.partition(":")[0] for label in summary.texts("labels"))
-    head = f"[{', '.join(names)}] " if names else ""
-    return one_line(head + summary.text("objective"))
+def _label_names(summary: Summary) -> str:
+    """Return the labels of a run without their paths."""
+    return one_line(", ".join(dict.fromkeys(label.partition(":")[0] for label in summary.texts("labels"))))
 
 
 def _tokens(summary: Summary) -> str:

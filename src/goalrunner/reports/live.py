@@ -87,10 +87,19 @@ class LiveProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running, self._text = None, ""
-        if self._live.is_started and self._breaks:
-            self._live.refresh()
+        self._wipe()
+
+    def _wipe(self) -> None:
+        """Stop drawing, with nothing of the live region left on the screen."""
+        if not self._live.is_started:
+            return
+        running, self._running = self._running, None
+        # An empty region is drawn first: what is drawn after a later start then erases no line above it.
+        self._live.refresh()
+        if self._breaks:
             self._console.pop_render_hook()
         self._live.stop()
+        self._running = running
 
     def on_state(self, state: RunState) -> None:
         """Print where the run stands."""
@@ -112,18 +121,22 @@ class LiveProgress:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Wipe what lives while somebody is asked; the terminal is theirs until they have answered."""
-        self._live.stop()
+        """Wipe the live region and draw nothing while a person is asked; that time does not count for the step."""
+        self._wipe()
+        began = self._monotonic()
         try:
             yield
         finally:
+            self._text = ""
+            self._since += self._monotonic() - began
             self.__enter__()
             self._live.refresh()
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Wipe what lives and print the last lines."""
         self.__exit__(None, None, None)
-        self._print(closing_lines(outcome, copy, self._narrative.red, self._narrative.told))
+        told = self._narrative
+        self._print(closing_lines(outcome, copy, told.red, told.told, told.goal_file))
 
     def _layout(self) -> Layout:
         return Layout(self._console.width, self._narrative.name_columns)

@@ -1,7 +1,4 @@
-"""A run as it is told: each event becomes the lines that people read. Owns the telling; prints nothing.
-
-The end is not told here: the outcome knows more than the event that ends the log (see `closing`).
-"""
+"""The lines of each event of a run. The last lines are in `closing`: they need the outcome."""
 
 from __future__ import annotations
 
@@ -23,27 +20,28 @@ Turn = events.RoundStarted | events.MessageRecorded | events.RoundFinished
 """The agent's turn, but for its tools."""
 
 _LONGEST_NAME = 16
-_AGENT = Step("agent", subject="is working")
-_JUDGE = Step("judge", subject="is asked")
+_AGENT = Step("agent", subject="working")
+_JUDGE = Step("judge", subject="reviewing evidence")
 
 
 class Narrative:
-    """Tells the records of one run, in their order. `running` is the step under way, for a terminal that lives.
+    """Makes lines of the records of one run, in their order. `running` is the current step, for a live terminal.
 
-    `label` is the round's, until its first line has taken it; `red` are the validators that failed when they last ran,
-    `told` is what the judge missed when it was last asked.
+    `label` is the label of the next line; `red` are the validators that failed in the last check; `told` is what was
+    missing in the last verdict; `goal_file` is the path of the goal file.
     """
 
     def __init__(
         self, place: Callable[[str], str] | None = None, words: Callable[[TranscriptRef], str] | None = None
     ) -> None:
-        """`place` says more of a workspace, given its path: "git, clean".
+        """`place` returns more about a workspace, given its path: "git, clean".
 
-        `words` reads a message; with it, what the agent said last in a round is told. On a terminal it streams instead.
+        `words` reads a message; with it, the last message of each round is shown. A live terminal streams it instead.
         """
         self.running: Step | None = None
         self.red: tuple[ValidatorResult, ...] = ()
         self.told = ""
+        self.goal_file = ""
         self.name_columns = 7
         self._place = place
         self._words = words
@@ -55,16 +53,18 @@ class Narrative:
         self._spending = Spending()
 
     def tell(self, record: events.Record) -> list[Line]:
-        """The lines of one record; most have none."""
+        """Return the lines of a record; most have none."""
         return [*self._tell(record.event), *self._spending.add(record)]
 
     def take_up(self, state: RunState) -> list[Line]:
-        """The first lines of a run that goes on: what is to be done, where, and what is used of the limits."""
+        """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
         created = events.GoalCreated(goal=state.goal, plan=state.plan)
         self._meet(created)
         self._spending = Spending.of(state)
         self.red = tuple(result for result in state.validators if not result.passed)
-        started = events.RunStarted(workspace=state.workspace, models=state.models, version="")
+        started = events.RunStarted(
+            workspace=state.workspace, models=state.models, agent_command=state.agent_command, version=""
+        )
         said = [*goal_lines(created), *start_lines(started, self._run_id, None, self._place_of(state.workspace))]
         return [*said, Fact("so far", self._spending.words())]
 
@@ -75,6 +75,7 @@ class Narrative:
                 yield from goal_lines(event)
             case events.RunStarted():
                 place = self._place_of(event.workspace)
+                self.goal_file = event.goal_file
                 yield from start_lines(event, self._run_id, self._plan, place, self._risk)
             case events.RoundStarted() | events.MessageRecorded() | events.RoundFinished():
                 yield from self._tell_turn(event)
@@ -90,10 +91,10 @@ class Narrative:
                 self.label = label or self.label
                 yield from map(self._step, lines)
             case events.WorkspaceChanged():
-                shown = f"the workspace changed after it was checked: {', '.join(event.paths[:5])}; it is checked again"
+                shown = f"the workspace changed after the check ({', '.join(event.paths[:5])}); validators run again"
                 yield self._step(Step("checks", "!", remark=shown, tone="warn"))
             case events.BlockReported():
-                yield self._step(Step("agent", "!", remark=f"it says that it is blocked: {event.reason}", tone="warn"))
+                yield self._step(Step("agent", "!", remark=f"reports that it is blocked: {event.reason}", tone="warn"))
             case events.UsageRecorded() | events.AgentRan():
                 yield from map(self._step, steps.notices(event))
             case events.Blocked() | events.Completed() | events.Capped() | events.Cancelled() | events.Failed():
@@ -181,6 +182,6 @@ class Narrative:
         return self._place(workspace) if self._place is not None else ""
 
     def _step(self, step: Step) -> Step:
-        """The label of a round stands on its first line only."""
+        """Return the step with the label of its round, if it is the first line of the round."""
         label, self.label = self.label, ""
         return Step(step.name, step.mark, step.subject, step.time, step.remark, step.tone, label)

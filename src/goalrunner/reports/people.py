@@ -1,4 +1,4 @@
-"""What people did in a run, and what waits for them, as lines of the picture. Owns their words; pure."""
+"""Lines about approvals, questions, answers and resumed runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ People = (
 
 
 def people_lines(event: People) -> Iterator[Line]:
-    """The lines of one such event."""
+    """Yield the lines of an event."""
     match event:
         case events.RunResumed():
             yield from _resumed(event)
@@ -39,11 +39,11 @@ def people_lines(event: People) -> Iterator[Line]:
             mark, tone = _MARKS[event.decision]
             by = f" by {event.by}" if event.by else ""
             said = f": {event.reason}" if event.reason else ""
-            unguarded = "" if event.guarded else " (unguarded)"
+            unguarded = " (unguarded)" if event.decision == "approved" and not event.guarded else ""
             remark = f"{event.decision}{by}{unguarded}{said}"
             yield Step("approval", mark, event.approval_id, remark=remark, tone="good" if tone == "good" else "bad")
         case events.QuestionOpened():
-            yield Step("open", ASKED, remark=event.question, tone="warn")
+            yield Step("question", ASKED, remark=event.question, tone="warn")
         case events.QuestionAnswered():
             yield Step("answer", "·", event.question, remark=event.answer)
         case events.MemoryPromoted():
@@ -61,16 +61,16 @@ def _resumed(event: events.RunResumed) -> Iterator[Line]:
         yield Fact("", f"note: {event.note}")
     if event.changed:
         shown = ", ".join(event.changed[:5]) + (f" and {len(event.changed) - 5} more" if len(event.changed) > 5 else "")
-        yield Fact("", f"changed while nobody watched: {shown}", tone="warn")
+        yield Fact("", f"changed between sessions: {shown}", tone="warn")
     for account, usage in event.in_flight.items():
         yield from _cut(account, usage)
 
 
 def _cut(account: str, usage: Usage) -> Iterator[Line]:
-    """What a call that was cut is counted as."""
+    """Yield the usage that is assumed for an interrupted call."""
     if usage.uncounted_calls:
-        yield Fact("", f"what the {account} used in the turn that was cut is not known", tone="warn")
+        yield Fact("", f"{account}: the usage of the interrupted turn is unknown", tone="warn")
     elif usage.tokens:
         dollars = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
-        said = f"the {account}'s call that was cut is counted as {usage.tokens:,} tokens{dollars}, estimated"
+        said = f"{account}: the interrupted call is estimated at {usage.tokens:,} tokens{dollars}"
         yield Fact("", said, tone="warn")

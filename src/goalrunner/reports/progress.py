@@ -84,7 +84,8 @@ class PlainProgress:
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines."""
-        self._print(closing_lines(outcome, copy, self._narrative.red, self._narrative.told))
+        told = self._narrative
+        self._print(closing_lines(outcome, copy, told.red, told.told, told.goal_file))
 
     def _print(self, lines: Iterable[Line]) -> None:
         layout = Layout(name_columns=self._narrative.name_columns)

@@ -14,12 +14,16 @@ _NAMED = 5
 
 
 def proof_lines(event: Proving) -> tuple[str, list[Step]]:
-    """The label of the row, empty to keep the one there is, and the steps."""
+    """Return the label of the row (empty: unchanged) and the steps."""
     match event:
         case events.BaselineTaken():
             return "baseline", list(_baseline(event))
         case events.ConfirmationRecorded():
-            said = "blocked, says a second opinion: " if event.confirmed else "a second opinion sees a way on: "
+            said = (
+                "a second opinion confirms that the goal is blocked: "
+                if event.confirmed
+                else "a second opinion: not blocked: "
+            )
             said += event.reason or event.claim
             return "", [Step("judge", "✗", remark=said, tone="bad") if event.confirmed else Step("judge", remark=said)]
         case _:
@@ -27,11 +31,11 @@ def proof_lines(event: Proving) -> tuple[str, list[Step]]:
 
 
 def protection_lines(event: events.ValidatorsFinished) -> Iterator[Step]:
-    """Which protected paths differ from the start, why the results do not count, and what weakens them."""
+    """Yield changed protected files, why results do not count, and labels."""
     for line in event.protected_changes[:_NAMED]:
-        yield Step("original", "!", remark=line, tone="warn")
+        yield Step("files", "!", remark=f"validators ignore the agent's version: {line}", tone="warn")
     if len(event.protected_changes) > _NAMED:
-        yield Step("original", "!", remark=f"and {len(event.protected_changes) - _NAMED} more", tone="warn")
+        yield Step("files", "!", remark=f"and {len(event.protected_changes) - _NAMED} more", tone="warn")
     if event.refusal:
         yield Step("checks", "✗", remark=f"{event.refusal}; {event.hint}" if event.hint else event.refusal, tone="bad")
     if event.leaked:
@@ -39,7 +43,7 @@ def protection_lines(event: events.ValidatorsFinished) -> Iterator[Step]:
         yield Step("checks", "✗", remark=f"the workspace changed while it was checked: {shown}", tone="bad")
     if event.changed_checks:
         paths = ", ".join(event.changed_checks.paths[:_NAMED])
-        yield Step("checks", "!", remark=f"green only with the agent's versions of {paths}", tone="warn")
+        yield Step("checks", "!", remark=f"green only with the agent's version of {paths}", tone="warn")
     for label in event.labels:
         yield Step("note", "!", remark=label, tone="warn")
 
@@ -49,4 +53,4 @@ def _baseline(event: events.BaselineTaken) -> Iterator[Step]:
     if event.reason:
         yield Step("checks", "✗", remark=event.reason, tone="bad")
     elif event.standing == "green":
-        yield Step("checks", "✓", remark="already green", tone="good")
+        yield Step("checks", "✓", remark="green before round 1", tone="good")

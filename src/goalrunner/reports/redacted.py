@@ -1,4 +1,4 @@
-"""How many secrets were replaced, in one line. Owns its words."""
+"""The line about secrets that were replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from goalrunner.reports import figures
 
 
 def redacted_line(counts: Mapping[str, int]) -> str:
-    """ "3 secrets replaced: github token 2, OPENAI_API_KEY 1"; empty where nothing was replaced."""
+    """Return "3 secrets replaced: github token 2, OPENAI_API_KEY 1"; empty if nothing was replaced."""
     if not counts:
         return ""
     kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -1,4 +1,4 @@
-"""What is remembered, as people read it. Owns the table and the lines of `goal promote` and `goal forget`; pure."""
+"""The text of `goal memory`, `goal promote` and `goal forget`."""
 
 from __future__ import annotations
 

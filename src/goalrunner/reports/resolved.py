@@ -1,4 +1,4 @@
-"""A goal with every default filled in, as `--dry-run` prints it. Owns the picture; checks nothing."""
+"""The text of `--dry-run`: a goal with all defaults."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _lines(goal: Goal, agent: str, place: str, checked: Sequence[tuple[str, str]
     if goal.unlimited:
         yield unlimited_line()
     yield from recorded_lines(models)
-    yield Fact("dry run", "nothing was started, asked or written")
+    yield Fact("dry run", "Nothing was run or written.")
 
 
 def _list(label: str, texts: tuple[str, ...] | list[str]) -> Iterator[Fact]:
@@ -53,7 +53,7 @@ def _list(label: str, texts: tuple[str, ...] | list[str]) -> Iterator[Fact]:
 
 def _judge(goal: Goal, model: str) -> str:
     if not goal.has_judge:
-        return "none, the validators decide"
+        return "none; the validators decide"
     minimum = goal.judge.minimum_score
     return f"{model} · at least {figures.score(minimum)}" if minimum else model
 

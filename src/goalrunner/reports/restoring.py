@@ -1,4 +1,4 @@
-"""What `goal restore` is about to do, and what it did. Owns the picture; changes nothing."""
+"""The text of `goal restore`: what would be changed, and what was changed."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ SHORT_ID = 12
 
 
 def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns: int | None = None) -> str:
-    """What would be changed, to be asked about."""
+    """Return what would be changed."""
     return _text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)], columns)
 
 
 def question(changes: Sequence[Change]) -> str:
-    """What a person is asked."""
+    """Return the question before files are changed."""
     return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N] "
 
 
 def done_text(
     run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot, *, columns: int | None = None
 ) -> str:
-    """What was changed, and the way back."""
+    """Return what was changed, and the command that undoes it."""
     facts = [
         Fact("restored", f"{home_path(workspace)} {moment}", whole=True),
         *_changes(changes),
-        Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to get it back:"),
+        Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"),
         Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True),
     ]
     return _text(facts, columns)
 
 
 def nothing_text(workspace: str, moment: str) -> str:
-    """There is nothing to do."""
+    """Return the text for a workspace that is as wanted."""
     return f"nothing to restore: {home_path(workspace)} is {moment}\n"
 
 

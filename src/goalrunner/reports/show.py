@@ -1,8 +1,9 @@
-"""A run told again from its log, line by line as it was seen. Owns the picture of `goal show`; opens no file."""
+"""The text of `goal show`: the lines of a run, made again from its log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from goalrunner.events import Record
 from goalrunner.model.observation import TranscriptRef
@@ -11,6 +12,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.next_steps import next_steps, of_outcome
 from goalrunner.reports.places import home_path
 from goalrunner.reports.summary import LOST
 from goalrunner.state import RunState, apply
@@ -27,11 +29,10 @@ def show_text(
     words: Callable[[TranscriptRef], str] | None = None,
     columns: int | None = None,
 ) -> Iterator[str]:
-    """The pieces of the text, one a record, in memory that does not grow with the log.
+    """Yield the text in pieces, one a record, in memory that does not grow with the log.
 
-    `has_outcome` says whether there is an outcome.json, `lost` whether the process of a run that has not ended is gone;
-    both are asked when the records are at their end. `words` reads a message of the
-    transcript: each round's last one is told.
+    `has_outcome` returns whether there is an outcome.json, `lost` whether the process of a run that has not ended is gone;
+    both are called after the last record. `words` reads a message of the transcript; the last one of each round is shown.
     """
     narrative, state = Narrative(words=words), None
 
@@ -47,21 +48,22 @@ def show_text(
 
 def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outcome: bool, lost: bool) -> Iterator[Line]:
     if state is None:
-        yield Fact("empty", "the log holds no event")
+        yield Fact("empty", "The log of this run has no events.")
         return
     ended = state.status is not GoalStatus.RUNNING
+    if not (ended and has_outcome):
+        yield Fact("folder", home_path(folder), whole=True)
     if lost and not ended:
         yield from _lost(state)
     else:
         red = narrative.red if ended else ()
-        yield from closing_lines(outcome_of(state, folder if has_outcome else ""), red=red, told=narrative.told)
-    if not (ended and has_outcome):
-        yield Fact("", home_path(folder), whole=True)
+        outcome = outcome_of(state, folder if has_outcome else "")
+        yield from closing_lines(outcome, red=red, told=narrative.told, goal_file=narrative.goal_file)
 
 
 def _lost(state: RunState) -> Iterator[Line]:
-    """What is known of a run whose process is gone: how far it had come when it wrote its last event."""
-    yield Fact(LOST, "the process that ran it is gone; what it recorded is kept", "warn")
+    """Yield how far a run had come whose process is gone, and the command that continues it."""
+    yield Fact(LOST, "The process of this run has ended unexpectedly; everything that it recorded is kept.", "warn")
     step = state.memory.current_step
     parts = [
         f"last seen in {step.replace('-', ' ')}" if step else "last seen between two steps",
@@ -70,3 +72,4 @@ def _lost(state: RunState) -> Iterator[Line]:
     ]
     total = total_of(state, over=True)
     yield Fact("", " · ".join([*parts, *(figures.spent(total) if total.tokens or total.uncounted_calls else ())]))
+    yield from next_steps(replace(of_outcome(outcome_of(state)), status=LOST))

@@ -1,4 +1,4 @@
-"""How much of each limit is used, and the warning when it is nearly all. Owns the counting from events; stops nothing."""
+"""How much of each limit is used, counted from events, and the warning at 80 %."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from goalrunner.state import RunState
 from goalrunner.state.spending import total_of
 
 NEARLY = 0.8
-"""Part of a limit from which it is warned of, once."""
+"""Part of a limit at which one warning is printed."""
 
 
 @dataclass
 class Spending:
-    """What a run has used, one record after another. `told` are the limits that were warned of already."""
+    """What a run has used so far. `told` are the limits whose warning was printed."""
 
     plan: Plan | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
@@ -27,16 +27,18 @@ class Spending:
     rounds: int = 0
     told: frozenset[str] = frozenset()
     left: Usage | None = None
-    """What an earlier process used, as it looked before anybody estimated what it was doing in the end."""
+    """What an earlier process used, before its last call is estimated."""
+    external: bool = False
+    """Whether the agent is a program of its own: it may have used what it did not report."""
 
     @classmethod
     def of(cls, state: RunState) -> Spending:
-        """What an earlier process has used. What is nearly used up is told anew."""
+        """Return what an earlier process has used; warnings are repeated."""
         left = total_of(state, over=True)
-        return cls(state.plan, state.total, state.elapsed, state.iterations, left=left)
+        return cls(state.plan, state.total, state.elapsed, state.iterations, left=left, external=state.external)
 
     def add(self, record: Record) -> Iterator[Fact]:
-        """Take in a record; a line for each limit that comes near with it."""
+        """Count a record; yield a warning for each limit that it brings near."""
         event = record.event
         self.elapsed = record.elapsed
         match event:
@@ -57,19 +59,21 @@ class Spending:
                 yield Fact("warning", f"{words} ({figures.share(used, limit)} of the limit)", tone="warn")
 
     def words(self) -> str:
-        """What is used of what there is: "3 of 10 rounds · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
+        """Return what is used of each limit: "3 of 10 rounds · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
         plan = self.plan or Plan()
         rounds = figures.count(self.rounds, "round")
         parts = [f"{self.rounds} of {figures.count(plan.max_iterations, 'round')}" if plan.max_iterations else rounds]
         time = figures.elapsed(self.elapsed)
         parts.append(f"{time} of {figures.span(plan.timeout)}" if plan.timeout else time)
-        tokens, cost = figures.spent(self.left or self.usage)
+        used = self.left or self.usage
+        nothing_reported = self.external and self.rounds > 0 and not (used.calls or used.tokens or used.known_cost_usd)
+        tokens, cost = figures.spent(Usage.unknown() if nothing_reported else used)
         parts.append(_of(tokens, f"{plan.tokens:,}") if plan.tokens else tokens)
         parts.append(_of(cost, figures.dollars(plan.cost_usd)) if plan.cost_usd else cost)
         return " · ".join(parts)
 
     def _uses(self) -> Iterator[tuple[str, float, float, str]]:
-        """Rounds are no surprise to anybody: each says its number."""
+        """Yield name, use, limit and words of each limit but that of rounds: each round shows its number."""
         plan = self.plan
         if plan is None:
             return
@@ -86,5 +90,5 @@ class Spending:
 
 
 def _of(used: str, limit: str) -> str:
-    """Of what nobody knows nothing is a part of the limit."""
+    """Return use and limit; where the use is unknown, it is no part of the limit."""
     return f"{used} (limit {limit})" if used in (figures.UNKNOWN_TOKENS, figures.UNKNOWN_COST) else f"{used} of {limit}"

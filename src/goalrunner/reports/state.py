@@ -1,7 +1,4 @@
-"""A state explained: what is being done, what changed, on which evidence, and why it goes on or stopped.
-
-Owns the picture of `goal show --state`; everything in it comes from the state alone, no log and no workspace.
-"""
+"""The text of `goal show --state`: current step, evidence, and why the run continues or stopped."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def _lines(state: RunState) -> Iterator[Line]:
     yield Fact("doing", _doing(state))
     yield from _named("done", [_with_evidence(state, step) for step in memory.completed_steps])
     yield from _named("pending", memory.pending_steps)
-    yield from _named("asks", memory.open_questions)
+    yield from _named("questions", memory.open_questions)
     yield from _named("waits", [_waiting(item) for item in state.waiting])
     yield from map(_approval, [item for item in state.approvals if item.decision is not None][-_SHOWN:])
     yield from _named("protected", state.protected_changes)
@@ -90,27 +87,27 @@ def _named(label: str, items: tuple[str, ...] | list[str]) -> Iterator[Line]:
 
 
 def why(state: RunState) -> str:
-    """What is decided next on this state, and so why the run went on or stopped, in words."""
+    """Return the next step for this state, and so why the run continues or stopped."""
     step = policy.decide(state)
     match step:
         case policy.TakeBaseline():
-            return "before any work the validators run once"
+            return "the validators run once before round 1"
         case policy.RunRound():
-            said = {"first": "the agent begins", "resumed": "the agent goes on in its round"}
-            return said.get(step.prompt.kind, f"it goes on with round {step.prompt.round}: something is missing")
+            said = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
+            return said.get(step.prompt.kind, f"round {step.prompt.round} is next: the goal is not met yet")
         case policy.Validate():
-            return f"round {step.round} is over: the validators are next"
+            return f"round {step.round} has ended: the validators are next"
         case policy.Audit():
             return (
-                "the validators are green, or the agent is blocked: the judge is next"
+                "the validators are green, or the agent reports that it is blocked: the judge is next"
                 if step.round
-                else "green: the judge"
+                else "the validators are green: the judge is next"
             )
         case policy.Confirm():
-            return f"a second opinion is asked on: {step.claim}"
+            return f"a second opinion is next: {step.claim}"
         case policy.AskApproval():
-            return f"a person decides: {step.rule}"
+            return f"a person decides next: {step.rule}"
         case policy.Finish():
-            return f"it ends {step.status} ({step.reason}): {step.message}".rstrip(": ")
+            return f"the run ends as {step.status} ({step.reason}): {step.message}".rstrip(": ")
         case _:
             assert_never(step)

@@ -1,4 +1,4 @@
-"""The state of one run as text, from its summary. Owns the picture of `goal status`; reads no log, asks no model."""
+"""The text of `goal status`: the state of one run, from its summary."""
 
 from __future__ import annotations
 
@@ -7,38 +7,45 @@ from datetime import datetime
 from typing import Any
 
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.labels import label_lines
+from goalrunner.reports.line import Fact, Layout, Line, output_lines, plain
+from goalrunner.reports.next_steps import message_lines, next_steps, of_summary
 from goalrunner.reports.places import home_path, model_name
 from goalrunner.reports.redacted import redacted_line
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary
 from goalrunner.reports.terminal_text import one_line
-from goalrunner.reports.waiting import waiting_facts
+from goalrunner.reports.waiting import pending, waiting_facts
+
+_TAIL = 5
+"""Lines of a failed validator's output that are shown."""
 
 
 def status_text(summary: Mapping[str, Any], *, now: datetime, folder: str = "", columns: int | None = None) -> str:
-    """The state, rounds, verdict, limits and spend of a run. `columns` is a terminal's width, None a pipe's."""
+    """Return state, rounds, verdict, limits and spend of a run. `columns` is the width of a terminal; None is a pipe."""
     layout = Layout(columns)
-    facts = _facts(Summary(summary), now, folder)
-    return "".join(plain(layout.rows(fact)) for fact in facts)
+    lines = _lines(Summary(summary), now, folder)
+    return "".join(plain(layout.rows(line)) for line in lines)
 
 
-def _facts(summary: Summary, now: datetime, folder: str) -> Iterator[Fact]:
+def _lines(summary: Summary, now: datetime, folder: str) -> Iterator[Line]:
     yield Fact("run", summary.text("run_id"))
     if summary.text("objective"):
         yield Fact("goal", summary.text("objective"))
     yield Fact("status", _status(summary))
-    yield from (Fact("", line, whole=True) for line in _message(summary).splitlines() if line.strip())
+    yield from message_lines(_message(summary))
     if summary.text("status") != UNREADABLE:
         yield from _progress(summary)
         yield from _setting(summary, now)
     if folder:
         yield Fact("folder", home_path(folder), whole=True)
+    if summary.text("status") != UNREADABLE:
+        yield from next_steps(of_summary(summary, [identifier for identifier, _, _ in pending(summary)]))
 
 
 def _status(summary: Summary) -> str:
     status, reason = summary.status, summary.text("stop_reason")
     if status == LOST:
-        return f"{LOST}: process {summary.integer('pid')} is gone; what it recorded is kept"
+        return f"{LOST}: process {summary.integer('pid')} has ended unexpectedly; everything that it recorded is kept"
     step = summary.text("current_step")
     if status == RUNNING:
         return f"{RUNNING}: {step}" if step else RUNNING
@@ -49,7 +56,7 @@ def _message(summary: Summary) -> str:
     return "" if summary.status == "complete" else summary.text("message")
 
 
-def _progress(summary: Summary) -> Iterator[Fact]:
+def _progress(summary: Summary) -> Iterator[Line]:
     rounds, limit = summary.integer("iterations"), summary.number("max_iterations")
     yield Fact("rounds", f"{rounds} of {int(limit)}" if limit is not None else f"{rounds}, no limit")
     value = summary.number("score")
@@ -61,7 +68,7 @@ def _progress(summary: Summary) -> Iterator[Fact]:
             parts.append(f"{summary.integer('criteria_satisfied')} of {figures.count(total, 'criterion', 'criteria')}")
         yield Fact("verdict", " · ".join(parts))
     if summary.text("missing"):
-        yield Fact("missing", summary.text("missing"))
+        yield from output_lines("missing", summary.text("missing"), _TAIL)
     checks = [
         f"{'✓' if passed else '✗'} {one_line(name)}  {one_line(said)}" for name, passed, said in summary.validators
     ]
@@ -69,12 +76,11 @@ def _progress(summary: Summary) -> Iterator[Fact]:
     yield from waiting_facts(summary)
 
 
-def _setting(summary: Summary, now: datetime) -> Iterator[Fact]:
+def _setting(summary: Summary, now: datetime) -> Iterator[Line]:
     if summary.text("agent_model"):
         yield Fact("agent", model_name(summary.text("agent_model")))
-    yield Fact("judge", model_name(summary.text("judge_model")) or "none, the validators decide")
-    if labels := summary.texts("labels"):
-        yield Fact("labels", " · ".join(labels))
+    yield Fact("judge", model_name(summary.text("judge_model")) or "none; the validators decide")
+    yield from label_lines(summary.texts("labels"))
     limits = [summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")]
     yield Fact("limits", figures.limits(*limits))
     yield Fact("spent", summary.spend)

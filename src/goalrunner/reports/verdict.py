@@ -1,4 +1,4 @@
-"""A judge's verdict on a transcript, as text and as JSON. Owns the picture; asks nobody."""
+"""A judge's verdict on a transcript, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:
 
 def _facts(verdict: GoalVerdict) -> Iterator[Fact]:
     if verdict.source == "fallback":
-        yield Fact("verdict", "none: the judge's answers could not be read")
+        yield Fact("verdict", "none; the judge's answers could not be read")
         return
     yield Fact("verdict", f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}")
     for index, criterion in enumerate(verdict.criteria):

@@ -1,4 +1,4 @@
-"""What `goal verify` found, as text and as JSON. Owns the picture; checks nothing."""
+"""The result of `goal verify`, as text and as JSON."""
 
 from __future__ import annotations
 

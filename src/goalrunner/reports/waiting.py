@@ -1,4 +1,4 @@
-"""What of a run waits for a person, and what to type. Owns the words; reads no log and asks nobody."""
+"""What of a run waits for a person: in its header, in its status and in the list of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTION = 120
 
 
 def waits_for(approvals: Approvals, risk: RiskClass) -> str:
-    """What will wait for a person in a run, for its header; empty where nothing does."""
+    """Return what will wait for a person in a run, for its header; empty if nothing will."""
     kinds = list(approvals.require) + [f'"{pattern}"' for pattern in approvals.commands]
     if risk == "critical":
         kinds = ["complete", "every command and write"]
@@ -31,46 +31,33 @@ def waits_for(approvals: Approvals, risk: RiskClass) -> str:
 
 
 def waiting_facts(summary: Summary) -> Iterator[Fact]:
-    """Approvals that are pending and questions that are open, each with the command that ends its waiting."""
-    run, said = summary.text("run_id"), summary.text("message")
-    asks_itself = summary.status == RUNNING
+    """Yield the approvals that wait and the open questions; `next_steps` has the commands."""
     for identifier, kind, action in pending(summary):
-        said_once = action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
-        yield Fact("waits", f"{identifier} {said_once}", tone="warn")
-        if asks_itself:
-            yield Fact("", "it is asked at the terminal of the run")
-        elif "goal approve" not in said:
-            yield Fact("", decide_hint(run, identifier), whole=True)
-    questions = summary.texts("open_questions")
-    for question in questions:
-        yield Fact("open", question)
-    if questions and not asks_itself and "goal answer" not in said:
-        yield Fact("", f'goal answer {run} "..."; then goal resume {run}', whole=True)
+        yield Fact(
+            "waits", f"{identifier} {action if action.startswith(f'{kind}: ') else f'{kind}: {action}'}", tone="warn"
+        )
+        if summary.status == RUNNING:
+            yield Fact("", "Answer at the terminal in which the run was started.")
+    yield from (Fact("question", question, tone="warn") for question in summary.texts("open_questions"))
 
 
 def waiting_line(summary: Summary) -> str:
-    """One line for a list of runs: what to type; empty where nothing waits or the run asks itself."""
+    """Return a line for a list of runs with the command that shows what waits; empty if nothing does."""
     run = one_line(summary.text("run_id"))
     if summary.status == RUNNING:
         return ""
-    waits = pending(summary)
-    if waits:
-        return f"{run} waits: {decide_hint(run, waits[0][0])}"
+    if pending(summary):
+        return f"{run} waits for your approval: goal status {run}"
     if summary.text("stop_reason") == "question_open" and summary.texts("open_questions"):
         return f'{run} asks: {cut(one_line(summary.texts("open_questions")[0]), _ACTION)}  goal answer {run} "..."'
     return ""
 
 
 def pending(summary: Summary) -> list[tuple[str, str, str]]:
-    """Id, kind and action of each approval that waits."""
+    """Return id, kind and action of each approval that waits."""
     found = summary.values.get("approvals")
     entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
     return [
         (str(one.get("id", "?")), str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), _ACTION))
         for one in entries
     ]
-
-
-def decide_hint(run: str, identifier: str) -> str:
-    """What to type about an approval."""
-    return f"goal approve {run} {identifier}, or goal deny {run} {identifier} --reason TEXT; then goal resume {run}"

@@ -10,6 +10,7 @@ from goalrunner.errors import RecordError, WorkspaceError
 from goalrunner.model.observation import Observation
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.review.stores import KeptStore
+from goalrunner.state.change_history import ChangedPaths, changed_paths
 from goalrunner.state.freshness import why_stale
 
 
@@ -26,7 +27,7 @@ class Freshness:
         self._kept: KeptStore | None = None
         self._taken: dict[str, Snapshot] = {}
         self._ends: dict[int, str] = {}
-        self._changed: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._changed: dict[tuple[str, str], ChangedPaths] = {}
 
     def open(self, workspace: str) -> None:
         """The workspace of the run."""
@@ -55,15 +56,16 @@ class Freshness:
             self.unchecked += 1
             return ""
 
-    async def _changes(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
+    async def _changes(self, old: Snapshot | None, new: Snapshot | None) -> ChangedPaths:
         if old is None or new is None or old.id == new.id:
-            return ()
+            return changed_paths(())
         if self._kept is None:
             raise WorkspaceError(self.gone)
         key = (old.id, new.id)
         if key not in self._changed:
             await self._kept.require(old, new)
-            self._changed[key] = tuple(change.path for change in await self._kept.store.changes(old, new))
+            paths = [change.path for change in await self._kept.store.changes(old, new)]
+            self._changed[key] = changed_paths(paths)
         return self._changed[key]
 
 

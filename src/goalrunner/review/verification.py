@@ -1,4 +1,4 @@
-"""Whether the records of a run still hold, offline: log, transcript, artifacts, outcome, citations. Changes nothing.
+"""Whether the records of a run still hold, offline: log, goal, start, transcript, artifacts, outcome, citations. Changes nothing.
 
 It finds damage and contradiction. Whoever can write the whole folder can also write a run that never was.
 """
@@ -64,6 +64,7 @@ async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> V
     done = Verification(folder.run_id, str(folder.path))
     try:
         state, index = _check_log(folder, done)
+        _check_start(folder, done)
         _check_references(folder, done)
         _check_words(folder, state, index, done)
         await _check_citations(folder, home, environ, done)
@@ -100,6 +101,26 @@ def _check_log(folder: RunFolder, done: Verification) -> tuple[RunState, Evidenc
     return state, index
 
 
+def _check_start(folder: RunFolder, done: Verification) -> None:
+    """The goal, and the files about the start of the run, by their hashes in the log."""
+    goal = ""
+    kept: dict[str, str] = {}
+    for record, _ in read_places(folder.events):
+        match record.event:
+            case events.RunStarted(goal_sha256=sha256):
+                goal = sha256
+            case events.StartKept(files=files):
+                kept = files
+            case _:
+                pass
+    if goal:
+        _check_hash(folder.goal_file, goal, "the goal of the run")
+    else:
+        done.notes.append("the log has no hash of the goal, so a changed goal.toml is not seen")
+    for name, sha256 in kept.items():
+        _check_hash(folder.start / name, sha256, "what was kept of the start of the run")
+
+
 def _check_references(folder: RunFolder, done: Verification) -> None:
     """Transcript lines and artifacts that the log names, by their hashes."""
     place = ArtifactStore(folder.artifacts, Redactor({})).path
@@ -118,7 +139,7 @@ def _check_references(folder: RunFolder, done: Verification) -> None:
                 done.messages += 1
             for what, output in _outputs(record.event):
                 if output.sha256 not in seen:
-                    _check_artifact(place(output), output, f"{what} of event {record.seq}")
+                    _check_hash(place(output), output.sha256, f"{what} of event {record.seq}")
                     seen.add(output.sha256)
                     done.artifacts += 1
     finally:
@@ -143,13 +164,13 @@ def _outputs(event: events.Event) -> Iterator[tuple[str, ArtifactRef]]:
                 yield f"the output of validator {result.name}", result.output
 
 
-def _check_artifact(path: Path, ref: ArtifactRef, what: str) -> None:
+def _check_hash(path: Path, sha256: str, what: str) -> None:
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise _Damage(path, None, f"{what} cannot be read: {error.strerror}") from error
-    if digest != ref.sha256:
+    if digest != sha256:
         raise _Damage(path, None, f"{what} is not what was written")
 
 

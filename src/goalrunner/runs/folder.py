@@ -88,6 +88,11 @@ class RunFolder:
         return self.path / "goal.toml"
 
     @property
+    def start(self) -> Path:
+        """The folder of what the start of the run was like."""
+        return self.path / "start"
+
+    @property
     def summary(self) -> Path:
         """What `list` and `status` read."""
         return self.path / "summary.json"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from goalrunner import events
 from goalrunner.model.outcome import GoalAttempt
+from goalrunner.model.validation import ValidatorResult
 from goalrunner.model.verdict import GoalVerdict, verdict_of
 from goalrunner.state import steps
 from goalrunner.state.changes import with_budget, with_evidence, with_fields
@@ -21,7 +24,8 @@ def baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=ran_on)
     taken = with_fields(taken, content=ran_on.id if ran_on else "", leaked=(), refusal="", changed_checks=None)
     # A baseline that decides is iteration 1.
-    return decided(taken, verdict_of(event.results)) if green and not state.plan.has_judge else taken
+    decides = green and not state.plan.has_judge and not state.plan.needs_round
+    return decided(taken, verdict_of(event.results)) if decides else taken
 
 
 def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
@@ -41,6 +45,10 @@ def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         check_labels=event.labels,
         changed_checks=event.changed_checks,
     )
+    if obstacle := obstacle_of(event.results):
+        # The round is not decided, and the agent reads nothing of it: it cannot change that.
+        return with_fields(ran, obstacle=obstacle, obstacles=ran.obstacles + 1, changed_checks=None)
+    ran = with_fields(ran, obstacle="", obstacles=0)
     denied = _denied(state, event.changed_checks)
     if denied is not None:
         # These very versions were denied before: there is no second question.
@@ -52,6 +60,11 @@ def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
     verdict = verdict_of(event.results, event.refusal, event.protected_changes)
     # A person may still accept the agent's versions of the checks: the round is then counted as passed.
     return decided(ran, verdict)
+
+
+def obstacle_of(results: Sequence[ValidatorResult]) -> str:
+    """Return why validators cannot run here, one line each; empty if all can."""
+    return "\n".join(f"validator {item.name} cannot run here: {item.summary}" for item in results if item.cannot_run)
 
 
 def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:

@@ -13,6 +13,7 @@ from goalrunner.state.changes import kept, with_budget, with_evidence, with_fiel
 from goalrunner.state.checked import baselined, checks_decided, counted, decided, outdated, validated
 from goalrunner.state.ending import closed
 from goalrunner.state.permission import (
+    REPORTED_LABEL,
     UNASKED_LABEL,
     approval_recorded,
     approval_requested,
@@ -83,7 +84,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.RunStarted():
             started = with_budget(state, deadline_at=event.deadline_at)
             about = {"models": event.models, "workspace": event.workspace, "sandbox": event.sandbox}
-            about["check_environment"] = event.check_environment
+            about |= {"check_environment": event.check_environment, "agent_command": event.agent_command}
             return with_fields(started, labels=event.labels, external=bool(event.agent_command), **about)
         case events.RunResumed():
             return resumed(state, event)
@@ -161,7 +162,8 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     working = withdrawn(with_memory(steps.begun(state, f"round-{event.round}"), proposed_stop=""), lambda _: True)
     working = with_fields(working, phase=Phase.WORKING, round=event.round, validators=(), refusal="", block_report="")
-    working = with_fields(working, leaked=(), leaks=0, check_labels=(), changed_checks=None)
+    working = with_fields(working, leaked=(), leaks=0, obstacle="", obstacles=0, check_labels=())
+    working = with_fields(working, changed_checks=None)
     return with_fields(working, prompted=False, calling=None, awaiting=None)
 
 
@@ -197,6 +199,8 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     refs = kept(state.memory.tool_result_refs, event.tool_call_id)
     if event.observation.reported_by and UNASKED in event.observation.facts:
         state = labelled(state, UNASKED_LABEL)
+    if event.observation.reported_by and state.plan.has_judge and not state.plan.validators:
+        state = labelled(state, REPORTED_LABEL) if state.plan.deliverable == "workspace" else state
     seen = with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
     return (
         with_fields(seen, awaiting="agent") if event.observation.reported_by and state.phase is Phase.WORKING else seen

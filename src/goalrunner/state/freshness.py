@@ -5,12 +5,13 @@ Owns the rule and its words; how two snapshots are compared is the caller's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 from goalrunner.model.observation import OWNER, RESPONSE, Observation
 from goalrunner.model.snapshot import Snapshot
+from goalrunner.state.change_history import ChangedPaths
 
-Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[Sequence[str]]]
+Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[ChangedPaths]]
 """Gives the paths that differ in what counts, between one snapshot and another; none where one is unknown."""
 
 
@@ -33,7 +34,7 @@ async def why_stale(
         return f"it is not known on which files {item.id} was seen"
     later = await compare(after, final)
     if item.path is not None and not item.reported_by:
-        return f"{item.path} changed after {item.id}" if item.path in later else ""
+        return f"{item.path} changed after {item.id}" if later.has(item.path) else ""
     during = await compare(before, after)
     if during and item.reported_by:
         return f"{_some(during)} changed in the round in which {item.reported_by} reported {item.id}"
@@ -42,5 +43,6 @@ async def why_stale(
     return f"{_some(later)} changed after {item.id}" if later else ""
 
 
-def _some(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+def _some(paths: ChangedPaths) -> str:
+    more = paths.count - len(paths.first)
+    return ", ".join(paths.first) + (f" and {more} more" if more else "")

@@ -22,6 +22,9 @@ def checks_changed_label(paths: Sequence[str]) -> str:
 UNASKED_LABEL = "unasked actions"
 """Label of a run whose agent did without asking what a person was to decide on."""
 
+REPORTED_LABEL = "rests on reports"
+"""Label of a run without a validator whose agent reports itself what it did."""
+
 
 def approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
     """Something waits from now on. `at` is ISO 8601. An older request for the same call, or completion, is withdrawn."""

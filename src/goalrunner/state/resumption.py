@@ -57,7 +57,10 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
 def _placed(state: RunState, event: events.RunResumed) -> RunState:
     """Back to the last phase whose result still holds, free of what a person has had a look at since."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
-    fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0, "leaks": 0}
+    fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0, "leaks": 0, "obstacle": "", "obstacles": 0}
+    if state.obstacle and phase is Phase.VALIDATED:
+        # A person may have removed what kept the validators from running.
+        return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
     if state.leaked and phase in (Phase.WORKED, Phase.VALIDATED):
         # The run stopped because the workspace changed meanwhile: it is checked again.
         return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})

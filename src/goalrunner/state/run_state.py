@@ -152,6 +152,7 @@ class RunState(Frozen):
     calling: str | None = Field(default=None, description="id of the tool call that has begun and has no result")
     awaiting: Account | None = Field(default=None, description="whose model is being asked")
     external: bool = Field(default=False, description="whether the agent is a program of its own")
+    agent_command: str = Field(default="", description="an external agent and its command, for people")
     last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
     resumes: int = Field(default=0, description="how often another process took the run up")
     interruption: Interruption | None = Field(default=None, description="what the agent is still to be told")
@@ -171,6 +172,8 @@ class RunState(Frozen):
     leaked: tuple[str, ...] = Field(
         default=(), description="paths that changed in the workspace while it was checked, or between check and end"
     )
+    obstacle: str = Field(default="", description="why validators could not run; only a person can change that")
+    obstacles: int = Field(default=0, description="how often that happened in a row in the round at hand")
     leaks: int = Field(default=0, description="how often that happened in the round at hand")
     protected_changes: tuple[str, ...] = Field(
         default=(), description="protected paths that differ from the start, one line each"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from goalrunner.model.dialogue import ROLES, trail_of
+from goalrunner.model.dialogue import KNOWN_BLOCKS, ROLES, trail_of, unknown_block
 from goalrunner.model.observation import Trail
 from goalrunner.transcripts.source import Source
 
@@ -80,4 +80,6 @@ def _checked(message: object, place: str, source: Source, line: int) -> Mapping[
         raise source.error(f"{place} is no chat message: {said}", line)
     if not isinstance(message.get("content"), str | list | None):
         raise source.error(f"{place} is no chat message: its content is neither text nor a list of blocks", line)
+    if kind := unknown_block(message.get("content")):
+        raise source.error(f"{place} has a block of the unknown kind {kind!r}; {KNOWN_BLOCKS}", line)
     return message

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from goalrunner.validators.build import build_validators
-from goalrunner.validators.check_scripts import check_scripts_at_start
+from goalrunner.validators.check_scripts import check_scripts_at_start, with_variables
 from goalrunner.validators.inprocess import CallableValidator
-from goalrunner.validators.missing import missing_tests, without_missing
 from goalrunner.validators.python import PythonValidator
 from goalrunner.validators.shell import ShellValidator
-from goalrunner.validators.standing import Standing, is_environmental, standing
-from goalrunner.validators.weaknesses import weaknesses
+from goalrunner.validators.standing import is_environmental
 
 __all__ = [
     "CallableValidator",
     "PythonValidator",
     "ShellValidator",
-    "Standing",
     "build_validators",
     "check_scripts_at_start",
     "is_environmental",
-    "missing_tests",
-    "standing",
-    "weaknesses",
-    "without_missing",
+    "with_variables",
 ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from goalrunner.errors import WorkspaceError
 from goalrunner.model.goal import ValidatorSpec
 from goalrunner.validators.scripts import named_paths
+from goalrunner.validators.surroundings import variables_named
 from goalrunner.wholefile import write_whole
+
+_LONGEST_SCRIPT = 4_000_000
 
 
 def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, record: Path) -> dict[str, str]:
@@ -18,23 +22,53 @@ def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, reco
     They are looked up once, before the agent works, and kept in the file `record` for a run that is resumed. Raise
     WorkspaceError if that file is damaged or cannot be written.
     """
+    # Paths alone: the name of a validator may be its command line, which may hold a secret.
+    rows = _recorded(record, lambda: [named_paths(spec, workspace) for spec in specs], len(specs))
+    return {path: f'named by validator "{spec.name}"' for row, spec in zip(rows, specs, strict=True) for path in row}
+
+
+def with_variables(
+    specs: Sequence[ValidatorSpec], workspace: Path, record: Path | None = None
+) -> tuple[ValidatorSpec, ...]:
+    """Return the validators, with the variables of the run that their scripts name in `pass_env`.
+
+    The scripts are read once, before the agent works; what they name is kept in the file `record`. Raise WorkspaceError
+    like `check_scripts_at_start`.
+    """
+
+    def found() -> list[tuple[str, ...]]:
+        return [variables_named(_text(named_paths(spec, workspace), workspace)) for spec in specs]
+
+    rows = found() if record is None else _recorded(record, found, len(specs))
+    more = zip(specs, rows, strict=True)
+    return tuple(
+        spec.model_copy(update={"pass_env": tuple(dict.fromkeys((*spec.pass_env, *row)))}) if row else spec
+        for spec, row in more
+    )
+
+
+def _recorded(record: Path, find: Callable[[], Sequence[Sequence[str]]], rows: int) -> list[list[str]]:
+    """Return the rows of names that `record` holds; if it does not exist, find and write them."""
     try:
-        rows = json.loads(record.read_text("utf-8"))
-        return _reasons([[str(path) for path in row] for row in rows], specs)
+        known = zip(json.loads(record.read_text("utf-8")), range(rows), strict=True)
+        return [[str(name) for name in row] for row, _ in known]
     except FileNotFoundError:
         pass
     except (OSError, ValueError, TypeError) as error:
         raise WorkspaceError(f"{record} is damaged: {error}", "start a new run: goal run GOAL_FILE") from error
-    found = [list(named_paths(spec, workspace)) for spec in specs]
+    found = [list(row) for row in find()]
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Paths alone: the name of a validator may be its command line, which may hold a secret.
         write_whole(record, json.dumps(found).encode())
     except OSError as error:
         raise WorkspaceError(f"cannot write {record}: {error.strerror or error}", "free some space") from error
-    return _reasons(found, specs)
+    return found
 
 
-def _reasons(rows: Sequence[Sequence[str]], specs: Sequence[ValidatorSpec]) -> dict[str, str]:
-    """Raise ValueError if there is not one row for each validator."""
-    return {path: f'named by validator "{spec.name}"' for row, spec in zip(rows, specs, strict=True) for path in row}
+def _text(paths: Sequence[str], workspace: Path) -> str:
+    """Return the content of the files that can be read, up to a size at which none is a script any more."""
+    texts = []
+    for path in paths:
+        with contextlib.suppress(OSError), (workspace / path).open("rb") as file:
+            texts.append(file.read(_LONGEST_SCRIPT).decode(errors="replace"))
+    return "\n".join(texts)

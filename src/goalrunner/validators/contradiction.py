@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.shell import programs
 from goalrunner.validators.feedback import last_lines
-from goalrunner.validators.programs import programs
 from goalrunner.validators.report import Report
 from goalrunner.validators.runners import RUNNERS, calls
 from goalrunner.validators.summaries import Summary

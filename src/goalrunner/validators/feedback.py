@@ -23,8 +23,14 @@ def tail_of(path: Path) -> str:
 
 def last_lines(path: Path) -> list[str]:
     """The lines at the end of a file, without colour codes, where a test runner's summary stands; long ones are blank."""
-    lines = _COLOUR.sub("", _end_of(path, _LINES_BYTES)).split("\n")
-    return [line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines]
+    return lines_of(path, _LINES_BYTES)[0]
+
+
+def lines_of(path: Path, most: int) -> tuple[list[str], bool]:
+    """Return the lines of the last `most` bytes like `last_lines`, and whether they are the whole file."""
+    lines = _COLOUR.sub("", _end_of(path, most)).split("\n")
+    short = [line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines]
+    return short, not path.exists() or path.stat().st_size <= most
 
 
 def tail(text: str) -> str:

@@ -19,6 +19,7 @@ def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callab
     """
     there = set(now.test_ids)
     files = {_file(identifier) for identifier in there}
+    functions = {_function(identifier) for identifier in there}
     variants = Counter(_function(identifier) for identifier in there)
     before = Counter(_function(identifier) for identifier in base.test_ids)
     # Of very many tests only the first are known: what would come behind them cannot be missed.
@@ -27,6 +28,7 @@ def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callab
         identifier
         for identifier in base.test_ids
         if identifier not in there
+        and identifier not in functions
         and (end is None or identifier <= end)
         and protected(_file(identifier))
         and not ("::" not in identifier and identifier in files)

@@ -22,7 +22,7 @@ from goalrunner.validators.feedback import bounded
 from goalrunner.validators.naming import name_of
 from goalrunner.validators.red import cut_short, red
 from goalrunner.validators.response import response_message
-from goalrunner.validators.surroundings import RESPONSE_FILE, environment, folder
+from goalrunner.validators.surroundings import environment, folder
 
 
 class _Answer(Frozen):
@@ -77,7 +77,7 @@ class PythonValidator:
         result = answers / "result.json"
         try:
             answers.mkdir(mode=0o700)
-            with environment(self._env, self._spec, context) as env:
+            with environment(self._env, self._spec, context) as (env, shared):
                 completion = await self._launcher.launch(
                     # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
                     [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__],
@@ -86,7 +86,7 @@ class PythonValidator:
                     output=context.scratch(".out"),
                     timeout=self._spec.timeout,
                     stdin=self._request(context, cwd, env, nonce, result),
-                    shared=(Path(env[RESPONSE_FILE]), answers),
+                    shared=(*shared, answers),
                 )
             decided = cut_short(self._spec, completion) or self._judged(completion, _read(result, nonce))
             return decided, _with_feedback(completion.output, decided)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from goalrunner.shell import Program, programs
 from goalrunner.validators import summaries
-from goalrunner.validators.programs import Program, programs
 from goalrunner.validators.summaries import Summary
 
 _Words = tuple[str, ...]
@@ -64,6 +64,10 @@ def _go(program: Program) -> _Words | None:
     return program.words[2:] if program.name == "go" and program.words[1:2] == ("test",) else None
 
 
+def _node_test(program: Program) -> _Words | None:
+    return program.words[1:] if program.name == "node" and "--test" in program.words else None
+
+
 def _cargo(program: Program) -> _Words | None:
     words = program.words
     if program.name != "cargo":
@@ -84,6 +88,10 @@ RUNNERS: tuple[Runner, ...] = (
     Runner("unittest", _unittest, summaries.unittest, frozenset({"-h", "--help"})),
     Runner("jest", _named("jest", "jest.js"), summaries.jest, frozenset({"--listTests", "--version", "--showConfig"})),
     Runner("vitest", _named("vitest", "vitest.mjs"), summaries.vitest, frozenset({"list", "--version"})),
+    Runner(
+        "mocha", _named("mocha", "_mocha", "mocha.js"), summaries.mocha, frozenset({"--dry-run", "--version", "--help"})
+    ),
+    Runner("node --test", _node_test, summaries.node),
     Runner("go test", _go, summaries.go, frozenset({"-list", "-c", "-n"})),
     Runner("cargo test", _cargo, summaries.cargo, frozenset({"--no-run", "--list"})),
 )

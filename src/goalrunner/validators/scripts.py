@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalrunner.model.goal import ValidatorSpec
-from goalrunner.validators.programs import Program, programs
+from goalrunner.shell import Program, programs
 
 _INTERPRETERS = frozenset(
     """
@@ -27,7 +27,6 @@ _SCRIPT_OPTIONS = {
 }
 _INLINE = dict.fromkeys(("node", "deno", "bun", "ruby", "perl", "lua", "julia", "Rscript"), "-e")
 """The option behind which the program itself stands; -c for all others."""
-_TOLD = b"GOAL_"
 _WORDS = frozenset({"run", "exec", "--"})
 
 
@@ -59,20 +58,6 @@ def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
         if os.path.isfile(path):  # noqa: PTH113
             found.update(_inside(each, root) for each in (path, os.path.realpath(path)))
     return tuple(sorted(found - {""}))
-
-
-def is_steady(spec: ValidatorSpec, workspace: Path) -> bool:
-    """Whether a command line is told of nothing but the workspace: neither it nor a script that it names reads a GOAL_*
-    variable (the response, the number of the round)."""
-    if _TOLD in (spec.run or "").encode():
-        return False
-    for name in named_paths(spec, workspace):
-        try:
-            if _TOLD in (workspace / name).read_bytes():
-                return False
-        except OSError:
-            return False
-    return True
 
 
 def _named(program: Program) -> Iterator[str]:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import ValidatorResult
+from goalrunner.model.validation import TEST_IDS, ValidatorResult
 from goalrunner.ports import Completion, Launcher, ValidationContext
 from goalrunner.process.program import SHELL
+from goalrunner.process.thread import in_thread
+from goalrunner.validators.absent_paths import PYTEST_NO_TESTS, TestTree, absent_paths
+from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.contradiction import contradiction
 from goalrunner.validators.feedback import tail_of
+from goalrunner.validators.fewer import ended_early
 from goalrunner.validators.naming import name_of
 from goalrunner.validators.pytest_report import Watch, needed_reports, ways
 from goalrunner.validators.red import cut_short, red
 from goalrunner.validators.report import Report
 from goalrunner.validators.runners import calls
-from goalrunner.validators.scripts import is_steady
 from goalrunner.validators.search import search
-from goalrunner.validators.standing import standing
+from goalrunner.validators.standing import obstacle
+from goalrunner.validators.suites import SuiteReader
 from goalrunner.validators.summary import summary_of
-from goalrunner.validators.surroundings import RESPONSE_FILE, environment, folder
+from goalrunner.validators.surroundings import environment, folder, passed_variables
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 
@@ -30,8 +34,8 @@ _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execut
 class ShellValidator:
     """Runs `spec.run` through `sh -c` in the workspace of the context. Implements the port `Validator`.
 
-    `env` is the whole environment without the providers' keys. The check finds GOAL_RUN_ID, GOAL_ITERATION,
-    GOAL_OBJECTIVE (its first 100,000 bytes) and GOAL_RESPONSE_FILE in it.
+    `env` is the whole environment without the providers' keys. Variables of the run are added if its line or `pass_env`
+    names them.
     """
 
     def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
@@ -66,42 +70,62 @@ class ShellValidator:
         if wrong:
             return red(self._spec, "not_found", wrong, feedback=wrong), None
         try:
-            with environment(self._env, self._spec, context) as env:
-                completion, report, needed = await self._run(context, cwd, env)
+            with environment(self._env, self._spec, context) as (env, shared):
+                reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
+                completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
+            reported = report if report is not None and report.files else None
+            plain = context.scratch(".plain")
+            suite, ids = await in_thread(reader.read, completion.output, plain, reported is not None)
             result = cut_short(self._spec, completion) or await self._judged(completion, report, needed, context)
-            if report is not None and report.files:
-                counts = {"tests_run": report.run, "tests_failed": report.failed, "test_ids": report.ids}
-                result = result.model_copy(update=counts)
+            if result.passed and suite.ended_early and result.exit_code == 0:
+                result = ended_early(result, suite.ended_early)
+            result = result.model_copy(update={"suite": suite, **_tests(reported, ids)})
         except (OSError, ValueError) as error:
             return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
-        if standing(result, context.workspace) == "cannot_run":
-            result = result.model_copy(update={"cannot_run": True})
-        result = result.model_copy(update={"steady": is_steady(self._spec, context.workspace)})
+        why = obstacle(result, context.workspace, self._variables) or self._wrong_folder(result, context, cwd)
+        if why:
+            result = result.model_copy(update={"cannot_run": True, "summary": why})
+        result = result.model_copy(update={"steady": not passed_variables(self._spec)})
         return result, completion.output if completion.output.exists() else None
 
+    @property
+    def _variables(self) -> dict[str, str]:
+        return {**self._env, **self._spec.env}
+
+    def _wrong_folder(self, result: ValidatorResult, context: ValidationContext, cwd: Path) -> str:
+        """Return the folder that is meant if pytest finds no test at the baseline, and tests exist elsewhere."""
+        if result.exit_code != PYTEST_NO_TESTS or context.iteration:
+            return ""
+        place = Place(context.workspace, cwd, self._variables)
+        found = absent_paths(self.command, place, TestTree(context.workspace), context.objective)
+        meant = next((item for item in found if item.empty and item.instead), None)
+        return f"no tests collected in {meant.word}; did you mean {meant.instead}?" if meant else ""
+
     async def _run(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str]
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> tuple[Completion, Report | None, int]:
         """Run it to its end; with what its pytest reports, and how many reports there must be."""
         for way in ways(self._calls, self.command, env):
             watch = Watch.begin(way, context.scratch(".pytest"), self._calls, env, cwd)
             try:
-                completion = await self._launch(context, cwd, watch.environment(env), watch.folder)
+                completion = await self._launch(context, cwd, watch.environment(env), (*shared, watch.folder))
                 if not watch.unheard(tail_of(completion.output)):
                     return completion, await watch.read(cwd, context.workspace), needed_reports(way, self._calls)
                 completion.output.unlink(missing_ok=True)
             finally:
                 shutil.rmtree(watch.folder, ignore_errors=True)
-        return await self._launch(context, cwd, env), None, 0
+        return await self._launch(context, cwd, env, shared), None, 0
 
-    async def _launch(self, context: ValidationContext, cwd: Path, env: Mapping[str, str], *more: Path) -> Completion:
+    async def _launch(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
+    ) -> Completion:
         return await self._launcher.launch(
             [SHELL, "-c", self.command],
             cwd=cwd,
             env=env,
             output=context.scratch(".out"),
             timeout=self._spec.timeout,
-            shared=(Path(env[RESPONSE_FILE]), *more),
+            shared=shared,
         )
 
     async def _judged(
@@ -131,3 +155,11 @@ class ShellValidator:
             duration=completion.duration,
             hidden=self.hidden,
         )
+
+
+def _tests(report: Report | None, ids: Sequence[str]) -> dict[str, object]:
+    """Return the fields of a result that hold its tests: those that pytest reports, and those that the output names."""
+    if report is None:
+        return {"test_ids": tuple(sorted(ids)[:TEST_IDS])}
+    every = tuple(sorted({*report.ids, *ids})[:TEST_IDS])
+    return {"tests_run": report.run, "tests_failed": report.failed, "test_ids": every}

@@ -1,21 +1,27 @@
-"""What a check's result means before the work begins. Owns the difference between red and cannot run; runs nothing."""
+"""What a red result means: a fault in the work, or that the validator's own command line cannot work on this machine."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
 
 from goalrunner.model.validation import ValidatorResult
+from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process.program import SHELL
-from goalrunner.validators.programs import programs
+from goalrunner.shell import programs
+from goalrunner.validators.absent_programs import TOOLS, Place, in_workspace, install_line, may_be_made, similar_program
+from goalrunner.validators.pytest_usage import PYTEST_USAGE, usage_obstacle
 
-Standing = Literal["green", "red", "cannot_run"]
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
-_MISSING = re.compile(r"not found|no such file", re.IGNORECASE)
+_MISSING = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+_NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _NO_SHELL = f"{SHELL}: not found"
-_NOT_FOUND = 127
+_NOT_STARTED, _NOT_FOUND = 126, 127
 
 _ENVIRONMENTAL = re.compile(
     r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
@@ -23,33 +29,71 @@ _ENVIRONMENTAL = re.compile(
     re.IGNORECASE,
 )
 """What a check prints that misses something in its environment, rather than finding a fault in the work."""
+_BY_KERNEL = re.compile(
+    r"EXDEV|cross-device link|ENOSPC|No space left on device|Disk quota exceeded|Operation not permitted|unshare\b.*failed"
+    r"|Read-only file system",
+    re.IGNORECASE,
+)
+"""What the kernel refuses in the check environment and may allow outside of it."""
+_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
+_FREE_BYTES, _FREE_INODES = 1_000_000, 16
 _PYTEST_ERRORS = (2, 4, 5)
 """Exit codes of pytest for a collection error, a usage error, and no tests."""
 
 
-def standing(result: ValidatorResult, workspace: Path) -> Standing:
-    """Green, red, or cannot run: the validator's own program is missing from the machine.
+def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] = NO_VARIABLES) -> str:
+    """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
 
-    A script, a module or a test that is not there yet inside the workspace is red: that may be what the work is to bring.
-    So is a program that a script of the workspace misses in its turn.
+    A script, a module or a test that is not there yet inside the workspace may be what the work is to bring. So may a
+    program that a script of the workspace misses in its turn.
     """
     if result.passed:
-        return "green"
-    if result.reason != "not_found" or result.exit_code not in (None, _NOT_FOUND):
-        return "red"
+        return ""
+    if result.reason == "not_found":
+        return _missing_program(result, workspace, env)
+    if result.exit_code == 1 and (found := _NO_MODULE.search(result.feedback)):
+        return _missing_module(result.command, found[1], found[2], workspace)
+    return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
+
+
+def _missing_program(result: ValidatorResult, workspace: Path, env: Mapping[str, str]) -> str:
     if result.summary == _NO_SHELL:
-        return "cannot_run"
-    if result.exit_code is None or not _MISSING.search(result.summary):
-        return "red"
-    started = [word for program in programs(result.command) for word in (*program.through, *program.words[:1])]
+        return result.summary
+    if HIDDEN in result.summary:
+        return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
+    if result.exit_code not in (None, _NOT_FOUND, _NOT_STARTED) or not _MISSING.search(result.summary):
+        return ""
+    written = [word for program in programs(result.command) for word in (*program.through, *program.words[:1])]
+    started = [_expanded(word, env) for word in written]
     named = [word for word in started if _is_named(word, result.summary)]
     # `./pytest` also holds the word `pytest`: what was written longest is what was meant.
     missing = max(named, key=len, default="")
-    return "cannot_run" if missing and not _lies_inside(missing, workspace) else "red"
+    if not missing or _lies_inside(missing, workspace):
+        return ""
+    place = Place(workspace, workspace, env)
+    near = similar_program(missing, place) if env and "/" not in missing and result.exit_code == _NOT_FOUND else ""
+    if "/" not in missing and not near and env and may_be_made(place):
+        return ""
+    return f"{result.summary}; did you mean {near}?" if near else result.summary
+
+
+def _missing_module(command: str, python: str, module: str, workspace: Path) -> str:
+    """Why `python -m MODULE` cannot work, if MODULE is a tool that the work does not bring."""
+    own = any(program.module and program.words[0] == module for program in programs(command))
+    if not own or in_workspace(module, workspace):
+        return ""
+    return f"No module named {module}; to install it: {install_line(python, module)}" if module in TOOLS else ""
 
 
 def _is_named(word: str, message: str) -> bool:
     return re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", message) is not None
+
+
+def _expanded(word: str, env: Mapping[str, str]) -> str:
+    """A word with its variables and `~/` in it, as the shell names it."""
+    if word.startswith("~/") and env.get("HOME"):
+        word = f"{env['HOME']}{word[1:]}"
+    return _VARIABLE.sub(lambda found: env.get(found[1] or found[2], found[0]), word)
 
 
 def _lies_inside(word: str, workspace: Path) -> bool:
@@ -69,4 +113,21 @@ def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
     if result.exit_code in (126, _NOT_FOUND) or result.reason == "not_found" or result.cannot_run:
         return True
     by_pytest = result.exit_code in _PYTEST_ERRORS and "pytest" in result.command
-    return by_pytest or (incomplete and bool(_ENVIRONMENTAL.search(result.feedback)))
+    return (
+        by_pytest
+        or bool(_BY_KERNEL.search(result.feedback))
+        or (incomplete and bool(_ENVIRONMENTAL.search(result.feedback)))
+    )
+
+
+def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
+    """Return why validators failed if one reports that the disk is full and nothing can be written in a folder; else ""."""
+    if not any(not result.passed and _NO_SPACE.search(result.feedback) for result in results):
+        return ""
+    try:
+        free = os.statvfs(folder)
+    except OSError:
+        return ""
+    blocks = free.f_bfree if os.geteuid() == 0 else free.f_bavail
+    inodes = free.f_ffree if free.f_files else _FREE_INODES
+    return "" if blocks * free.f_frsize >= _FREE_BYTES and inodes >= _FREE_INODES else f"no space left in {folder}"

@@ -2,14 +2,15 @@
 
 Every form is anchored to whole lines, and only the last summary of an output counts: a log line that says "2 failed"
 before it is nobody's summary. The forms are those of pytest 5 to 9, unittest of Python 3.8 to 3.14, jest 27 to 30,
-vitest 1 to 4, and of the test commands of go and cargo.
+vitest 1 to 4, mocha 8 to 11, node:test of Node 18 to 24, and of the test commands of go and cargo.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Summary:
     """The line behind its last one."""
     none_ran: bool = False
     """Whether it says that there was no test at all."""
+    ran: int = 0
+    """Tests that passed or failed; of go: packages."""
+    skipped: int = 0
+    """Tests that were skipped, pending, todo or expected to fail."""
 
 
 _COUNT = r"\d+ [a-z]+(?: [a-z]+)?"
@@ -47,6 +52,15 @@ _FAILED = re.compile(r"([1-9]\d*) failed")
 _GO_PACKAGE = re.compile(r"(ok  |FAIL|\?   )\t(\S+)(?:\t.*| \[[a-z ]+\])?")
 _GO_FAILED_TEST = re.compile(r"--- FAIL: (\S+) \([0-9.]+s\)")
 _GO_END = re.compile(r"FAIL|PASS|exit status \d+|coverage: .*")
+_MOCHA = re.compile(r"  (\d+) passing \(\d+(?:ms|s|m|h)\)")
+_MOCHA_MORE = re.compile(r"  (\d+ (?:pending|failing))")
+_NODE_TESTS = re.compile(r"[#ℹ] tests \d+")
+_NODE_COUNT = re.compile(r"[#ℹ] (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) ([0-9.]+)")
+_NODE_FILE = re.compile(r"(?:(?:not )?ok \d+ - |[✔✖] ).*\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?")
+_BLANK = re.compile("")
+_RAN = ("passed", "failed", "xpassed")
+_LEFT_OUT = ("skipped", "todo", "pending", "disabled")
+_UNITTEST_PART = re.compile(r"(skipped|expected failures)=(\d+)")
 _CARGO = re.compile(
     r"test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; \d+ ignored; \d+ measured; \d+ filtered out"
     r"(?:; finished in [0-9.]+s)?"
@@ -64,7 +78,9 @@ def pytest(lines: Sequence[str]) -> Summary | None:
     for at in _backwards(lines):
         if found := _PYTEST.fullmatch(lines[at].strip()):
             counts = found["counts"]
-            return Summary(counts, ", ".join(bad[0] for bad in _PYTEST_BAD.finditer(counts)), at, at + 1)
+            bad = ", ".join(bad[0] for bad in _PYTEST_BAD.finditer(counts))
+            ran, skipped = _sum(counts, _RAN), _sum(counts, ("skipped", "xfailed"))
+            return Summary(counts, bad, at, at + 1, ran=ran, skipped=skipped)
     return None
 
 
@@ -81,7 +97,10 @@ def unittest(lines: Sequence[str]) -> Summary | None:
         text = ", ".join(part for part in (tests, found[1], found[2]) if part)
         bad = ", ".join(f"{number} {what}" for what, number in _UNITTEST_BAD.findall(found[2] or ""))
         bad = bad or ("FAILED" if found[1] == "FAILED" else "")
-        return Summary(text, bad, at - 2, at + 1, none_ran=count[1] == "0")
+        others = dict(_UNITTEST_PART.findall(found[2] or ""))
+        skipped = int(others.get("skipped", 0)) + int(others.get("expected failures", 0))
+        ran = max(int(count[1]) - skipped, 0)
+        return Summary(text, bad, at - 2, at + 1, none_ran=count[1] == "0", ran=ran, skipped=skipped)
     return None
 
 
@@ -94,7 +113,8 @@ def jest(lines: Sequence[str]) -> Summary | None:
             continue
         text = tests[1].rstrip(", ") or suites[1].rstrip(", ") or "no tests"
         bad = _failed_of(("test", tests[1]), ("test suite", suites[1]))
-        return Summary(text, bad, at - 1, _behind(lines, at + 1, _JEST_REST))
+        end = _behind(lines, at + 1, _JEST_REST)
+        return Summary(text, bad, at - 1, end, ran=_sum(tests[1], _RAN), skipped=_sum(tests[1], _LEFT_OUT))
     return None
 
 
@@ -110,7 +130,46 @@ def vitest(lines: Sequence[str]) -> Summary | None:
             bad.append(errors[2] if errors[2] != "no errors" else "")
             end += 1
         text = ", ".join([tests[1].replace(" | ", ", "), *filter(None, bad[1:])])
-        return Summary(text, ", ".join(filter(None, bad)), at - 1, _behind(lines, end, _VITEST_REST))
+        end = _behind(lines, end, _VITEST_REST)
+        ran, skipped = _sum(tests[1], _RAN), _sum(tests[1], _LEFT_OUT)
+        return Summary(text, ", ".join(filter(None, bad)), at - 1, end, ran=ran, skipped=skipped)
+    return None
+
+
+def mocha(lines: Sequence[str]) -> Summary | None:
+    """`  3 passing (5ms)`, below it `  2 pending` and `  1 failing`."""
+    for at in _backwards(lines):
+        if found := _MOCHA.fullmatch(lines[at].rstrip()):
+            end, counts = at + 1, [f"{found[1]} passing"]
+            while end < len(lines) and (more := _MOCHA_MORE.fullmatch(lines[end].rstrip())):
+                counts.append(more[1])
+                end += 1
+            text = ", ".join(counts)
+            bad = next((count for count in counts if count.endswith("failing") and count != "0 failing"), "")
+            ran = _sum(text, ("passing", "failing"))
+            return Summary(text, bad, at, _behind(lines, end, _BLANK), ran=ran, skipped=_sum(text, ("pending",)))
+    return None
+
+
+def node(lines: Sequence[str]) -> Summary | None:
+    """`# tests 5` and the counts below it; the reporter spec writes `ℹ` for `#`."""
+    for at in _backwards(lines):
+        if _NODE_TESTS.fullmatch(lines[at].rstrip()) is None:
+            continue
+        counts, end = {}, at
+        while end < len(lines) and (found := _NODE_COUNT.fullmatch(lines[end].rstrip())):
+            counts[found[1]] = int(float(found[2]))
+            end += 1
+        if not {"tests", "pass", "fail", "cancelled"} <= counts.keys():
+            continue
+        text = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "cancelled") if counts[name])
+        bad = f"{counts['fail'] or counts['cancelled']} failed" if counts["fail"] or counts["cancelled"] else ""
+        # A file that ends without a test of its own counts as one.
+        before = takewhile(lambda line: not _NODE_TESTS.fullmatch(line), reversed(lines[:at]))
+        ran = max(counts["pass"] + counts["fail"] - sum(bool(_NODE_FILE.fullmatch(line)) for line in before), 0)
+        skipped = counts.get("skipped", 0) + counts.get("todo", 0)
+        none_ran = not counts["tests"]
+        return Summary(text or "no tests", bad, at, _behind(lines, end, _BLANK), none_ran, ran, skipped)
     return None
 
 
@@ -145,6 +204,11 @@ def cargo(lines: Sequence[str]) -> Summary | None:
     if found[1] == "FAILED" or found[3] != "0":
         return Summary(text, f"{found[3]} failed", last, end)
     return Summary(text, error.removeprefix("error: ").rstrip(":"), last, end)
+
+
+def _sum(text: str, words: Collection[str]) -> int:
+    """Return the sum of the counts that stand before one of the words: "2 failed, 41 passed"."""
+    return sum(int(count) for count, word in re.findall(r"(\d+) (\w+)(?=$|[ ,|])", text) if word in words)
 
 
 def _failed_of(*counts: tuple[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What a check finds around it: its folder and its environment. Owns both; starts nothing."""
+"""The folder and the environment variables of a validator."""
 
 from __future__ import annotations
 
@@ -6,34 +6,48 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
-from goalrunner.model.goal import ValidatorSpec
+from goalrunner.model.goal import RunVariable, ValidatorSpec
 from goalrunner.ports import ValidationContext
-
-RESPONSE_FILE = "GOAL_RESPONSE_FILE"
-"""The variable that names the file with the response."""
 
 LONGEST_OBJECTIVE = 100_000
 """Bytes of GOAL_OBJECTIVE; an environment string holds 128 KiB at most."""
 
 
-@contextmanager
-def environment(env: Mapping[str, str], spec: ValidatorSpec, context: ValidationContext) -> Iterator[dict[str, str]]:
-    """The environment handed in, what the goal adds, and the run's own four variables, which always win.
+def variables_named(text: str) -> tuple[RunVariable, ...]:
+    """Return the variables of the run whose names a text contains."""
+    names: tuple[RunVariable, ...] = get_args(RunVariable)
+    return tuple(name for name in names if name in text)
 
-    The file that GOAL_RESPONSE_FILE names is there within the `with` block.
+
+def passed_variables(spec: ValidatorSpec) -> tuple[RunVariable, ...]:
+    """Return the variables of the run that a validator gets: those in its line and in `pass_env`."""
+    return tuple(dict.fromkeys((*spec.pass_env, *variables_named(spec.run or ""))))
+
+
+@contextmanager
+def environment(
+    env: Mapping[str, str], spec: ValidatorSpec, context: ValidationContext
+) -> Iterator[tuple[dict[str, str], tuple[Path, ...]]]:
+    """Provide the environment of a validator, and the file with the response if it gets GOAL_RESPONSE_FILE.
+
+    It is `env`, what the goal adds, and the variables of the run that the validator names. No other variable tells code
+    under test that it is being checked.
     """
     response = context.scratch(".response.txt")
+    values = {
+        "GOAL_RUN_ID": context.run_id,
+        "GOAL_ITERATION": str(context.iteration),
+        "GOAL_OBJECTIVE": _fitting(context.objective),
+        "GOAL_RESPONSE_FILE": str(response),
+    }
+    passed: dict[str, str] = {name: values[name] for name in passed_variables(spec)}
+    shared = (response,) if "GOAL_RESPONSE_FILE" in passed else ()
     try:
-        response.write_bytes(context.response.encode(errors="replace"))
-        yield {
-            **env,
-            **spec.env,
-            "GOAL_RUN_ID": context.run_id,
-            "GOAL_ITERATION": str(context.iteration),
-            "GOAL_OBJECTIVE": _fitting(context.objective),
-            RESPONSE_FILE: str(response),
-        }
+        for path in shared:
+            path.write_bytes(context.response.encode(errors="replace"))
+        yield {**env, **spec.env, **passed}, shared
     finally:
         response.unlink(missing_ok=True)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from goalrunner.errors import WorkspaceError
+from goalrunner.process.adopted import as_helper
 from goalrunner.workspace.git import git_environment, git_program
 
 S = TypeVar("S")
@@ -76,7 +77,7 @@ class Git:
                 *argv,
                 *arguments,
                 cwd=tree or store,
-                env=environ,
+                env=as_helper(environ),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
+from goalrunner.errors import WorkspaceError
 from goalrunner.model.snapshot import Change, Snapshot
-from goalrunner.workspace.command import Git
+from goalrunner.workspace.command import Git, GitFailed
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.names import raw, shown
+from goalrunner.workspace.objects import object_id, tree_id
 from goalrunner.workspace.recent import Recent
 from goalrunner.workspace.sorting import read_manifest
 
@@ -33,16 +37,27 @@ class Comparison:
         self._unstored.forget()
 
     async def entries(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
-        """Every path of a snapshot. Raises WorkspaceError when it is not in the store."""
+        """Every path of a snapshot. Raises WorkspaceError when it is not in the store, or is not what was recorded."""
         return await self._entries.get(snapshot.tree, self._list)
 
-    async def entry(self, snapshot: Snapshot, path: bytes) -> Entry | None:
-        """One path of a snapshot; None when it is no file there."""
-        output = await self._git.ask("ls-tree", "-z", "--full-tree", "--", f"{snapshot.tree}:content", path)
-        meta, _, found = output.partition(b"\t")
-        if found == path + b"\0" and b" blob " in meta:
-            return _entry(meta)
-        return (await self.unstored(snapshot)).get(path)
+    async def read(self, snapshot: Snapshot, path: bytes) -> bytes | None:
+        """Return the content of a path; None if it does not exist. Raise WorkspaceError if it was not kept, or changed."""
+        entry = (await self.entries(snapshot)).get(path)
+        if entry is None:
+            return None
+        if not entry.stored:
+            raise WorkspaceError(f"{shown(path)} is in the snapshot by its hash alone; its content was not kept")
+        content = await self._git.ask("cat-file", "blob", entry.blob)
+        if object_id("blob", content) != entry.blob:
+            raise self.changed_outside(shown(path))
+        return content
+
+    def changed_outside(self, what: str) -> WorkspaceError:
+        """Return the error for content that is not what its snapshot recorded."""
+        return WorkspaceError(
+            f"the kept content of {what} is not what the snapshot recorded: a file in {self._git.store} was changed",
+            f"remove {self._git.store} and start a new run; the original content is lost",
+        )
 
     async def unstored(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
         """The paths that a snapshot names without their content."""
@@ -75,6 +90,69 @@ class Comparison:
         changes += [Change(path=path, kind="repository") for path in await self.repositories(old, new)]
         return tuple(sorted(changes, key=lambda change: (change.path, change.kind)))
 
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
+        """Compare each of these with the next one; return by path what identifies its content before and after.
+
+        It is empty where the path does not exist. At most two git processes run, however many snapshots there are.
+        """
+        pairs = list(pairwise(snapshots))
+        rows = await self._rows([(old.tree, new.tree) for old, new in pairs])
+        manifests = [step.pop(b"unstored", (_ABSENT, _ABSENT)) for step in rows]
+        states = [
+            (old.repository, new.repository) if old.repository != new.repository else ("", "") for old, new in pairs
+        ]
+        named = {entry.blob for pair in manifests for entry in pair} | {state for pair in states for state in pair}
+        blobs = await self._blobs(sorted(named - {""}))
+        steps = []
+        for contents, manifest, state in zip(rows, manifests, states, strict=True):
+            step = {path.removeprefix(b"content/"): pair for path, pair in contents.items()}
+            before, after = (read_manifest(blobs[entry.blob]) if entry.blob else {} for entry in manifest)
+            for path in before.keys() | after.keys():
+                was, now = step.get(path, (_ABSENT, _ABSENT))
+                step[path] = before.get(path, was), after.get(path, now)
+            told = {shown(path): (_identity(was), _identity(now)) for path, (was, now) in step.items() if was != now}
+            old, new = (json.loads(blobs[name]) if name else {} for name in state)
+            told |= {path: (old.get(path, ""), new.get(path, "")) for path in old.keys() | new.keys()}
+            steps.append({path: pair for path, pair in told.items() if pair[0] != pair[1]})
+        return steps
+
+    async def _rows(self, pairs: Sequence[tuple[str, str]]) -> list[dict[bytes, tuple[Entry, Entry]]]:
+        """Return for each pair of trees the paths that differ, and their entries."""
+        stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+        output = await self._git.ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin)
+        steps = []
+        place = 0
+        for old, new in pairs:
+            heading = f"{old} {new}\n".encode()
+            if not output.startswith(heading, place):
+                raise GitFailed(f"a snapshot cannot be read: the tree {old} or {new} is not in {self._git.store}")
+            place += len(heading)
+            step = {}
+            while output.startswith(b":", place):
+                meta_end = output.index(b"\0", place)
+                path_end = output.index(b"\0", meta_end + 1)
+                was_mode, mode, was_blob, blob, _ = output[place + 1 : meta_end].decode().split(" ")
+                step[output[meta_end + 1 : path_end]] = _listed(was_mode, was_blob), _listed(mode, blob)
+                place = path_end + 1
+            steps.append(step)
+        return steps
+
+    async def _blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+        if not names:
+            return {}
+        output = await self._git.ask("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
+        blobs = {}
+        place = 0
+        for name in names:
+            heading_end = output.index(b"\n", place)
+            heading = output[place:heading_end].split(b" ")
+            if heading[1:2] != [b"blob"]:
+                raise GitFailed(f"a snapshot cannot be read: the object {name} is not in {self._git.store}")
+            place = heading_end + 1 + int(heading[2])
+            blobs[name] = output[heading_end + 1 : place]
+            place += 1
+        return blobs
+
     async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str]) -> str:
         """A unified patch, for reading: bytes that are no UTF-8 are replaced, large and binary files only named."""
         trees = (f"{old.tree}:content", f"{new.tree}:content")
@@ -94,15 +172,23 @@ class Comparison:
         output = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
         rows = (row.partition(b"\t") for row in output.split(b"\0")[:-1])
         listed = {path: _entry(meta) for meta, _, path in rows}
-        named = await self._read_unstored(tree) if listed.pop(b"unstored", None) else {}
+        files = ((path, entry.mode, entry.blob) for path, entry in listed.items())
+        if await asyncio.to_thread(tree_id, files) != tree:
+            raise self.changed_outside("a folder")
+        manifest = listed.pop(b"unstored", None)
+        named = await self._read_unstored(tree, manifest.blob) if manifest else {}
         return {**{path.removeprefix(b"content/"): entry for path, entry in listed.items()}, **named}
 
     async def _name_unstored(self, tree: str) -> Mapping[bytes, Entry]:
         listed = await self._git.ask("ls-tree", "-z", tree)
         return await self._read_unstored(tree) if b"\tunstored\0" in listed else {}
 
-    async def _read_unstored(self, tree: str) -> Mapping[bytes, Entry]:
-        return read_manifest(await self._git.ask("cat-file", "blob", f"{tree}:unstored"))
+    async def _read_unstored(self, tree: str, blob: str = "") -> Mapping[bytes, Entry]:
+        """Read the paths that a tree names alone; `blob` is the id that this list must have."""
+        data = await self._git.ask("cat-file", "blob", blob or f"{tree}:unstored")
+        if blob and object_id("blob", data) != blob:
+            raise self.changed_outside("the list of paths without content")
+        return read_manifest(data)
 
     async def _states(self, snapshot: Snapshot) -> Mapping[str, str]:
         if not snapshot.repository:
@@ -112,6 +198,18 @@ class Comparison:
 
 
 _KINDS = {b"A": "added", b"D": "deleted", b"M": "modified", b"T": "modified"}
+
+
+_ABSENT = Entry("", "")
+
+
+def _listed(mode: str, blob: str) -> Entry:
+    """Return one side of a row that git printed; an absent path has a mode and an id of zeros."""
+    return Entry(mode, blob) if blob.strip("0") else _ABSENT
+
+
+def _identity(entry: Entry) -> str:
+    return "" if entry == _ABSENT else f"{entry.mode} {entry.blob}{'' if entry.stored else ' not kept'}"
 
 
 def _entry(meta: bytes) -> Entry:

@@ -10,7 +10,6 @@ not ctime - unless it is root and moves the machine's clock, which is the limit.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import time
@@ -18,8 +17,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from goalrunner.wholefile import write_whole
 
 HASHED = 2_000_000
 """Bytes up to which a file counts by its content."""
@@ -52,20 +49,6 @@ class Fingerprint:
     """Every file below a folder, by its path relative to it."""
 
     files: Mapping[str, Seen]
-
-    def save(self, path: Path) -> None:
-        """Write it as JSON. Raises OSError."""
-        rows = {name: [seen.mode, seen.size, seen.digest, seen.stat] for name, seen in self.files.items()}
-        write_whole(path, json.dumps(rows).encode())
-
-    @classmethod
-    def load(cls, path: Path) -> Fingerprint | None:
-        """Read it back; None when it is not there or damaged."""
-        try:
-            rows = json.loads(path.read_bytes())
-            return cls({name: Seen(int(m), int(s), str(d), tuple(t)) for name, (m, s, d, t) in rows.items()})
-        except (OSError, ValueError, TypeError, AttributeError):
-            return None
 
     def changes(self, now: Fingerprint) -> tuple[tuple[str, Literal["added", "changed", "deleted"]], ...]:
         """What differs in `now`, sorted by path."""

@@ -17,6 +17,7 @@ from goalrunner.workspace.command import Git
 from goalrunner.workspace.comparing import Comparison
 from goalrunner.workspace.entry import Entry
 from goalrunner.workspace.names import shown
+from goalrunner.workspace.objects import object_id
 from goalrunner.workspace.sorting import Sorter
 
 _CHUNK = 1 << 20
@@ -32,7 +33,9 @@ class Placing:
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
         """Write a snapshot into an empty folder. Raises WorkspaceError."""
-        unstored = await self._reading.unstored(snapshot)
+        entries = await self._reading.entries(snapshot)
+        unstored = {path: entry for path, entry in entries.items() if not entry.stored}
+        stored = {path: entry for path, entry in entries.items() if entry.stored}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(folder.iterdir()):
@@ -41,6 +44,9 @@ class Placing:
                 index = Path(scratch, "index")
                 way = ("-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content")
                 await self._git.ask(*way, tree=folder, index=index)
+            wrong = await asyncio.to_thread(_differing, os.fsencode(folder), stored)
+            if wrong is not None:
+                raise self._reading.changed_outside(shown(wrong))
             missing = await asyncio.to_thread(self._copy, unstored, folder)
         except OSError as error:
             raise WorkspaceError(f"cannot write a snapshot into {folder}: {error.strerror}") from error
@@ -52,6 +58,7 @@ class Placing:
 
     async def restore(self, before: Snapshot, snapshot: Snapshot) -> None:
         """Make the watched files those of `snapshot`; `before` is what they are. Raises WorkspaceError."""
+        await self._reading.entries(snapshot)  # raises an error if the tree was changed
         await asyncio.to_thread(self._remove, await self._extra(before, snapshot))
         workspace = self._git.workspace
         await self._git.ask("read-tree", "--reset", "-u", f"{snapshot.tree}:content", tree=workspace)
@@ -107,3 +114,24 @@ class Placing:
             return digest.hexdigest() == entry.blob
         except OSError:
             return False
+
+
+def _differing(root: bytes, entries: Mapping[bytes, Entry]) -> bytes | None:
+    """Return the first path below a folder that is not what a snapshot holds, or that only one of them has."""
+    found = {
+        os.path.relpath(os.path.join(folder, name), root)
+        for folder, folders, names in os.walk(root)
+        for name in (*names, *(name for name in folders if os.path.islink(os.path.join(folder, name))))
+    }
+    for path in sorted(found.symmetric_difference(entries)):
+        return path
+    for path, entry in entries.items():
+        place = os.path.join(root, path)
+        if os.path.islink(place):
+            mode, content = "120000", os.readlink(place)
+        else:
+            with open(place, "rb") as file:
+                mode, content = "100755" if os.fstat(file.fileno()).st_mode & 0o100 else "100644", file.read()
+        if (mode, object_id("blob", content)) != (entry.mode, entry.blob):
+            return path
+    return None

@@ -23,7 +23,6 @@ from goalrunner.workspace.claim import Claim
 from goalrunner.workspace.command import Git, GitFailed, both
 from goalrunner.workspace.comparing import Comparison
 from goalrunner.workspace.entry import Entry
-from goalrunner.workspace.ignored import look
 from goalrunner.workspace.index import Index
 from goalrunner.workspace.layout import is_crowded, make_store, packs_well, store_name
 from goalrunner.workspace.names import raw, shown
@@ -58,7 +57,6 @@ class SnapshotStore:
         self._home = home.resolve()
         self.folder = self._home / "stores" / store_name(self.workspace)
         self._passing = Patterns((*CACHES, *outputs), own=not outputs)
-        self._outputs = Patterns(outputs)
         self._kept = start
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
@@ -67,6 +65,8 @@ class SnapshotStore:
         self._states = RepositoryStates(self._git)
         self._parent: Repository | None = None
         self._claim: Claim | None = None
+        self._run = start.parent.name if start is not None else ""
+        """The id of the run whose start is kept."""
         self._index: Index | None = None
         self._tracked: set[bytes] | None = None
         self._last: Snapshot | None = None
@@ -108,6 +108,16 @@ class SnapshotStore:
         """Everything that differs, sorted by path."""
         return await self._reading.changes(old, new)
 
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
+        """Compare each of these with the next one; return by path what identifies its content before and after.
+
+        It is empty where the path does not exist. The table of caches and the goal's `outputs` are left out.
+        """
+        return [
+            {path: contents for path, contents in step.items() if not self._passing.match(path)}
+            for step in await self._reading.differences(snapshots)
+        ]
+
     async def ignored(self) -> tuple[str, ...]:
         """What the rules of the start leave out of every snapshot, sorted, caches aside; a whole folder ends with a slash."""
         async with self._turn:
@@ -130,18 +140,6 @@ class SnapshotStore:
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
 
-    async def surroundings(self) -> str:
-        """A hash over what `changes` leaves out but for the caches: ignored files, by size and time, and `outputs`."""
-        async with self._turn:
-            ignored = await (await self._ready()).ignored()
-        root, home = os.fsencode(self.workspace), os.fsencode(self._home)
-        digest = hashlib.sha256(await asyncio.to_thread(look, root, ignored, home))
-        if self._outputs.lines and self._last:
-            entries = await self.entries(self._last)
-            written = [(path, entry.blob) for path, entry in sorted(entries.items()) if self._outputs.match(path)]
-            digest.update(repr(written).encode())
-        return digest.hexdigest()
-
     async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
         """The unified patch from one to the other, of these paths or folders, or of all; for people and judges."""
         return await self._reading.diff(old, new, paths)
@@ -151,13 +149,11 @@ class SnapshotStore:
         return {shown(path): entry for path, entry in (await self._reading.entries(snapshot)).items()}
 
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
-        """The content of a file, or the target of a link; None when there is none. Raises WorkspaceError if not kept."""
-        entry = await self._reading.entry(snapshot, raw(path))
-        if entry is None:
-            return None
-        if not entry.stored:
-            raise WorkspaceError(f"{path} is in the snapshot by its hash alone; its content was not kept")
-        return await self._git.ask("cat-file", "blob", entry.blob)
+        """The content of a file, or the target of a link; None when there is none.
+
+        Raises WorkspaceError if the content was not kept, or is not what the snapshot recorded.
+        """
+        return await self._reading.read(snapshot, raw(path))
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
         """Write a snapshot into an empty folder outside of the workspace: files of its own, links as they are.
@@ -204,7 +200,7 @@ class SnapshotStore:
         if not self.workspace.is_dir():
             raise WorkspaceError(f"the workspace {self.workspace} is gone")
         await asyncio.to_thread(make_store, self.folder)
-        self._claim = self._claim or Claim(self.workspace, self.folder / "lock")
+        self._claim = self._claim or Claim(self.workspace, self.folder / "lock", self._run)
         (self.folder / "index.lock").unlink(missing_ok=True)  # of a process that was killed: the claim is ours
         packs, _ = await both(packs_well(self._git), self._begin())
         index = Index(self._git, self._start, self._sorter, packs=packs)

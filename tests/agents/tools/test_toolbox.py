@@ -428,3 +428,27 @@ async def test_people_are_told_in_few_words_why_a_call_was_refused(
     (workspace / "a.py").write_text("x = 1\n")
     result, _ = await run(name, **arguments)
     assert result.summary == said
+
+
+# --- a file that is kept from the agent
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {}),
+        ("write_file", {"content": "x"}),
+        ("edit_file", {"old": "a", "new": "b"}),
+    ],
+)
+@pytest.mark.parametrize("path", ["goal.toml", "./sub/../goal.toml", "link.toml"])
+async def test_a_secret_file_is_not_opened(
+    workspace: Path, tmp_path: Path, name: str, arguments: dict[str, str], path: str
+) -> None:
+    (workspace / "sub").mkdir()
+    (workspace / "goal.toml").write_text("a secret\n")
+    (workspace / "link.toml").symlink_to("goal.toml")
+    box = Toolbox(workspace, ProcessLauncher(), {"PATH": os.environ["PATH"]}, secret=workspace / "goal.toml")
+    result = await box.run(call(name, path=path, **arguments), lambda suffix: tmp_path / suffix)
+    assert (result.facts, result.summary) == (("error",), "error: not readable")
+    assert (workspace / "goal.toml").read_text() == "a secret\n"

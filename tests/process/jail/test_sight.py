@@ -11,7 +11,7 @@ from goalrunner.ports import Confinement
 from goalrunner.ports.launcher import HIDDEN
 from goalrunner.process import ProcessConnector
 from goalrunner.process.jail import JailedConnector
-from goalrunner.process.jail.sight import in_view
+from goalrunner.process.jail.sight import hidden_path, in_view
 from tests.support.jails import Prison, needs_jail
 
 
@@ -82,6 +82,15 @@ async def test_a_connection_to_what_runs_has_no_obstacle(prison: Prison) -> None
         while connection.exit_code is None:
             await asyncio.sleep(0.01)
         assert (connection.exit_code, connection.obstacle) == (127, "")
+
+
+@needs_jail
+def test_paths_that_a_jail_hides_are_known_before_anything_is_started(prison: Prison) -> None:
+    tool = str(prison.home / "tool")
+    script = str(prison.workspace / "script")
+    assert hidden_path(["/bin/sh", tool], prison.cell, prison.workspace) == tool
+    assert hidden_path([script], prison.cell, prison.workspace) == tool
+    assert hidden_path(["/bin/sh", "/no/such/program"], prison.cell, prison.workspace) == ""
 
 
 def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ UNKNOWN_TOOL = "unknown_tool"
 class Toolbox:
     """shell, read_file, write_file and edit_file over one workspace.
 
-    `env` is the whole environment of the commands, without the providers' keys. `shell_timeout` is in seconds.
+    `env` is the whole environment of the commands, without the providers' keys. `shell_timeout` is in seconds. `secret`,
+    a path without links, is a file that the tools do not open.
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class Toolbox:
         launcher: Launcher,
         env: Mapping[str, str],
         shell_timeout: float = DEFAULT_SHELL_TIMEOUT,
+        *,
+        secret: Path | None = None,
     ) -> None:
+        self._secret = secret
         self.workspace = Path(os.path.realpath(workspace))
         tools: tuple[Tool[Any], ...] = (
             ShellTool(self.workspace, launcher, env, shell_timeout),
@@ -84,6 +88,7 @@ class Toolbox:
         try:
             tool, arguments = self._read(call)
             command = tool.command(arguments)
+            self._refuse_secret(tool, arguments)
             answer = await tool.run(arguments, scratch)
         except ToolError as error:
             return refused(call, self.name(call), command, str(error), error.short)
@@ -103,6 +108,10 @@ class Toolbox:
             notice=tool.notice,
             plan=answer.plan,
         )
+
+    def _refuse_secret(self, tool: Tool[Any], arguments: Any) -> None:
+        if self._secret is not None and (path := tool.path(arguments)) and self.workspace / path == self._secret:
+            raise ToolError(f"{path} is the goal file, which is not readable in this run", "not readable")
 
     def _read(self, call: ToolCall) -> tuple[Tool[Any], Any]:
         tool = self._tools.get(call.name)

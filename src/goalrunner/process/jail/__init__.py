@@ -8,6 +8,7 @@ from goalrunner.process.jail.choosing import Choice, choose
 from goalrunner.process.jail.connector import JailedConnector
 from goalrunner.process.jail.launcher import JailedLauncher
 from goalrunner.process.jail.secrets import hidden_in
+from goalrunner.process.jail.sight import hidden_path
 from goalrunner.process.jail.surroundings import inside, shown
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Room",
     "choose",
     "hidden_in",
+    "hidden_path",
     "inside",
     "shown",
 ]

@@ -18,6 +18,9 @@ _EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108
 _OF_RUN = ("current-system", "booted-system", "opengl-driver", "wrappers", "nscd", "systemd/resolve")
 """What programs need of /run to start, and to find other machines by name."""
 
+_EMPTY = Path(os.path.realpath(__file__)).parents[2] / "py.typed"
+"""A regular file without content: git takes no other kind into its index."""
+
 Kind = Literal["hidden", "readable", "writable"]
 _STRENGTH: tuple[Kind, ...] = ("hidden", "readable", "writable")
 
@@ -73,6 +76,9 @@ def _all(within: Confinement) -> Iterator[Mount]:
     for path in within.writable:
         if path.exists():
             yield Mount(path, "writable", path)
+    for path in within.emptied:
+        if path.is_file():
+            yield Mount(path, "readable", _EMPTY)
 
 
 def _needed() -> Iterator[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.ports import Confinement
@@ -37,6 +37,19 @@ def hidden_program(said: Path, cell: Cell, cwd: Path, env: Mapping[str, str]) ->
             out_of_view = [one for one in (Path(path), _interpreter(Path(path))) if one and not in_view(one, within)]
             if out_of_view:
                 return str(out_of_view[0])
+    return ""
+
+
+def hidden_path(paths: Sequence[str], cell: Cell, cwd: Path) -> str:
+    """Return the first of some absolute paths, or the interpreter of a script among them, that a jail does not show.
+
+    Paths that do not exist outside of the jail either are passed over.
+    """
+    within = cell.within_at(cwd)
+    for path in map(Path, paths):
+        for one in (path, _interpreter(path)):
+            if one is not None and one.exists() and not in_view(one, within):
+                return str(one)
     return ""
 
 

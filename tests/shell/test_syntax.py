@@ -1,16 +1,20 @@
-"""How a command line is read: words, positions, and what takes an exit code's place."""
+"""The simple commands of a shell line: words, positions, and what takes an exit code's place."""
 
 from __future__ import annotations
 
 import shlex
 import subprocess
+import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from goalrunner.validators.commandline import Command, Lost, read
-from goalrunner.validators.words import Unreadable, tokens
+from goalrunner.shell import Command, Lost, parse
+
+
+def read(line: str) -> tuple[Command, ...]:
+    return parse(line).commands
 
 
 def words(line: str) -> list[tuple[str, ...]]:
@@ -34,7 +38,18 @@ def words(line: str) -> list[tuple[str, ...]]:
         ("if test -f x; then pytest; else true; fi", [("test", "-f", "x"), ("pytest",), ("true",)]),
         ("for f in a b; do pytest $f; done", [("pytest", "$f")]),
         ("! grep -q x file", [("grep", "-q", "x", "file")]),
-        ("echo { } a#b", [("echo", "{", "}", "a#b")]),
+        ("echo a#b {}", [("echo", "a#b", "{}")]),
+        ("[ -f x ] && [[ -d y ]]", [("[", "-f x"), ("[[", "-d y")]),
+        ("export A=1 B; unset C", [("export", "A=1", "B"), ("unset", "C")]),
+        ("case x in x) a;; *) b; c;; esac", [("a",), ("b",), ("c",)]),
+        ("f() { a; }; f", [("a",), ("f",)]),
+        ("while read x; do a; done < f", [("read", "x"), ("a",)]),
+        ("> log curl x 2>&1", [("curl", "x")]),
+        ("curl > log x", [("curl", "x")]),
+        ("gi\\\nt pu\\\nsh", [("git", "push")]),
+        ("cat <<E | b && c\nx\nE\nd", [("cat",), ("b",), ("c",), ("d",)]),
+        ("cat <<'E' 2>&1 | tail; ls\nx $(y)\nE", [("cat",), ("tail",), ("ls",)]),
+        ("a; cat <<E; b\nit's\nE\nc", [("a",), ("cat",), ("b",), ("c",)]),
         ("A=1", [()]),
         ("", []),
     ],
@@ -52,14 +67,53 @@ def test_a_line_is_read_into_its_commands(line: str, expected: list[tuple[str, .
         "pytest)",
         "a || ",
         "&& a",
-        "cat <<E\nx\nE",
-        "case x in x) a;; esac",
-        "f() { a; }",
+        "! { a; }",
+        "a\0b",
         "a | | b",
     ],
 )
 def test_what_cannot_be_read_holds_no_commands(line: str) -> None:
     assert read(line) == ()
+    assert parse(line).problem
+
+
+@pytest.mark.parametrize(
+    ("line", "nested"),
+    [
+        ('echo $(a) `b` "$(c $(d))" <(e) ${X:-$(f)}', ["a", "b", "c", "d", "e", "f"]),
+        ("A=$(a); export B=$(b); [ $(c) ]; for i in $(d); do :; done", ["a", "b", "c", "d"]),
+        ("cat <<E > $(a)\n$(b) `c`\nE", ["a", "b", "c"]),
+        ("cat <<'E'\n$(a) `b`\nE", []),
+        ("cat <<E; ls\n$(a) `b`\nE", ["a", "b"]),
+        ("echo '$(a)' \\$\\(b\\)", []),
+    ],
+)
+def test_the_commands_of_substitutions_are_found(line: str, nested: list[str]) -> None:
+    found = parse(line)
+    assert found.problem == ""
+    assert sorted(command.words[0] for command in found.nested) == nested
+
+
+def test_what_a_command_reads_is_known() -> None:
+    assert read("sh <<E\na\nE")[0].stdin == "a\n"
+    assert read("sh <<-E\n\ta\n\tE")[0].stdin == "a\n"
+    assert read("sh <<E; b\na\nE")[0].stdin == "a\n"
+    assert read("sh <<< 'a b'")[0].stdin == "a b"
+    assert [command.piped for command in read("a | b | c")] == [False, True, True]
+    assert read("sh < f")[0].stdin is None
+
+
+def test_what_is_known_of_a_word_with_an_expansion() -> None:
+    (command,) = read("$V/bin/python a$X'b c' \"$(y)\" x{1..3} '$A'")
+    assert [(word.head, word.tail, word.program) for word in command.words] == [
+        ("", "/bin/python", "python"),
+        ("a", "b c", ""),
+        ("", "", ""),
+        ("x", "", ""),
+        ("$A", "$A", "$A"),
+    ]
+    assert [word.known for word in command.words] == [False, False, False, False, True]
+    assert read("./gi[t] push")[0].words[0].program == ""
 
 
 def test_what_takes_the_place_of_an_exit_code_is_known() -> None:
@@ -75,6 +129,9 @@ def test_what_takes_the_place_of_an_exit_code_is_known() -> None:
     assert lost("(cd x && pytest) || :") == Lost("||", "(cd x && pytest) || :", ":")
     assert lost("{ pytest; } | cat") == Lost("|", "{ pytest; } | cat", "cat")
     assert lost("pytest && a || b") == Lost("||", "pytest || b", "b")
+    assert lost("if a; then pytest; fi; echo") is None
+    assert read("if a; then pytest; fi; echo")[1].lost is not None
+    assert lost("pytest > log 2>&1 || true") == Lost("||", "pytest > log 2>&1 || true", "true")
     assert read("a || pytest")[1].lost is None
 
 
@@ -96,9 +153,22 @@ def test_conditions_and_negations_are_known() -> None:
 
 @given(st.text(alphabet=" \t\n\\'\"`$(){}<>|&;!#=abif", max_size=60))
 def test_every_text_is_read_or_refused(line: str) -> None:
-    for command in read(line):
+    found = parse(line)
+    assert not (found.problem and found.commands)
+    for command in found.commands:
         assert isinstance(command, Command)
         assert command.words or command.assignments
+
+
+@given(st.text(max_size=80))
+@example("{\U00031860")
+def test_no_text_raises(line: str) -> None:
+    parse(line)
+
+
+def test_characters_beyond_ascii_are_part_of_words() -> None:
+    assert words("écho 'ü $x' {\U00031860 && ö=1 > ß") == [("écho", "ü $x", "{\U00031860"), ("ö=1",)]
+    assert read("É=1; a <<E\nö\nE\n")[-1].stdin == "ö\n"
 
 
 @given(
@@ -119,8 +189,18 @@ def test_words_are_those_of_sh(line: str) -> None:
     assert "".join(f"<{word}>" for word in words(line)[0][2:]) == shown
 
 
-def test_a_very_deep_line_is_refused() -> None:
-    assert read("(" * 200 + "a" + ")" * 200) == ()
-    assert read("a; " * 10_000) == ()
-    with pytest.raises(Unreadable):
-        list(tokens("$(" * 500))
+def test_a_very_deep_or_long_line_is_refused() -> None:
+    assert parse("( " * 200 + "a" + " )" * 200).problem == "it is nested too deeply"
+    assert parse("a; " * 100_000).problem == "it has more than 200,000 characters"
+    assert parse("$(" * 500).problem
+
+
+def test_a_line_is_read_within_a_millisecond() -> None:
+    line = "cd src && A=1 timeout 60 uv run pytest -q tests/test_parser.py -k 'a or b' 2>&1 | tail -20 || echo failed"
+    read(line)
+    times = []
+    for _ in range(20):
+        began = time.perf_counter()
+        read(line)
+        times.append(time.perf_counter() - began)
+    assert min(times) < 0.001

@@ -1,0 +1,114 @@
+"""What keeps a run from succeeding, found before round 1 without running a validator or asking a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.compose.external import Named, check_installed
+from goalrunner.compose.models import Models
+from goalrunner.compose.refusals import workspace_of
+from goalrunner.compose.sandbox import Place as RunPlace
+from goalrunner.compose.sandbox import agent_cell
+from goalrunner.compose.unmatched_patterns import unmatched_patterns
+from goalrunner.errors import ValidatorMissing
+from goalrunner.model.goal import Goal, ValidatorSpec
+from goalrunner.validators.absent_paths import AbsentPath, TestTree, absent_paths, mentions, runs_all_tests
+from goalrunner.validators.absent_programs import Place, absent_program, unstartable_script
+from goalrunner.validators.naming import name_of
+from goalrunner.validators.weaknesses import weaknesses_of
+from goalrunner.workspace.patterns import Patterns
+
+_NOT_STARTED = (126, 127)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a validator cannot work as it is written, and what to type."""
+
+    message: str
+    hint: str
+
+
+def before_the_run(goal: Goal, models: Models, named: Named | None, place: RunPlace) -> Callable[[], None]:
+    """Return what checks agent, models and validators before anything is spent; it raises GoalError."""
+
+    def check() -> None:
+        if named is not None:
+            cell = agent_cell(goal, place, place.home, named.preset.home)
+            check_installed(named, workspace_of(goal), place.environ, cell)
+        models.check()
+        refuse_hopeless_validators(goal, place.environ)
+
+    return check
+
+
+def refuse_hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> None:
+    """Raise ValidatorMissing for the first validator whose command line only a person can correct."""
+    finding = next(hopeless_validators(goal, environ), None)
+    if finding is not None:
+        raise ValidatorMissing(finding.message, finding.hint)
+
+
+def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what only a person can correct: a missing program or tool, a mistyped path."""
+    workspace, said = workspace_of(goal), _said(goal)
+    tree = TestTree(workspace)
+    for spec, place in _commands(goal, workspace, environ):
+        line, name = spec.run or "", name_of(spec)
+        # What `setup` installs is not there yet.
+        absent = None if goal.workspace.setup else absent_program(line, place)
+        if absent is not None and not (absent.is_guess and mentions(said, absent.word)):
+            yield Finding(f"validator {name} cannot run here: {absent.what}", absent.line(line))
+        for item in absent_paths(line, place, tree, said):
+            if item.instead and not item.empty:
+                meant = f'did you mean {item.instead}? write "{item.corrected(line)}"'
+                yield Finding(f"validator {name}: {item.word} does not exist", meant)
+        script = unstartable_script(line, place)
+        if script and not (Patterns(goal.workspace.allow).match(_inside(place, script)) or mentions(said, script)):
+            yield Finding(f"validator {name} cannot run here: {script} cannot be executed", f"chmod +x {script}")
+
+
+def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each way in which a validator passes whatever it finds, for each path of one that does not
+    exist yet or holds no tests, and for each pattern of `protect` and `editable` that matches no file.
+    """
+    workspace = workspace_of(goal)
+    tree = TestTree(workspace)
+    found: list[str] = []
+    for spec, place in _commands(goal, workspace, environ):
+        if spec.hidden:
+            continue
+        found += weaknesses_of(spec, workspace)
+        items = absent_paths(spec.run or "", place, tree, _said(goal))
+        found += [_warning(name_of(spec), item) for item in items if item.empty or not item.instead]
+        if not tree.files and runs_all_tests(spec.run or ""):
+            found.append(f"validator {name_of(spec)} is red until there are tests: the workspace has no test file")
+    return (*dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
+
+
+def _warning(name: str, item: AbsentPath) -> str:
+    if item.empty:
+        near = f"; did you mean {item.instead}?" if item.instead else ""
+        return f"validator {name}: no test file in {item.word}{near}"
+    return f"validator {name} is red until {item.word} exists"
+
+
+def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterator[tuple[ValidatorSpec, Place]]:
+    for spec in goal.validators:
+        if spec.run and spec.expect.exit_code not in _NOT_STARTED:
+            folder = Path(os.path.realpath(workspace / spec.cwd))
+            if folder.is_dir():
+                yield spec, Place(workspace, folder, {**environ, **spec.env})
+
+
+def _inside(place: Place, word: str) -> str:
+    """A path of a validator's line, relative to the workspace."""
+    return os.path.relpath(place.folder / word, place.workspace)
+
+
+def _said(goal: Goal) -> str:
+    """What the goal says of the work; a path that it names may be what the work is to bring."""
+    return "\n".join((goal.objective, *goal.success_criteria, *goal.constraints))

@@ -1,0 +1,163 @@
+"""The commands that come next after a run that is not complete, one a line, each ready to be pasted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from goalrunner.reports.line import Fact
+from goalrunner.reports.summary import LOST, RUNNING, Summary
+
+if TYPE_CHECKING:  # `goal status` loads no models
+    from goalrunner.model.outcome import GoalOutcome
+
+_MESSAGE_ROWS = 12
+_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green")
+"""Failures of the first check, mostly an error in the goal file, which is fixed for a run that is resumed."""
+_REPLACED = ("goal approve ", "goal answer ", "goal resume ")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What the commands depend on."""
+
+    run_id: str
+    status: str
+    stop_reason: str = ""
+    rounds: int = 0
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+    tokens: int = 0
+    tokens_unknown: bool = False
+    """Whether more tokens were used than are known."""
+    cost: float = 0.0
+    cost_unknown: bool = False
+    waiting: Sequence[str] = ()
+    """Ids of the approvals that wait."""
+    has_questions: bool = False
+    by_judge: bool = False
+    goal_file: str = ""
+
+
+def of_outcome(outcome: GoalOutcome, goal_file: str = "") -> Ending:
+    """Return what the commands after this outcome depend on."""
+    used = list(outcome.usage.values())
+    return Ending(
+        outcome.run_id,
+        str(outcome.status),
+        str(outcome.stop_reason or ""),
+        outcome.iterations,
+        outcome.limits,
+        sum(usage.tokens for usage in used),
+        any(usage.uncounted_calls for usage in used),
+        sum(usage.known_cost_usd for usage in used),
+        any(usage.cost_usd is None for usage in used),
+        [item.id for item in outcome.approvals if item.decision == "waiting"],
+        bool(outcome.questions),
+        outcome.verdict is not None and outcome.verdict.source == "judge",
+        goal_file,
+    )
+
+
+def of_summary(summary: Summary, waiting: Sequence[str]) -> Ending:
+    """Return the same for a summary, in which `waiting` are the approvals that wait."""
+    return Ending(
+        summary.text("run_id"),
+        summary.status,
+        summary.text("stop_reason"),
+        summary.integer("iterations"),
+        {key: summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")},
+        summary.tokens or 0,
+        bool(summary.uncounted),
+        summary.known_cost_usd,
+        summary.cost_usd is None,
+        waiting,
+        bool(summary.texts("open_questions")),
+    )
+
+
+def next_steps(ending: Ending) -> Iterator[Fact]:
+    """Yield a line for each command; none after a complete run."""
+    if not ending.run_id or ending.status == "complete":
+        return
+    for label, command in _commands(ending):
+        yield Fact(label, command, whole=True)
+
+
+def message_lines(message: str) -> Iterator[Fact]:
+    """Yield the lines of a message, without those that `next_steps` replaces.
+
+    The first is a sentence; later ones are mostly commands, and are not wrapped.
+    """
+    lines = [line for line in message.splitlines() if line.strip()]
+    for index, line in enumerate(lines):
+        if not line.startswith(_REPLACED):
+            yield Fact("", line, whole=index > 0, rows=_MESSAGE_ROWS)
+
+
+def _commands(ending: Ending) -> Iterator[tuple[str, str]]:
+    run = ending.run_id
+    if ending.status == RUNNING:
+        yield "follow", f"goal watch {run}"
+        return
+    starts_over = ending.status == "failed" and bool(ending.goal_file) and not ending.rounds
+    if ending.stop_reason != "cancelled" and not (starts_over and ending.stop_reason in _BEFORE_ROUND_1):
+        yield from _going_on(ending)
+    if starts_over:
+        yield "start over", f"goal run {shlex.quote(ending.goal_file)}"
+    if ending.rounds or ending.status == LOST:
+        yield "changes", f"goal diff {run}"
+    if ending.by_judge:
+        yield "evidence", f"goal show {run} --evidence"
+
+
+def _going_on(ending: Ending) -> Iterator[tuple[str, str]]:
+    resume = f"goal resume {ending.run_id}"
+    for identifier in ending.waiting:
+        yield "accept", f"goal approve {ending.run_id} {identifier}"
+        yield "reject", f'goal deny {ending.run_id} {identifier} --reason "..."'
+    if ending.has_questions:
+        yield "answer", f'goal answer {ending.run_id} "..."'
+    if ending.waiting or ending.has_questions:
+        yield "then", resume
+    elif ending.stop_reason != "baseline_green":  # the goal of a run is fixed
+        for label, options in _raised(ending):
+            yield label, f"{resume} {options}".rstrip()
+
+
+def _raised(ending: Ending) -> Iterator[tuple[str, str]]:
+    """Yield the options of `goal resume` that raise the limit which stopped the run."""
+    rounds, timeout, tokens, cost = (
+        ending.limits.get(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")
+    )
+    match ending.stop_reason:
+        case "max_iterations" if rounds:
+            yield "continue", f"--max-iterations {2 * max(int(rounds), ending.rounds)}"
+        case "timeout" if timeout:
+            yield "continue", f"--timeout {_duration(2 * timeout)}"
+        case "budget_exhausted" if tokens and ending.tokens >= tokens:
+            yield "continue", f"--tokens {2 * max(ending.tokens, int(tokens))}"
+        case "budget_exhausted" if cost and ending.cost >= cost:
+            yield "continue", f"--cost {2 * max(ending.cost, cost):.4g}"
+        case "budget_exhausted":
+            # What was used is unknown: count what is known, or lift the limit.
+            if not (tokens and ending.tokens_unknown) and not (cost and ending.cost_unknown):
+                yield "continue", ""
+            if tokens and ending.tokens_unknown:
+                yield "continue", "--allow-unenforced tokens"
+                yield "no limit", "--tokens inf"
+            if cost and ending.cost_unknown:
+                yield "continue", "--allow-unenforced cost_usd"
+                yield "no limit", "--cost inf"
+        case "stalled" | "impossible" | "denied":
+            yield "continue", '--note "..."'
+        case _:
+            yield "continue", ""
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{seconds:g}"

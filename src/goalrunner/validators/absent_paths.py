@@ -1,0 +1,204 @@
+"""Paths that a test runner is given in a validator's own command line and that do not exist or hold no tests."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from goalrunner.validators.absent_programs import Place, replaced
+from goalrunner.validators.runners import Call, calls
+
+_TESTS = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py|.*_test\.go|.*\.(?:test|spec)\.[cm]?[jt]sx?")
+_PLAIN = re.compile(r"[\w.+@%,/-]+")
+_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env"})
+PYTEST_NO_TESTS = 5
+"""pytest's exit code if it collected no tests."""
+_MOST = 20_000
+"""Files of a workspace that are looked at."""
+_FLAGS = frozenset(
+    "--lf --ff --sw --nf --last-failed --failed-first --exitfirst --verbose --quiet --showlocals --no-header --no-summary".split()  # noqa: SIM905
+)
+"""Long options of pytest without a value, behind which a path may stand."""
+_VALUED = frozenset("-k -m -p -c -n -o -W -r".split())  # noqa: SIM905
+_SELECTING = (
+    "-k",
+    "-m",
+    "--doctest",
+    "--deselect",
+    "--ignore",
+    "--nbmake",
+    "--nbval",
+    "--lf",
+    "--last-failed",
+    "--testmon",
+)
+_SIMILAR = 0.8
+
+
+@dataclass(frozen=True)
+class AbsentPath:
+    """A path that a runner is given, relative to the workspace, and the existing one that is meant if it is a mistake."""
+
+    word: str
+    path: str
+    instead: str = ""
+    empty: bool = False
+    """It exists and holds no file with a test."""
+
+    def corrected(self, command: str) -> str:
+        """Return the command line with the path that is meant, as it is written in a goal file."""
+        return replaced(command, self.word, self.instead)
+
+
+@dataclass(frozen=True)
+class TestTree:
+    """The files with tests in a workspace, by the names that test runners look for."""
+
+    __test__ = False
+
+    workspace: Path
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Return their paths, relative to the workspace, sorted."""
+        return tuple(sorted(self._walked()))
+
+    @cached_property
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders below the workspace that hold some, at any depth."""
+        found = {str(parent) for file in self.files for parent in Path(file).parents}
+        return tuple(sorted(found - {"."}))
+
+    def _walked(self) -> Iterator[str]:
+        seen = 0
+        for folder, folders, names in os.walk(self.workspace):
+            folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+            for name in names:
+                seen += 1
+                if _TESTS.fullmatch(name):
+                    yield os.path.relpath(os.path.join(folder, name), self.workspace)  # noqa: PTH118
+            if seen > _MOST:
+                return
+
+    def similar(self, path: str) -> str:
+        """Return the existing file or folder with tests that a missing path may mean; empty if there is none.
+
+        A file has the same name in another folder. A folder has the same last name elsewhere, or a similar one.
+        """
+        name = Path(path).name
+        if _is_file(path):
+            same = [file for file in self.files if Path(file).name == name]
+            return same[0] if len(same) == 1 else ""
+        same = sorted((folder for folder in self.folders if Path(folder).name == name), key=len)
+        if same:
+            return same[0]
+        # Names that differ in digits alone are different on purpose.
+        spelled = [folder for folder in self.folders if _letters(Path(folder).name) != _letters(name)]
+        siblings = [folder for folder in spelled if Path(folder).parent == Path(path).parent]
+        for folders in (siblings, spelled):
+            names = {Path(folder).name: folder for folder in reversed(folders)}
+            if near := difflib.get_close_matches(name, names, n=1, cutoff=_SIMILAR):
+                return names[near[0]]
+        return ""
+
+
+def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tuple[AbsentPath, ...]:
+    """Return the paths of direct calls of test runners that do not exist, or hold no tests.
+
+    A path that the objective names is what the work is to bring: then nothing is meant `instead`.
+    """
+    found = []
+    for call in calls(line):
+        for word in _paths(call):
+            full = place.path(call.program, word)
+            if not place.holds(full):
+                continue
+            path = os.path.relpath(full, place.workspace)
+            start = os.path.relpath(place.path(call.program, "."), place.workspace)
+            if not os.path.lexists(full):
+                instead = "" if mentions(objective, path) else tree.similar(path)
+                found.append(AbsentPath(word, path, _from(instead, start)))
+            elif call.runner.name == "pytest" and _is_empty(call, path, full, tree):
+                instead = "" if names_folder(objective, path) else _other(path, tree)
+                found.append(AbsentPath(word, path, _from(instead, start), empty=True))
+    return tuple(found)
+
+
+def runs_all_tests(line: str) -> bool:
+    """Return whether a line calls pytest without a path."""
+    return any(call.runner.name == "pytest" and call.tests and not tuple(_paths(call)) for call in calls(line))
+
+
+def mentions(text: str, path: str) -> bool:
+    """Return whether a text names a path, or its last part, as a word."""
+    name = re.escape(Path(path).name)
+    return re.search(rf"(?<![\w-]){name}(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def names_folder(text: str, path: str) -> bool:
+    """Return whether a text names a folder itself, rather than a file in it."""
+    words = "|".join(map(re.escape, dict.fromkeys((path, Path(path).name))))
+    return re.search(rf"(?<![\w./-])(?:\./)?(?:{words})/?(?![\w/-])", text, re.IGNORECASE) is not None
+
+
+def _paths(call: Call) -> Iterator[str]:
+    """The words of a runner's call that are certainly paths."""
+    words = call.arguments
+    match call.runner.name:
+        case "pytest" if call.tests:
+            found = _operands(words)
+        case "go test":
+            found = [word.removesuffix("...").rstrip("/") for word in words if word.startswith("./")]
+        case "unittest" if words[:1] == ("discover",):
+            found = _start_folder(words[1:])
+        case _:
+            found = []
+    yield from (word for word in found if word.strip("./") and _PLAIN.fullmatch(word))
+
+
+def _operands(words: tuple[str, ...]) -> list[str]:
+    found, before = [], ""
+    for word in words:
+        valued = before in _VALUED or (before.startswith("--") and "=" not in before and before not in _FLAGS)
+        if not word.startswith("-") and not valued and not word.startswith("@"):
+            found.append(word.partition("::")[0])
+        before = word
+    return found
+
+
+def _start_folder(words: tuple[str, ...]) -> list[str]:
+    for at, word in enumerate(words):
+        if word in ("-s", "--start-directory"):
+            return list(words[at + 1 : at + 2])
+    return [words[0]] if words and not words[0].startswith("-") and "/" in words[0] else []
+
+
+def _is_empty(call: Call, path: str, full: str, tree: TestTree) -> bool:
+    """Whether pytest finds no test in a folder of sources, by the usual names."""
+    selecting = any(word.startswith(_SELECTING) for word in call.arguments)
+    if selecting or not Path(full).is_dir() or path == "." or path in tree.folders or not tree.files:
+        return False
+    return any(Path(full).rglob("*.py"))
+
+
+def _other(path: str, tree: TestTree) -> str:
+    """The folder with tests that is meant in place of one without: a similar one, or the only one at the top."""
+    tops = [folder for folder in tree.folders if "/" not in folder]
+    return tree.similar(path) or (tops[0] if len(tops) == 1 else "")
+
+
+def _from(path: str, start: str) -> str:
+    return os.path.relpath(path, start) if path else ""
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).suffix in (".py", ".go", ".js", ".ts")
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"\d+", "", name)

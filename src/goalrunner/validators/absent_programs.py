@@ -1,0 +1,266 @@
+"""Programs and Python modules of a validator's own command line that the machine lacks, found without running the line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.shell import Program, programs
+from goalrunner.validators.runners import RUNNERS
+from goalrunner.validators.weaknesses import CHECKERS
+
+_PLAIN = re.compile(r"[\w.+@%,:/-]+")
+_BUILTINS = frozenset(
+    """
+    : [ [[ bg break cd command continue declare echo exit export false fc fg getopts jobs kill let local popd printf
+    pushd pwd read readonly return set shift shopt test time times trap true type typeset ulimit umask unset wait
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Commands of the shell itself that make no program available."""
+_LOADING = frozenset({".", "source", "eval", "alias", "builtin", "hash"})
+"""Commands after which it is not known which programs there are."""
+_TRANSPARENT = frozenset(
+    "env exec command nohup setsid time nice ionice stdbuf timeout gtimeout xvfb-run sh bash dash coverage".split()  # noqa: SIM905
+)
+"""What looks a program up on the same PATH as the shell."""
+_BUILDERS = frozenset({"make", "just", "task", "tox", "nox", "ctest"})
+_LOCAL = (".venv/bin", "venv/bin", "env/bin", "node_modules/.bin")
+"""Folders of a workspace in which programs are installed."""
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
+_PROBE_TIMEOUT = 10.0
+_NO_MODULE = 3
+_PROBE = f"import importlib.util, sys; sys.exit({_NO_MODULE} if importlib.util.find_spec(sys.argv[1]) is None else 0)"
+
+TOOLS = frozenset(
+    """
+    bandit behave black build coverage flake8 green interrogate isort mkdocs mypy nose2 nox pdm pip pipenv poetry
+    pre_commit pycodestyle pydocstyle pylint pyright pytest robot ruff sphinx stestr tox trial twine unittest uv virtualenv
+    vulture
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Modules that are started with `python -m` to check or build a project. The work does not bring them."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where validators run: the workspace, the folder that a line starts in, and its environment variables."""
+
+    workspace: Path
+    folder: Path
+    env: Mapping[str, str]
+
+    def path(self, program: Program, word: str) -> str:
+        """Return the path that a word with a slash means, absolute and without `..`."""
+        return os.path.normpath(os.path.join(self.folder, program.folder, word))  # noqa: PTH118 - may not exist
+
+    def holds(self, path: str) -> bool:
+        """Return whether a path lies in the workspace."""
+        return Path(path).is_relative_to(self.workspace)
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A program or Python module that a line needs. `instead` is the word that may be meant, `install` how to get it."""
+
+    word: str
+    what: str
+    instead: str = ""
+    install: str = ""
+    module: bool = False
+
+    @property
+    def is_guess(self) -> bool:
+        """Return whether it is a module that is only taken for a misspelled tool."""
+        return self.module and self.word not in TOOLS
+
+    def line(self, command: str) -> str:
+        """Return what to type."""
+        if self.instead:
+            return f'did you mean {self.instead}? write "{replaced(command, self.word, self.instead)}"'
+        return self.install
+
+
+def absent_program(line: str, place: Place) -> Absent | None:
+    """Return the first program or module that a line certainly needs and that only a person can provide.
+
+    A program below the workspace may be what the work is to bring, and so may one that an earlier command of the line
+    installs.
+    """
+    for program in programs(line):
+        loads = _LOADING & {program.name, *program.through} or "PATH=" in " ".join(program.command.words[:2])
+        if program.problem or not program.words or loads:
+            return None
+        command = program.command
+        conditional = command.fallback or command.optional or (command.lost is not None and command.lost.how != "|")
+        if not conditional and (found := _absent(program, place)):
+            return found
+        harmless = program.name in _BUILTINS or program.name in CHECKERS - _BUILDERS or _runs_tests(program)
+        if not harmless:
+            return None
+    return None
+
+
+def _runs_tests(program: Program) -> bool:
+    return any(runner.arguments(program) is not None for runner in RUNNERS)
+
+
+def unstartable_script(line: str, place: Place) -> str:
+    """Return the first script of the workspace that a line starts directly and that is not executable.
+
+    Validators see their own scripts in their original state, so the agent cannot make it executable.
+    """
+    for program in programs(line):
+        word = next(iter(program.command.words), "")
+        if "/" in word and _PLAIN.fullmatch(word) and not program.command.optional:
+            path = place.path(program, word)
+            if place.holds(path) and Path(path).is_file() and not os.access(path, os.X_OK):
+                return word
+    return ""
+
+
+def _absent(program: Program, place: Place) -> Absent | None:
+    if program.clean or any(word.startswith("PATH=") for word in program.assignments):
+        return None
+    for word in _looked_up(program):
+        if not _PLAIN.fullmatch(word) or word in _BUILTINS:
+            continue
+        if "/" not in word and shutil.which(word, path=place.env.get("PATH", os.defpath)) is None:
+            near = similar_program(word, place)
+            return (
+                None
+                if not near and may_be_made(place)
+                else Absent(word, f"{word}: not found", near, install_hint(word))
+            )
+        path = place.path(program, word) if "/" in word else ""
+        if path and not place.holds(path) and not os.access(path, os.X_OK):
+            why = "cannot be executed" if Path(path).exists() else "not found"
+            return Absent(word, f"{word}: {why}", install=f"correct its path in the goal file, or provide {path}")
+    return _absent_module(program, place) if program.module else None
+
+
+def _looked_up(program: Program) -> Iterator[str]:
+    """The words of a simple command that are looked up on PATH."""
+    first = program.command.words[:1]
+    through = tuple(name for name in program.through if not _PYTHON.fullmatch(name))
+    foreign = next((at for at, name in enumerate(through) if name not in _TRANSPARENT), None)
+    asks = program.command.words[:1] == ("command",) and program.command.words[1:2] in (("-v",), ("-V",))
+    if foreign is None or (first and Path(first[0]).name == through[foreign]):
+        yield from first
+    if foreign is None and not program.module and not asks and program.words[:1] != first:
+        yield program.words[0]
+
+
+def _absent_module(program: Program, place: Place) -> Absent | None:
+    """Return the module of `python -m` if it is a known tool, or almost named like one, that is not installed."""
+    module = program.words[0].partition(".")[0]
+    python = next((word for word in program.command.words if _PYTHON.fullmatch(word)), "")
+    foreign = any(name not in _TRANSPARENT and not _PYTHON.fullmatch(name) for name in program.through)
+    if (
+        not python
+        or foreign
+        or program.assignments
+        or not _PLAIN.fullmatch(module)
+        or in_workspace(module, place.workspace)
+    ):
+        return None
+    near = similar_tool(module)
+    if module not in TOOLS and not near:
+        return None
+    found = shutil.which(
+        place.path(program, python) if "/" in python else python, path=place.env.get("PATH", os.defpath)
+    )
+    if found is None or not _lacks(found, module, Path(place.path(program, ".")), place.env):
+        return None
+    return absent_module(python, module)
+
+
+def absent_module(python: str, module: str) -> Absent:
+    """Return what is said of a tool that an interpreter cannot import."""
+    return Absent(
+        module, f"{python}: No module named {module}", similar_tool(module), install_line(python, module), module=True
+    )
+
+
+def install_line(python: str, module: str) -> str:
+    """Return the command that installs a tool."""
+    return f"{python} -m pip install {module.replace('_', '-')}"
+
+
+def similar_tool(module: str) -> str:
+    """Return the known tool that a misspelled module may mean; empty for a known one."""
+    if module in TOOLS:
+        return ""
+    near = difflib.get_close_matches(module, TOOLS, n=1, cutoff=0.8)
+    return near[0] if near and near[0][:2] == module[:2] else ""
+
+
+def in_workspace(module: str, workspace: Path) -> bool:
+    """Return whether the workspace itself has a module of that name, installed or not."""
+    places = (
+        workspace / module,
+        workspace / f"{module}.py",
+        workspace / "src" / module,
+        workspace / "src" / f"{module}.py",
+    )
+    return any(place.exists() for place in places)
+
+
+def similar_program(name: str, place: Place) -> str:
+    """Return the program that may be meant: one of the workspace's own environment, or one on PATH with a similar name."""
+    for folder in _LOCAL:
+        if os.access(place.folder / folder / name, os.X_OK):
+            return f"{folder}/{name}"
+    known = {
+        entry
+        for folder in place.env.get("PATH", os.defpath).split(os.pathsep)
+        if os.path.isdir(folder)  # noqa: PTH112 - never raises
+        for entry in os.listdir(folder)  # noqa: PTH208
+        if abs(len(entry) - len(name)) <= 2
+    }
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75) if len(name) > 2 else []
+    return near[0] if near else ""
+
+
+def _lacks(python: str, module: str, folder: Path, env: Mapping[str, str]) -> bool:
+    try:
+        done = subprocess.run(
+            [python, "-c", _PROBE, module],
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return False
+    return done.returncode == _NO_MODULE
+
+
+def may_be_made(place: Place) -> bool:
+    """Return whether a folder of the workspace itself is on PATH, in which the work may put a program."""
+    entries = (entry for entry in place.env.get("PATH", os.defpath).split(os.pathsep) if entry)
+    folders = (Path(os.path.normpath(place.folder / entry)) for entry in entries)
+    return any(place.holds(str(folder)) and not _is_environment(folder) for folder in folders)
+
+
+def _is_environment(folder: Path) -> bool:
+    """Whether packages are installed there, rather than written."""
+    return folder.parts[-2:] == ("node_modules", ".bin") or (folder.parent / "pyvenv.cfg").exists()
+
+
+def install_hint(word: str) -> str:
+    """Return what helps where nothing similar is there."""
+    return f"install {word}, or name another program in the goal file"
+
+
+def replaced(command: str, word: str, instead: str) -> str:
+    """Return a command with one word replaced, as it is written in a goal file."""
+    line = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", lambda _: instead, command, count=1)
+    return line.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,117 @@
+"""What is found before round 1 without running anything: the same for a run and for a dry run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.compose.preflight import hopeless_validators, refuse_hopeless_validators, warnings_before
+from goalrunner.errors import ValidatorMissing
+from goalrunner.model.goal import Goal
+
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+
+
+def _goal(folder: Path, *lines: str, objective: str = "Do it.", **more: Any) -> Goal:
+    validators = [{"name": f"check{at}", "run": line} for at, line in enumerate(lines)]
+    config = {"path": str(folder), **more.pop("workspace", {})}
+    return Goal.model_validate({"objective": objective, "validators": validators, "workspace": config, **more})
+
+
+def _made(workspace: Path, *files: str) -> Path:
+    for name in files:
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("")
+    return workspace
+
+
+def test_a_missing_program_is_named_with_what_to_type(tmp_path: Path) -> None:
+    with pytest.raises(ValidatorMissing) as raised:
+        refuse_hopeless_validators(_goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON)
+    assert raised.value.message == "validator check1 cannot run here: no-such-program-here: not found"
+    assert raised.value.hint == "install no-such-program-here, or name another program in the goal file"
+
+
+def test_a_mistyped_folder_is_named_with_the_line_to_write(tmp_path: Path) -> None:
+    goal = _goal(_made(tmp_path, "tests/unit/test_a.py"), "pytest -q unit")
+    (finding,) = hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)})
+    assert finding.message == "validator check0: unit does not exist"
+    assert finding.hint == 'did you mean tests/unit? write "pytest -q tests/unit"'
+    assert warnings_before(goal, ENVIRON) == ()
+
+
+@pytest.mark.parametrize("line", ["./check.sh", "true", "python3 check.py", "pytest tests/test_new.py", "pytest"])
+def test_what_the_work_may_bring_is_no_reason_to_fail(tmp_path: Path, line: str) -> None:
+    goal = _goal(tmp_path, line)
+    refuse_hopeless_validators(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
+
+
+def test_a_path_that_does_not_exist_yet_and_a_workspace_without_tests_are_warnings(tmp_path: Path) -> None:
+    goal = _goal(tmp_path, "pytest tests/test_new.py", "pytest -q", "./check.sh")
+    assert warnings_before(goal, ENVIRON) == (
+        "validator check0 is red until tests/test_new.py exists",
+        "validator check1 is red until there are tests: the workspace has no test file",
+    )
+
+
+def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: Path) -> None:
+    (tmp_path / "check.sh").write_text("make test || true\n")
+    assert warnings_before(_goal(tmp_path, "make test | tee log", "sh check.sh", "make test"), ENVIRON) == (
+        "the exit code of `make test | tee log` is tee's; write: bash -o pipefail -c 'make test | tee log'",
+        "check.sh: `make test || true` passes whatever make finds; write: make test",
+    )
+
+
+def test_a_hidden_validator_is_not_named_in_warnings(tmp_path: Path) -> None:
+    hidden = {"name": "hush", "run": "pytest tests/test_new.py", "hidden": True}
+    goal = Goal.model_validate(
+        {"objective": "x", "validators": [{"name": "a", "run": "true"}, hidden], "workspace": {"path": str(tmp_path)}}
+    )
+    assert warnings_before(goal, ENVIRON) == ()
+
+
+def test_programs_that_setup_installs_are_not_looked_for(tmp_path: Path) -> None:
+    goal = _goal(tmp_path, "no-such-program-here", workspace={"setup": "make tools"})
+    refuse_hopeless_validators(goal, ENVIRON)
+
+
+def test_a_missing_program_may_be_what_is_expected(tmp_path: Path) -> None:
+    spec = {"name": "gone", "run": "no-such-program-here", "expect": {"exit_code": 127}}
+    goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
+    refuse_hopeless_validators(goal, ENVIRON)
+
+
+def test_a_script_that_is_not_executable_is_a_persons_to_change(tmp_path: Path) -> None:
+    _made(tmp_path, "check.sh")
+    (finding,) = hopeless_validators(_goal(tmp_path, "./check.sh"), ENVIRON)
+    assert (finding.message, finding.hint) == (
+        "validator check0 cannot run here: ./check.sh cannot be executed",
+        "chmod +x ./check.sh",
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"objective": "Make check.sh executable."}, {"workspace": {"allow": ["check.sh"]}}],
+    ids=["named", "allowed"],
+)
+def test_a_script_that_the_work_may_change_is_not(tmp_path: Path, more: dict[str, Any]) -> None:
+    _made(tmp_path, "check.sh")
+    assert not list(hopeless_validators(_goal(tmp_path, "./check.sh", **more), ENVIRON))
+
+
+def test_a_module_that_only_looks_like_a_misspelled_tool_may_be_the_objective(tmp_path: Path) -> None:
+    assert list(hopeless_validators(_goal(tmp_path, "python3 -m pytset"), ENVIRON))
+    goal = _goal(tmp_path, "python3 -m pytset", objective="Write the command line of pytset.")
+    assert not list(hopeless_validators(goal, ENVIRON))
+
+
+def _path_with_pytest(folder: Path) -> str:
+    programs = folder.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "pytest").write_text("#!/bin/sh\n")
+    (programs / "pytest").chmod(0o755)
+    return str(programs)

@@ -1,0 +1,118 @@
+"""Programs and tools that a validator's own line needs and the machine lacks, found without running the line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from goalrunner.validators.absent_programs import Absent, Place, absent_program, similar_program, unstartable_script
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A machine that has pytest, git, env, timeout, sh, uv, ruff and a Python without tools."""
+    programs, workspace = tmp_path / "bin", tmp_path / "ws"
+    programs.mkdir()
+    workspace.mkdir()
+    for name in ("pytest", "git", "env", "timeout", "sh", "uv", "ruff", "pip"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    (programs / "python3").chmod(0o755)
+    return Place(workspace, workspace, {"PATH": str(programs)})
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("pytset -q", "pytset"),
+        ("env A=1 timeout 5 pytset", "pytset"),
+        ("cd sub && pytset", "pytset"),
+        ("ruff check . && mypyy src", "mypyy"),
+        ("pytest -q && nothere", "nothere"),
+        ("! nothere x", "nothere"),
+        ("sh -c 'pytset -q'", "pytset"),
+        ("pytset | tee log", "pytset"),
+        ("/no/such/program -q", "/no/such/program"),
+        ("../tool", "../tool"),
+        ("python3 -m nox -s tests", "nox"),
+        ("python3 -m pytset", "pytset"),
+        ("nosuchpython -m pytest", "nosuchpython"),
+        # These can be there when the line runs, or need not be.
+        ("pytest -q", ""),
+        ("./check.sh", ""),
+        ("bin/tool", ""),
+        ("sh check.sh", ""),
+        ("pip install -e . && mytool --version", ""),
+        (". ./env.sh; mytool", ""),
+        ("export PATH=$PWD/bin:$PATH && mytool", ""),
+        ("PATH=bin mytool", ""),
+        ("mytool || true", ""),
+        ("pytest || python3 -m nox", ""),
+        ("if true; then mytool; fi", ""),
+        ("command -v mytool", ""),
+        ("uv run pytset", ""),
+        ("$TOOL -q", ""),
+        ("check() { true; }; check", ""),
+        ("test -e a && [ -e b ] && echo ok", ""),
+        ("python3 -m mytool", ""),
+        ("python3 -m json.tool a.json", ""),
+        ("uv run python3 -m nox", ""),
+        ("echo 'unclosed", ""),
+    ],
+)
+def test_what_a_line_certainly_needs_is_looked_for(place: Place, line: str, word: str) -> None:
+    found = absent_program(line, place)
+    assert (found.word if found else "") == word
+
+
+def test_the_line_to_write_has_the_program_that_may_be_meant(place: Place) -> None:
+    found = absent_program('pytset -q -k "a b"', place)
+    assert found == Absent(
+        "pytset", "pytset: not found", "pytest", "install pytset, or name another program in the goal file"
+    )
+    assert found.line('pytset -q -k "a b"') == 'did you mean pytest? write "pytest -q -k \\"a b\\""'
+
+
+def test_a_tool_without_a_similar_one_is_to_be_installed(place: Place) -> None:
+    found = absent_program("python3 -m nox", place)
+    assert found is not None
+    assert (found.what, found.line("python3 -m nox")) == ("python3: No module named nox", "python3 -m pip install nox")
+
+
+def test_a_misspelled_tool_is_a_guess_and_a_missing_one_is_not(place: Place) -> None:
+    guess, sure = absent_program("python3 -m pytset", place), absent_program("python3 -m nox", place)
+    assert guess is not None
+    assert sure is not None
+    assert (guess.is_guess, guess.instead, sure.is_guess) == (True, "pytest", False)
+
+
+def test_a_tool_that_the_workspace_is_itself_is_its_own_to_bring(place: Place) -> None:
+    (place.workspace / "nox.py").write_text("")
+    assert absent_program("python3 -m nox", place) is None
+
+
+def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: Place) -> None:
+    local = place.workspace / ".venv" / "bin"
+    local.mkdir(parents=True)
+    (local / "mypy").write_text("")
+    (local / "mypy").chmod(0o755)
+    assert similar_program("mypy", place) == ".venv/bin/mypy"
+
+
+def test_a_program_can_be_put_into_a_folder_of_the_workspace_on_path(place: Place) -> None:
+    own = Place(place.workspace, place.workspace, {"PATH": f"{place.env['PATH']}:{place.workspace / 'bin'}"})
+    assert absent_program("mytool --check", own) is None
+    assert absent_program("pytset --check", own) is not None
+
+
+def test_a_script_that_is_not_executable_is_found(place: Place) -> None:
+    script = place.workspace / "check.sh"
+    script.write_text("#!/bin/sh\n")
+    assert unstartable_script("cd . && ./check.sh", place) == "./check.sh"
+    assert unstartable_script("sh check.sh", place) == ""
+    assert unstartable_script("./other.sh", place) == ""
+    script.chmod(0o755)
+    assert unstartable_script("./check.sh", place) == ""

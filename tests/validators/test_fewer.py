@@ -1,0 +1,195 @@
+"""Green results with fewer tests than the baseline. Outputs of real runners are in outputs/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.checking.protection import Protection
+from goalrunner.model.validation import RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.validators.base_results import BaseResults
+from goalrunner.validators.fewer import compared, complete, needed
+from goalrunner.validators.suites import record_of
+
+OUTPUTS = Path(__file__).parent / "outputs"
+
+
+def count(ran: int, skipped: int = 0, runner: str = "mocha", **more: Any) -> RunnerCount:
+    return RunnerCount(runner=runner, ran=ran, skipped=skipped, **more)
+
+
+def result(*counts: RunnerCount, ids: tuple[str, ...] = (), passed: bool = True, **suite: Any) -> ValidatorResult:
+    record = SuiteRecord(counts=counts, **suite)
+    return ValidatorResult(name="tests", passed=passed, summary="exit 0", test_ids=ids, suite=record)
+
+
+def recorded(name: str, *, passed: bool = True) -> ValidatorResult:
+    record, ids = record_of(OUTPUTS / f"{name}.txt", (), "", reported=False)
+    return ValidatorResult(name="tests", passed=passed, test_ids=ids, suite=record)
+
+
+def comparison(
+    base: ValidatorResult, now: ValidatorResult, *, suite: bool = True, freed: bool = False
+) -> tuple[bool, str, tuple[str, ...]]:
+    def protected(path: str) -> bool:
+        return suite and not path.startswith("src/")
+
+    found, labels = compared(base, now, protected, suite=suite, freed=freed)
+    return found.passed, "" if found.passed else found.summary, labels
+
+
+@pytest.mark.parametrize(
+    ("runner", "words"),
+    [
+        ("pytest", "no summary of pytest"),
+        ("unittest", "no summary of unittest"),
+        ("jest", "no summary of jest"),
+        ("mocha", "no summary of mocha"),
+        ("node", "node --test ran 1 test, and 4 at the start"),
+        ("spec", "node --test ran 1 test, and 4 at the start"),
+        ("go", "3 protected tests did not run: go test example/sum::TestAdd"),
+        ("cargo", "2 protected tests did not run: tests/it.rs::adds"),
+    ],
+)
+def test_a_process_that_ends_before_its_tests_is_red(runner: str, words: str) -> None:
+    passed, why, _ = comparison(recorded(f"red-{runner}"), recorded(f"exit-{runner}"))
+    assert not passed
+    assert words in why
+
+
+@pytest.mark.parametrize("runner", ["pytest", "unittest"])
+def test_a_test_that_is_skipped_anew_is_red(runner: str) -> None:
+    passed, why, _ = comparison(recorded(f"red-{runner}"), recorded(f"skip-{runner}"))
+    assert (passed, why) == (False, f"{runner} ran 1 test, and 2 at the start")
+
+
+def test_a_summary_that_a_failing_test_may_have_printed_is_no_reason_for_red() -> None:
+    expected = ("fewer tests: pytest ran 2, 12 at the start",)
+    assert comparison(recorded("red-pytest"), recorded("green-pytest")) == (True, "", expected)
+
+
+@pytest.mark.parametrize("runner", ["jest", "vitest", "mocha", "node", "spec", "go", "cargo"])
+def test_the_right_code_is_green_without_a_label(runner: str) -> None:
+    assert comparison(recorded(f"red-{runner}"), recorded(f"green-{runner}")) == (True, "", ())
+
+
+def test_a_package_that_could_not_be_built_must_run_a_test() -> None:
+    passed, why, _ = comparison(recorded("unbuilt-go"), recorded("exit-go"))
+    assert (passed, why) == (False, "1 protected test did not run: go test example/sum")
+    assert comparison(recorded("unbuilt-go"), recorded("green-go")) == (True, "", ())
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "why"),
+    [
+        ([count(10), count(5, failed=True)], [count(10)], "mocha ran 10 tests, and 15 at the start"),
+        ([count(5, failed=True), count(8)], [count(8)], "mocha ran 8 tests, and 13 at the start"),
+        ([count(3, failed=True)], [count(2, 1)], "mocha ran 2 tests, and 3 at the start"),
+        ([count(3, failed=True)], [count(9, runner="jest")], "no summary of mocha, which printed one at the start"),
+        ([count(2, runner="go test")], [count(1, runner="go test")], "go test ran 1 package, and 2 at the start"),
+    ],
+)
+def test_fewer_tests_are_red(base: list[RunnerCount], now: list[RunnerCount], why: str) -> None:
+    assert comparison(result(*base), result(*now)) == (False, why, ())
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "labels"),
+    [
+        ([], [count(1)], ()),
+        ([count(3, failed=True)], [count(3), count(4)], ()),
+        ([count(0, failed=True)], [count(7)], ()),
+        ([count(0)], [], ()),
+        ([count(3, failed=True)], [count(5, 2)], ()),
+        ([count(10, failed=True), count(10, failed=True)], [count(10)], ("fewer tests: mocha ran 10, 20 at the start",)),
+        ([count(10, failed=True), count(2)], [count(10)], ("fewer tests: mocha ran 10, 12 at the start",)),
+        ([count(3, failed=True)], [count(3, 1)], ("more tests skipped: mocha 1, 0 at the start",)),
+        ([count(3, runner="cargo test")], [count(2, runner="cargo test")], ("fewer tests: cargo test ran 2, 3 at the start",)),
+    ],
+)  # fmt: skip
+def test_what_may_be_honest_is_green(base: list[RunnerCount], now: list[RunnerCount], labels: tuple[str, ...]) -> None:
+    assert comparison(result(*base), result(*now)) == (True, "", labels)
+
+
+def test_fewer_tests_that_are_not_protected_are_labelled() -> None:
+    ids = ("src/a.py::x", "src/b.py::x", "src/c.py::x", "src/d.py::x")
+    base, now = result(count(3), ids=ids), result(count(2), ids=())
+    expected = (
+        "fewer tests: src/a.py::x, src/b.py::x, src/c.py::x and 1 more",
+        "fewer tests: mocha ran 2, 3 at the start",
+    )
+    assert comparison(base, now, suite=False) == (True, "", expected)
+
+
+def test_a_summary_that_is_missing_is_labelled_where_green_runs_print_none() -> None:
+    base = result(count(3), quiet=True)
+    assert comparison(base, result()) == (True, "", ("no test summary: mocha",))
+
+
+def test_another_test_runner_is_labelled_if_checks_may_change() -> None:
+    now = result(count(3, runner="jest"))
+    assert comparison(result(count(3)), now, freed=True, suite=False) == (True, "", ("no test summary: mocha",))
+    assert not comparison(result(count(3)), result(), freed=True, suite=False)[0]
+
+
+def test_a_selection_that_varies_is_labelled_and_not_compared() -> None:
+    base = result(count(3), ids=("tests/a.py::x",), filters=("--testmon",), varying=True)
+    now = result(filters=("--testmon",), varying=True)
+    assert comparison(base, now) == (True, "", ("tests filtered: --testmon",))
+
+
+def test_a_fixed_selection_is_labelled_and_compared() -> None:
+    base, now = result(count(3), filters=("-k",)), result(count(3), filters=("-k",))
+    assert comparison(base, now) == (True, "", ("tests filtered: -k",))
+    assert not comparison(base, result(count(2), filters=("-k",)))[0]
+
+
+def test_a_red_result_stays_as_it_is() -> None:
+    red = result(passed=False, filters=("-k",))
+    assert compared(result(count(3)), red, lambda path: True, suite=True, freed=False) == (red, ())
+
+
+def test_tests_of_an_output_that_is_too_long_are_not_counted() -> None:
+    assert comparison(result(count(9), whole=False), result(count(2))) == (True, "", ())
+    assert comparison(result(count(9)), result(count(2), whole=False)) == (True, "", ())
+
+
+def test_the_pytest_that_reports_needs_no_summary() -> None:
+    now = result().model_copy(update={"tests_run": 3})
+    assert comparison(result(count(3, runner="pytest")), now) == (True, "", ())
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([count(10), count(5)], (15, 15)),
+        ([count(10, failed=True), count(10)], (10, 20)),
+        ([count(2, failed=True), count(10), count(1)], (12, 13)),
+        ([count(9, failed=True, certain=False), count(3, failed=True)], (3, 12)),
+    ],
+)
+def test_what_may_be_another_try_need_not_run_again(counts: list[RunnerCount], expected: tuple[int, int]) -> None:
+    assert needed(counts) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "tests", "passed"),
+    [
+        (Protection(), ("test/a.js",), True),
+        (Protection(), (), False),
+        (Protection(allow=("test/b.js",)), ("test/a.js", "test/b.js"), False),
+        (Protection(protect=("test/**",)), ("test/a.js",), True),
+        (Protection(protect=("test/**",)), ("test/a.js", "src/a.test.js"), False),
+        (Protection(editable=("src/**",)), ("test/a.js",), True),
+    ],
+)
+def test_counts_decide_if_all_tests_of_the_start_are_protected(
+    rules: Protection, tests: tuple[str, ...], passed: bool
+) -> None:
+    base = BaseResults(None)
+    base.keep([result(count(3))])
+    ((now, _),), labels = complete([(result(count(2)), None)], base, rules, tests, ())
+    assert now.passed is not passed
+    assert bool(labels) is not passed

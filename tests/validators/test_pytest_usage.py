@@ -1,0 +1,52 @@
+"""Options of pytest that only a person can correct."""
+
+from __future__ import annotations
+
+import pytest
+
+from goalrunner.validators.pytest_usage import usage_obstacle
+
+_USAGE = """\
+ERROR: usage: pytest [options] [file_or_dir] [file_or_dir] [...]
+pytest: error: unrecognized arguments: {}
+  inifile: None
+  rootdir: /w
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "refused", "why"),
+    [
+        (
+            "pytest -q --cov",
+            "--cov",
+            "unrecognized arguments: --cov; install pytest-cov, or remove --cov from the goal file",
+        ),
+        (
+            "pytest --cov-fail-under=90",
+            "--cov-fail-under=90",
+            "unrecognized arguments: --cov-fail-under=90; install pytest-cov, or remove --cov-fail-under from the goal file",
+        ),
+        (
+            "uv run pytest -n 4",
+            "-n",
+            "unrecognized arguments: -n; install pytest-xdist, or remove -n from the goal file",
+        ),
+        ("pytest --maxfial=1", "--maxfial=1", "unrecognized arguments: --maxfial=1; did you mean --maxfail?"),
+        # A conftest.py of the workspace may be what brings these.
+        ("pytest --runslow", "--runslow", ""),
+        ("pytest --integration", "--integration", ""),
+        # Configuration of the workspace names these, not the goal file.
+        ("pytest -q", "--cov", ""),
+        ("make test", "--cov", ""),
+    ],
+)
+def test_an_option_of_the_line_itself_is_a_persons_to_correct(line: str, refused: str, why: str) -> None:
+    assert usage_obstacle(line, _USAGE.format(refused)) == why
+
+
+def test_a_plugin_of_the_line_itself_is_a_persons_to_install() -> None:
+    output = "ERROR: Error importing plugin \"xdist\": No module named 'xdist'\n"
+    assert usage_obstacle("pytest -p xdist", output).startswith("No module named xdist; install pytest-xdist")
+    assert usage_obstacle("pytest -q", output) == ""
+    assert usage_obstacle("pytest -p ours", output.replace("xdist", "ours")) == ""

@@ -1,0 +1,78 @@
+"""The tests of files that could not be imported at the baseline."""
+
+from __future__ import annotations
+
+import pytest
+
+from goalrunner.model.validation import SuiteRecord, ValidatorResult
+from goalrunner.validators.uncollected import tests_in as found_in
+from goalrunner.validators.uncollected import with_uncollected
+
+SOURCE = """
+import pytest
+from calc import add
+
+def test_add(tmp_path):
+    assert add(1, 2) == 3
+
+def helper():
+    pass
+
+@pytest.mark.parametrize("a, b", [(1, 2)])
+def test_many(a, b, capsys):
+    pass
+
+class TestMore:
+    def test_more(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (SOURCE, ("test_add", "test_many", "TestMore::test_more")),
+        ("def test_a(): pass\ndef test_a(): pass", ("test_a",)),
+        ("@pytest.mark.skip\ndef test_a(): pass", ()),
+        ("@pytest.mark.slow\ndef test_a(): pass", ()),
+        ("@needs_docker\ndef test_a(): pass", ()),
+        ("@pytest.fixture\ndef test_data(): pass", ()),
+        ("def test_a(docker): pass", ()),
+        ("def test_a():\n    if windows:\n        pytest.skip('no')", ()),
+        ("async def test_a(): pass", ()),
+        ("pytestmark = pytest.mark.slow\ndef test_a(): pass", ()),
+        ("np = pytest.importorskip('numpy')\ndef test_a(): pass", ()),
+        ("class TestA(Base):\n    def test_a(self): pass", ()),
+        ("class TestA:\n    def setup_method(self): skip()\n    def test_a(self): pass", ()),
+        ("def broken(", ()),
+        ("\0", ()),
+    ],
+)
+def test_what_certainly_runs_is_found(source: str, found: tuple[str, ...]) -> None:
+    assert found_in(source.encode()) == found
+
+
+async def test_they_count_as_tests_of_the_start() -> None:
+    async def read(path: str) -> bytes | None:
+        return SOURCE.encode() if path == "tests/test_a.py" else None
+
+    base = ValidatorResult(
+        name="tests",
+        passed=False,
+        command="pytest -q",
+        test_ids=("tests/test_a.py", "tests/test_b.py::test_b", "tests/test_c.py"),
+    )
+    (found,) = await with_uncollected([base], read)
+    assert found.test_ids == (
+        "tests/test_a.py",
+        "tests/test_a.py::TestMore::test_more",
+        "tests/test_a.py::test_add",
+        "tests/test_a.py::test_many",
+        "tests/test_b.py::test_b",
+        "tests/test_c.py",
+    )
+    for selected in (
+        base.model_copy(update={"command": "pytest tests/test_a.py::test_add"}),
+        base.model_copy(update={"suite": SuiteRecord(filters=("-k",))}),
+    ):
+        assert await with_uncollected([selected], read) == [selected]

@@ -1,0 +1,135 @@
+"""A store whose objects were changed after the snapshot: what is read from it is compared with the snapshot's ids."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from goalrunner.errors import WorkspaceError
+from goalrunner.model.snapshot import Snapshot
+from goalrunner.workspace.objects import object_id, tree_id
+from goalrunner.workspace.store import SnapshotStore
+from tests.support.workspaces import git, listing, make_repository, write
+
+CHANGED = "is not what the snapshot recorded"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    write(folder, {"tests/test_a.py": "assert a\n", "src/a.py": "a = 0\n"})
+    return folder
+
+
+@pytest.fixture
+def store(workspace: Path, tmp_path: Path) -> Iterator[SnapshotStore]:
+    made = SnapshotStore(workspace, tmp_path / "home", large=1000)
+    yield made
+    made.close()
+
+
+def rewrite(store: SnapshotStore, kind: str, id_: str, content: bytes) -> None:
+    """Change the content of an object in the store, under its old id."""
+    place = store.folder / "objects" / id_[:2] / id_[2:]
+    assert place.exists()
+    place.unlink()
+    place.write_bytes(zlib.compress(f"{kind} {len(content)}\0".encode() + content))
+
+
+async def change_blob(store: SnapshotStore, snapshot: Snapshot) -> None:
+    entry = (await store.entries(snapshot))["tests/test_a.py"]
+    rewrite(store, "blob", entry.blob, b"assert 1\n")
+
+
+def change_tree(store: SnapshotStore, snapshot: Snapshot) -> None:
+    """Give the file of tests another content: that of the source."""
+    tests = git(store.folder, f"--git-dir={store.folder}", "rev-parse", f"{snapshot.tree}:content/tests").strip()
+    other = git(store.folder, f"--git-dir={store.folder}", "rev-parse", f"{snapshot.tree}:content/src/a.py").strip()
+    rewrite(store, "tree", tests, b"100644 test_a.py\0" + bytes.fromhex(other))
+
+
+async def test_a_changed_file_is_not_read(store: SnapshotStore) -> None:
+    snapshot = await store.snapshot()
+    assert await store.read(snapshot, "tests/test_a.py") == b"assert a\n"
+    await change_blob(store, snapshot)
+    with pytest.raises(WorkspaceError, match=f"tests/test_a.py {CHANGED}"):
+        await store.read(snapshot, "tests/test_a.py")
+    assert await store.read(snapshot, "src/a.py") == b"a = 0\n"
+
+
+async def test_a_changed_folder_is_not_read(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
+    snapshot = await store.snapshot()
+    change_tree(store, snapshot)
+    with pytest.raises(WorkspaceError, match=CHANGED):
+        await store.entries(snapshot)
+    with pytest.raises(WorkspaceError, match=CHANGED):
+        await store.read(snapshot, "tests/test_a.py")
+    with pytest.raises(WorkspaceError, match=CHANGED):
+        await store.checkout(snapshot, tmp_path / "out")
+    write(workspace, {"src/a.py": "a = 1\n"})
+    with pytest.raises(WorkspaceError, match=CHANGED):
+        await store.restore(snapshot)
+
+
+async def test_a_changed_list_of_large_files_is_not_read(store: SnapshotStore, workspace: Path) -> None:
+    write(workspace, {"large": "x" * 2000})
+    snapshot = await store.snapshot()
+    row = git(store.folder, f"--git-dir={store.folder}", "rev-parse", f"{snapshot.tree}:unstored").strip()
+    rewrite(store, "blob", row, b"{}")
+    with pytest.raises(WorkspaceError, match=CHANGED):
+        await store.entries(snapshot)
+
+
+async def test_a_changed_file_is_not_checked_out(store: SnapshotStore, tmp_path: Path) -> None:
+    snapshot = await store.snapshot()
+    await change_blob(store, snapshot)
+    with pytest.raises(WorkspaceError, match=f"tests/test_a.py {CHANGED}"):
+        await store.checkout(snapshot, tmp_path / "out")
+
+
+async def test_a_changed_file_is_not_restored_unnoticed(store: SnapshotStore, workspace: Path) -> None:
+    snapshot = await store.snapshot()
+    await change_blob(store, snapshot)
+    write(workspace, {"tests/test_a.py": "assert True\n"})
+    with pytest.raises(WorkspaceError, match=r"not restored: tests/test_a\.py"):
+        await store.restore(snapshot)
+
+
+async def test_an_unchanged_store_is_read_as_it_was_written(tmp_path: Path) -> None:
+    workspace = make_repository(tmp_path / "ws", {"a.b": "1\n", "a/b": "2\n", "a-b/c": "3\n", "é x\n": "4\n"})
+    (workspace / "link").symlink_to("a")
+    (workspace / "a" / "run").write_text("#!/bin/sh\n")
+    (workspace / "a" / "run").chmod(0o755)
+    write(workspace, {"large": "x" * 2000})
+    store = SnapshotStore(workspace, tmp_path / "home", large=1000)
+    snapshot = await store.snapshot()
+    store.close()
+    later = SnapshotStore(workspace, tmp_path / "home", large=1000)
+    assert await later.read(snapshot, "a-b/c") == b"3\n"
+    assert await later.read(snapshot, "link") == b"a"
+    await later.checkout(snapshot, tmp_path / "out")
+    assert listing(tmp_path / "out") == listing(workspace)
+
+
+async def test_an_empty_workspace_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    store = SnapshotStore(tmp_path / "ws", tmp_path / "home")
+    snapshot = await store.snapshot()
+    assert await store.entries(snapshot) == {}
+    await store.checkout(snapshot, tmp_path / "out")
+    store.close()
+
+
+def test_ids_are_those_of_git(tmp_path: Path) -> None:
+    root = make_repository(
+        tmp_path / "repository", {"content/a/x": "1\n", "content/a.x": "2\n", "content/a-x/y/z": "3\n"}
+    )
+    rows = [line.split() for line in git(root, "ls-tree", "-r", "HEAD").splitlines()]
+    assert (
+        tree_id((path.encode(), mode, blob) for mode, _, blob, path in rows)
+        == git(root, "rev-parse", "HEAD^{tree}").strip()
+    )
+    assert rows[0][2] == object_id("blob", b"3\n")
