@@ -110,7 +110,7 @@ def test_a_call_that_was_cut_is_estimated_and_marked_and_the_server_may_have_die
     assert (ended.code, goal.outcome()["iterations"]) == (1, 2), ended
     usage = goal.outcome()["usage"]["agent"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["estimated_tokens"]) == (300, 60, 120)
-    assert "the agent's call that was cut is counted as 120 tokens, estimated" in ended.out
+    assert "agent: the interrupted call is estimated at 120 tokens" in ended.out
     assert "360 tokens, about 120 estimated · no price" in ended.out
     assert "360 tokens, about 120 estimated · no price" in goal.command("status").out
 

@@ -75,7 +75,7 @@ def test_a_first_turn_that_was_killed_is_unknown_and_not_free(telling: Telling) 
     ended = telling.goal("resume")
     assert ended.code == 0, ended
     assert "so far     0 of 10 rounds" in ended.out
-    assert "what the agent used in the turn that was cut is not known" in ended.out
+    assert "agent: the usage of the interrupted turn is unknown" in ended.out
     assert agents(telling) == (110, 1, None, 0.25, 0)
 
 
@@ -148,7 +148,7 @@ def test_a_later_turn_that_was_killed_counts_as_the_one_before_it_tokens_and_dol
     assert spent(telling.json("status")) == (110, 1, None, 0.25, 0)
     ended = telling.goal("resume")
     assert ended.code == 0, ended
-    assert "the agent's call that was cut is counted as 110 tokens and $0.25, estimated" in ended.out
+    assert "agent: the interrupted call is estimated at 110 tokens and $0.25" in ended.out
     assert agents(telling) == (228, 0, 0.75, 0.75, 110)
 
 

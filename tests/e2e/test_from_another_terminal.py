@@ -114,7 +114,7 @@ def test_watching_a_run_whose_process_dies_says_so(place: Path, own_home: Path) 
     out, err = watching.communicate(timeout=20)
     subprocess.run(["pkill", "-f", "sleep 60"], check=False)
     assert watching.returncode == 4, (out, err)
-    assert "the process that ran it is gone" in out
+    assert "The process of this run has ended unexpectedly" in out
 
 
 def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_home: Path) -> None:
@@ -138,7 +138,7 @@ def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_h
     assert sorted(path.name for path in (own_home / "runs").iterdir()) == sorted(
         path.name for path in (waiting, fresh, living)
     )
-    assert "no duration" in goal("prune", "--older-than", "soon", "--yes", cwd=place).err
+    assert "is not a valid duration" in goal("prune", "--older-than", "soon", "--yes", cwd=place).err
 
 
 def _finished(home: Path, name: str) -> Path:

@@ -83,7 +83,7 @@ objective.toml:7:17  resume_prompt names {feedbak}, which does not exist; did yo
 valid: {feedback}, {iteration}, {missing}, {objective}
 objective.toml:7:17  resume_prompt names {iteration!r}, which does not exist; did you mean {iteration}? \
 valid: {feedback}, {iteration}, {missing}, {objective}
-objective.toml:9:11  timeout "soon" is no duration; write seconds, or "90s", "30m", "2h"
+objective.toml:9:11  timeout "soon" is not a valid duration; write seconds, or "90s", "30m", "2h"
 objective.toml:10:20  preserve_context must be true or false, not the string "no"
 objective.toml:11:26  success_criteria must be a string, not the number 1
 objective.toml:11:29  success_criteria is empty; write something, or remove it
@@ -126,10 +126,10 @@ objective.toml:28:16  "B C" in [validators.env] is no name of an environment var
         ("max_iterations = -inf", "4:18  max_iterations must be a whole number, not the number -inf"),
         ('max_iterations = "10"', '4:18  max_iterations must be a whole number, not the string "10"'),
         ("max_iterations = 2026-01-01", "4:18  max_iterations must be a whole number, not a date or time"),
-        ("timeout = nan", f"4:11  timeout nan is no duration; {DURATIONS}"),
-        ("timeout = true", f"4:11  timeout true is no duration; {DURATIONS}"),
-        ('timeout = "90"', f'4:11  timeout "90" is no duration; {DURATIONS}'),
-        ("timeout = []", f"4:11  timeout a list is no duration; {DURATIONS}"),
+        ("timeout = nan", f"4:11  timeout nan is not a valid duration; {DURATIONS}"),
+        ("timeout = true", f"4:11  timeout true is not a valid duration; {DURATIONS}"),
+        ('timeout = "90"', f'4:11  timeout "90" is not a valid duration; {DURATIONS}'),
+        ("timeout = []", f"4:11  timeout a list is not a valid duration; {DURATIONS}"),
         ("timeout = -1", f"4:11  timeout -1 is not above zero; {DURATIONS}, or inf to lift the limit"),
         ('timeout = "0s"', f'4:11  timeout "0s" is not above zero; {DURATIONS}, or inf to lift the limit'),
         ("timeout = 1e300", "4:11  timeout 1e+300 is longer than 30 years; write inf to lift the limit"),

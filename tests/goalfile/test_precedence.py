@@ -92,7 +92,7 @@ def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
     }
     assert refusal(options, {"GOAL_JUDGE": "a\tb", "GOAL_MODEL": " a/b"}, "objective='x'\nowner=1") == (
         "goal.toml:2:7  owner must be a string, not the number 1\n"
-        '--timeout "soon" is no duration; write seconds, or "90s", "30m", "2h"\n'
+        '--timeout "soon" is not a valid duration; write seconds, or "90s", "30m", "2h"\n'
         "--max-iterations 0 is not above zero; write a whole number from 1, or inf to lift the limit\n"
         "--cost -1 is not above zero; write a number of US dollars, or inf to lift the limit\n"
         "--validator is empty; write something, or remove it\n"

@@ -12,7 +12,7 @@ _DURATION = re.compile(r"\s*".join(rf"(?:(?P<{unit}>{_NUMBER})\s*{unit})?" for u
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of "90s", "30m", "2h", "1h30m", "1d", "1.5h" or "500ms"; None when it is no duration.
+    """Seconds of "90s", "30m", "2h", "1h30m", "1d", "1.5h" or "500ms"; None if it is not a valid duration.
 
     Units are d, h, m, s and ms, each at most once, the larger first; a number without a unit is none.
     """

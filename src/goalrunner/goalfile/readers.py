@@ -151,7 +151,7 @@ def duration_limit(value: object, spot: Spot) -> object:
     value = _literal(value, spot)
     seconds = parse_duration(value) if isinstance(value, str) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
-        spot.wrong(f"{shown(value)} is no duration; {NOTATION}")
+        spot.wrong(f"{shown(value)} is not a valid duration; {NOTATION}")
         return WRONG
     if seconds == math.inf:
         return None
