@@ -14,7 +14,7 @@ from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.ignored_files import build_state
 from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
-from goalrunner.checking.protection import Protection, is_test
+from goalrunner.checking.protection import COMPARED, Protection, is_test
 from goalrunner.driver.flakiness import Flakiness, flaky_red, third_run
 from goalrunner.driver.validation import Answer, Results, is_hidden, run_validators
 from goalrunner.events import ChangedChecks, Content
@@ -84,14 +84,14 @@ class CheckRunner:
         """Take over the results that an earlier process recorded, oldest first."""
         self._flakiness.recall(contents)
 
-    async def remember(self, base: Snapshot) -> None:
-        """Record what no snapshot holds about the start. Raise WorkspaceError if an earlier record is damaged."""
+    async def remember(self, base: Snapshot, *, kept: bool = True) -> None:
+        """Record what no snapshot holds about the start; wait for it if `kept`. Raise WorkspaceError if that fails."""
         if not self._remembered:
             names = await self._store.ignored_names()
-            await asyncio.gather(
-                asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self._git.remember)
-            )
+            await asyncio.gather(asyncio.to_thread(self._ignored.begin, names), asyncio.to_thread(self._git.remember))
             self._remembered = True
+        if kept:
+            await asyncio.to_thread(self._ignored.keep)
 
     async def check(
         self,
@@ -103,8 +103,8 @@ class CheckRunner:
         approved: frozenset[str] = frozenset(),
     ) -> CheckRun:
         """Run every validator on `now`. Raise EnvironmentFailed if the environment cannot be set up or kept."""
-        await self.remember(base)
-        # The baseline follows the look at the start at once.
+        # The baseline follows the look at the start at once; in an overlay it cannot change what is being recorded.
+        await self.remember(base, kept=self._environment.kind != "overlay")
         self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
         look = self._ignored.first
         self._ignored.first = None
@@ -133,10 +133,12 @@ class CheckRunner:
         )
         self._flakiness.begin(" ".join((now.id, seen, built, plan.key, *plan.appeared, *plan.dependencies)), when)
         counted, extra, changed = await self._attempts(plan, context)
+        await asyncio.to_thread(self._ignored.keep)
         if context.iteration == 0 or not self._base.known:
             results = [result for result, _ in counted.answers]
             self._base.keep(await with_uncollected(results, lambda path: self._store.read(base, path)))
-        answers, missing = complete(counted.answers, self._base, self._rules, self._tests, plan.allowed)
+        free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
+        answers, missing = complete(counted.answers, self._base, self._rules, self._tests, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
         flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
         written = (f"{CHANGED_FILES}: {', '.join(counted.changed[:5])}",) if counted.changed else ()
@@ -219,6 +221,7 @@ class CheckRunner:
         renamed = any(not result.passed and _RENAMED.search(result.feedback) for result, _ in ran.answers)
         if renamed and self._environment.kind == "overlay":
             # An overlay cannot rename a folder of the start.
+            await asyncio.to_thread(self._ignored.keep)
             return await self._run(self._comparison, layers, context, third=decides)
         return ran
 

@@ -94,7 +94,7 @@ ATTACKS = cases(
     Attack(
         "local module pytest",
         "pytest.py in the workspace, for python -m pytest",
-        "no pytest reported to the runner",
+        'pytest.py (new; found before a file of validator "check")',
         ((write_file("pytest.py", "print('2 passed in 0.01s')\n"),),),
         goal=_goal("python -m pytest -q"),
     ),

@@ -21,17 +21,18 @@ agent = {{ use = "command", command = "sed -i s/False/True/ ok.py" }}
 SUITE = "import time\nfrom ok import ok\n\ntime.sleep({seconds})\nassert ok()\n"
 
 
-def _workspace(folder: Path, seconds: float, ignored: int = 0) -> Path:
+def _workspace(folder: Path, seconds: float, ignored: int = 0, *, data: bool = False) -> Path:
+    """Make a workspace with ignored files; with `data`, none of them is of a package or build output."""
     folder.mkdir()
     (folder / "ok.py").write_text("def ok():\n    return False\n")
     (folder / "suite.py").write_text(SUITE.format(seconds=seconds))
     (folder / ".gitignore").write_text("data/\n__pycache__/\n.venv/\nnode_modules/\ntarget/\n")
     for number in range(ignored):
-        part = folder / _part(number)
+        part = folder / (f"data/{number // 100}" if data else _part(number))
         part.mkdir(parents=True, exist_ok=True)
         with (part / f"{number}.bin").open("wb") as file:
             file.truncate(20_000)
-    if ignored:
+    if ignored and not data:
         (folder / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
         (folder / "package.json").write_text("{}")
     for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
@@ -84,9 +85,13 @@ def test_a_run_takes_two_suites_and_little_more(tmp_path: Path, seconds: float) 
     assert run - 2 * bare < 1.0
 
 
-@pytest.mark.parametrize("workspace", ["", '[workspace]\neditable = ["ok.py"]'], ids=["default", "editable"])
-def test_a_large_workspace_costs_little_more(tmp_path: Path, workspace: str) -> None:
-    folder = _workspace(tmp_path / "ws", 0.3, ignored=100_000)
+@pytest.mark.parametrize(
+    ("workspace", "data"),
+    [("", False), ('[workspace]\neditable = ["ok.py"]', False), ("", True)],
+    ids=["default", "editable", "default-data"],
+)
+def test_a_large_workspace_costs_little_more(tmp_path: Path, workspace: str, data: bool) -> None:
+    folder = _workspace(tmp_path / "ws", 0.3, ignored=100_000, data=data)
     bare = _bare(folder)
     _run(folder, workspace)  # the caches are warm afterwards
     subprocess.run(["git", "checkout", "-q", "."], cwd=folder, check=True)

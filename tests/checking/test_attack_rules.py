@@ -11,8 +11,8 @@ import pytest
 
 from goalrunner.checking.environment import Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
-from goalrunner.checking.plan import Plan, make_plan
-from goalrunner.checking.protection import Protection
+from goalrunner.checking.plan import Plan, labels, make_plan
+from goalrunner.checking.protection import BEFORE, COMPARED, Protection
 from goalrunner.model.snapshot import Snapshot
 from goalrunner.workspace.entry import Entry
 
@@ -82,6 +82,9 @@ _NPM: Files = {
     "src/a.js": "a",
 }
 _GO: Files = {"sum.go": "package sum", "sum_test.go": "package sum"}
+
+_BEFORE = Protection(scripts={"src/json.py": BEFORE})
+_COMPARED = Protection(scripts={"app.py": f'{COMPARED} "v"'})
 
 ATTACKS = [
     # Tests, under protect and by default.
@@ -214,6 +217,26 @@ ATTACKS = [
         'check.sh (changed; named by validator "check")',
         base={"check.sh": "exit 1"},
     ),
+    _case(
+        "script started by a script changed",
+        Protection(scripts={"t/a.sh": 'started by a script of validator "v"'}),
+        {"t/a.sh": "exit 0"},
+        't/a.sh (changed; started by a script of validator "v")',
+        base={"t/a.sh": "exit 1"},
+    ),
+    _case("library before a check", _BEFORE, {"src/json.py": "x"}, f"src/json.py (new; {BEFORE})"),
+    _case(
+        "library before a check, editable",
+        Protection(editable=["src/**"], scripts={"src/json.py": BEFORE}),
+        {"src/json.py": "x"},
+        f"src/json.py (new; {BEFORE})",
+    ),
+    _case(
+        "sitecustomize in a folder of sources",
+        _PROTECT,
+        {"src/sitecustomize.py": "x"},
+        f"src/sitecustomize.py (new; {_NEW})",
+    ),
     # editable: everything else is protected.
     _case("new module", _EDITABLE, {"json.py": "x"}, "json.py (new; not editable)"),
     _case("new environment file", _EDITABLE, {".env": "x"}, ".env (new; not editable)"),
@@ -249,6 +272,7 @@ HONEST = [
     ),
     _case("new manifest beside tests", _DEFAULT, {"package.json": '{"name": "x"}'}, base=_GO),
     _case("sources under editable", _EDITABLE, {"src/calc.py": "add = 2\n"}),
+    _case("file that was there before", _BEFORE, {"src/json.py": "y"}, base={**_CALC, "src/json.py": "x"}),
     _case("caches", _PROTECT, {"tests/__pycache__/test_calc.pyc": "x", ".pytest_cache/a": "x"}),
 ]
 
@@ -276,6 +300,37 @@ async def test_honest_work_is_seen_as_it_is(
     plan = await _plan(protection, base, now)
     # Bytecode beside protected tests is never read, whatever its source says.
     assert plan.originals == Layer(_WORKSPACE, hide=plan.originals.hide & {"tests/__pycache__"})
+    assert not plan.differences
+
+
+async def test_a_script_whose_output_is_compared_is_seen_as_the_agent_left_it_and_named() -> None:
+    base = {"app.py": "print(2)\n"}
+    plan = await _plan(_COMPARED, base, {"app.py": "print(3)\n"})
+    assert not plan.differences
+    assert not plan.originals.put
+    assert labels(plan, green=True) == ("checks changed: app.py",)
+    editable = Protection(editable=["*.py"], scripts=_COMPARED.scripts)
+    assert labels(await _plan(editable, base, {"app.py": "print(3)\n"}), green=True) == ()
+
+
+async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
+    rules = Protection(scripts={"check.sh": 'named by validator "v"'})
+    changes = Changes(lost=("check.sh", "tests/log.txt", "tests/test_a.py", "notes.py"))
+    ignored = cast("IgnoredContent", None)
+    snapshots = (_snapshot("a"), _snapshot("a"))
+    plan = await make_plan(Store(a=_CALC), _WORKSPACE, rules, ignored, changes, *snapshots)
+    assert labels(plan, green=True) == ("checks changed: check.sh, tests/test_a.py",)
+
+
+async def test_a_folder_that_stands_before_a_file_of_a_check_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "check").mkdir()
+    ignored = cast("IgnoredContent", None)
+    snapshots = (_snapshot("a"), _snapshot("a"))
+    rules = Protection(scripts={"check": f'{BEFORE} "v"'})
+    plan = await make_plan(Store(a=_CALC), tmp_path, rules, ignored, Changes(), *snapshots)
+    assert [str(item) for item in plan.differences] == [f'check (new; {BEFORE} "v")']
+    assert "check" in plan.originals.hide
+    plan = await make_plan(Store(a={"check/a": "x"}), tmp_path, rules, ignored, Changes(), *snapshots)
     assert not plan.differences
 
 

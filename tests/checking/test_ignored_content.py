@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import stat
@@ -524,6 +525,21 @@ def test_a_damaged_record_is_an_error(make: Make, tmp_path: Path, damage: str) -
     data = record.read_bytes()
     record.write_bytes({"cut": data[:-5], "flip": data.replace(b"rows.csv", b"rows.tsv"), "empty": b""}[damage])
     with pytest.raises(WorkspaceError, match="damaged"):
+        make().remember(NAMES)
+
+
+def test_a_record_that_cannot_be_written_is_an_error_when_it_is_needed(make: Make, tmp_path: Path) -> None:
+    content = make()
+    write(tmp_path, "keep")  # a file where the folder of the record would be
+    content.begin(NAMES)
+    with pytest.raises(WorkspaceError, match="cannot be kept"):
+        content.keep()
+
+
+def test_a_record_of_another_version_is_an_error(make: Make, tmp_path: Path) -> None:
+    data = b'{"files": {}}'
+    write(tmp_path, "keep/ignored.json", text=f"{hashlib.sha256(data).hexdigest()}\n{data.decode()}")
+    with pytest.raises(WorkspaceError, match="another version"):
         make().remember(NAMES)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.compose import preflight
 from goalrunner.compose.preflight import hopeless_validators, refuse_hopeless_validators, warnings_before
 from goalrunner.errors import ValidatorMissing
 from goalrunner.model.goal import Goal
@@ -54,7 +55,78 @@ def test_a_path_that_does_not_exist_yet_and_a_workspace_without_tests_are_warnin
     assert warnings_before(goal, ENVIRON) == (
         "validator check0 is red until tests/test_new.py exists",
         "validator check1 is red until there are tests: the workspace has no test file",
+        "validator check2 is red until check.sh exists",
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("cd src && pytest -q", "src"),
+        ("./run_tests.sh -v", "run_tests.sh"),
+        ("CI=1 ./run_tests.sh", "run_tests.sh"),
+        (".venv/bin/pytest -q", ".venv/bin/pytest"),
+        # These exist, or an earlier command may bring them.
+        ("cd tests && pytest -q", ""),
+        ("make && ./app", ""),
+        ("./app || true", ""),
+        ("cd $DIR && pytest", ""),
+        ("/usr/bin/true", ""),
+        ("true", ""),
+    ],
+)
+def test_a_folder_or_script_that_a_line_starts_with_and_that_does_not_exist_is_a_warning(
+    tmp_path: Path, line: str, missing: str
+) -> None:
+    goal = _goal(_made(tmp_path, "tests/test_a.py"), line)
+    found = [warning for warning in warnings_before(goal, ENVIRON) if "until" in warning]
+    assert found == ([f"validator check0 is red until {missing} exists"] if missing else [])
+
+
+def test_what_setup_prepares_is_not_missing(tmp_path: Path) -> None:
+    goal = _goal(_made(tmp_path, "tests/test_a.py"), ".venv/bin/pytest", workspace={"setup": "uv sync"})
+    assert warnings_before(goal, ENVIRON) == ()
+
+
+def test_a_folder_of_a_validator_that_does_not_exist_is_a_warning(tmp_path: Path) -> None:
+    spec = {"name": "a", "run": "pytest -q", "cwd": "tets"}
+    goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
+    assert warnings_before(goal, ENVIRON) == ("validator a is red until the folder tets exists",)
+
+
+@pytest.mark.parametrize(
+    ("objective", "hint"),
+    [("Do it.", "; did you mean tests/test_parser.py?"), ("Write test_praser.py.", "")],
+)
+def test_a_missing_test_file_with_a_similar_name_is_a_hint_and_no_refusal(
+    tmp_path: Path, objective: str, hint: str
+) -> None:
+    goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py", objective=objective)
+    assert not list(hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)}))
+    assert warnings_before(goal, ENVIRON) == (f"validator check0 is red until tests/test_praser.py exists{hint}",)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("set -o pipefail; make | tail", "write \"bash -c 'set -o pipefail; make | tail'\""),
+        ('set -euo pipefail; echo "a" | cat', r'''write "bash -c 'set -euo pipefail; echo \"a\" | cat'"'''),
+        ("set -o pipefail\nmake | tail", 'move the lines into a script, and write "bash SCRIPT"'),
+        ("bash -c 'set -o pipefail; make | tail'", ""),
+        ("set -o pipefail || true; make", ""),
+        ("echo pipefail", ""),
+    ],
+)
+def test_pipefail_in_a_shell_that_does_not_know_it_is_a_persons_to_correct(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, hint: str
+) -> None:
+    goal = _goal(tmp_path, line)
+    monkeypatch.setattr(preflight, "shell_knows_pipefail", lambda: False)
+    found = list(hopeless_validators(goal, ENVIRON))
+    what = "validator check0 cannot run here: /bin/sh does not know `set -o pipefail`"
+    assert [(item.message, item.hint) for item in found] == ([(what, hint)] if hint else [])
+    monkeypatch.setattr(preflight, "shell_knows_pipefail", lambda: True)
+    assert not list(hopeless_validators(goal, ENVIRON))
 
 
 def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def _foresee(model: str, **more: object) -> None:
         ("qqqqqq/x", 'unknown provider "qqqqqq"'),
         ("opnai/gpt-5-mini", 'unknown provider "opnai"; did you mean openai/gpt-5-mini?'),
         ("antropic/claude", 'unknown provider "antropic"; did you mean anthropic/claude?'),
+        ("gpt-5-mni", "it names no provider; did you mean openai/gpt-5-mini?"),
         (
             "no-such-model-anywhere",
             "it names no provider; write provider/model, for example openai/no-such-model-anywhere",

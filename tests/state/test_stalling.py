@@ -39,6 +39,11 @@ def rounds_of(*rounds: tuple[str, str]) -> int:
         ("took 1.2 seconds", "took 9 seconds"),
         ("at 2026-11-22T10:00:00Z", "at 2026-11-22T10:00:09.5+01:00"),
         ("10:00:01 error", "10:59:59.123 error"),
+        (
+            "/root/.npm/_logs/2026-11-22T20_14_47_323Z-debug-0.log",
+            "/root/.npm/_logs/2026-11-22T20_14_48_101Z-debug-0.log",
+        ),
+        ("see report-20261122-201447.json", "see report-20261122-201501.json"),
         ("open /tmp/pytest-of-a/pytest-1/x.txt: no", "open /tmp/tmpq8d_1/x.txt: no"),
         ("<A object at 0x7f00aa>", "<A object at 0x7f11bb>"),
         ("id 123e4567-e89b-12d3-a456-426614174000", "id 923e4567-e89b-12d3-a456-426614174999"),

@@ -16,7 +16,11 @@ SPECS = (
     ValidatorSpec(name="m", run="python -m m"),
     ValidatorSpec(name="tests", run="pytest -q"),
 )
-WHY = {"check.sh": f'named by validator "{SPECS[0].name}"', "m.py": 'named by validator "m"'}
+WHY = {
+    "check.sh": f'named by validator "{SPECS[0].name}"',
+    "m.py": 'named by validator "m"',
+    "m/__init__.py": 'found before a file of validator "m"',
+}
 
 
 @pytest.fixture

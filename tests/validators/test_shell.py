@@ -16,6 +16,7 @@ from goalrunner.ports import Validator
 from goalrunner.process import ProcessLauncher
 from goalrunner.validators import ShellValidator
 from goalrunner.validators import search as search_module
+from goalrunner.validators.surroundings import environment
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 
@@ -139,6 +140,15 @@ async def test_nothing_in_the_environment_tells_that_a_check_runs(workspace: Pat
     assert not [name for name in get_args(RunVariable) if name.encode() in output]
     assert b"GOAL_TEST_SECRET" in output
     assert [path.suffix for path in scratch.iterdir()] == [".out"]
+
+
+@pytest.mark.parametrize(("line", "passed"), [("env", set()), ('ls "$GOAL_HOME"', {"GOAL_HOME"})])
+def test_settings_of_goal_itself_are_passed_only_to_a_line_that_names_them(
+    workspace: Path, scratch: Path, line: str, passed: set[str]
+) -> None:
+    base = {"GOAL_HOME": "/home", "GOAL_AGENT": "claude", "GOAL_MODEL": "m", "GOAL_JUDGE": "j", "GOAL_DIFFICULTY": "3"}
+    with environment(base, ValidatorSpec(name="check", run=line), validation(workspace, scratch)) as (given, _):
+        assert set(given) == passed | {"GOAL_DIFFICULTY"}
 
 
 async def test_a_variable_of_the_run_is_passed_by_name(workspace: Path, scratch: Path) -> None:

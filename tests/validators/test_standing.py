@@ -93,6 +93,16 @@ def _red(command: str, feedback: str, exit_code: int, **more: object) -> Validat
             "/v/bin/python: No module named pytest",
             "No module named pytest; to install it: ",
         ),
+        (
+            "python -m pytest -q",
+            "/home/a/.local/state/goal/checkouts/k3f9-x/now/env/bin/python: No module named pytest",
+            "No module named pytest; install it with [workspace] setup, for example: pip install -e . pytest",
+        ),
+        (
+            "python -m pytest -q",
+            "/home/a/checkouts/calc/.venv/bin/python: No module named pytest",
+            "No module named pytest; to install it: /home/a/checkouts/calc/.venv/bin/python -m pip install pytest",
+        ),
         # The work is to bring these.
         ("python3 -m mytool --help", "/usr/bin/python3: No module named mytool", ""),
         ("make check", "/usr/bin/python3: No module named nox", ""),

@@ -15,7 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.checking.ignored_files import Stat, content_of, stat_of, stat_of_entry
+from goalrunner.checking.ignored_files import (
+    DEPENDENCY_FILES,
+    SIZE,
+    Stat,
+    add_files,
+    build_files,
+    content_of,
+    is_build_file,
+    stat_of,
+    stat_of_entry,
+)
 from goalrunner.workspace.caches import CACHES
 from goalrunner.workspace.patterns import Patterns
 
@@ -62,14 +72,6 @@ _COMMON = frozenset({"build", "dist", "out", "_build", "coverage"})
 """Build output, but source folders have these names as well: git must ignore all that is in them."""
 _KEEPERS = frozenset({".gitignore", ".gitkeep", ".keep"})
 _LINKS = frozenset({".venv", "venv", "env", "node_modules", "vendor", *_NAMES["dependencies"]})
-_DEPENDENCY_FILES = frozenset({".pnp.cjs", ".pnp.loader.mjs"})
-_FILES = [name for name in CACHES if not name.endswith("/")]
-_WHOLE = {name for name in _FILES if "*" not in name} | {"coverage.xml", "coverage.json", "coverage.lcov", "lcov.info"}
-_BEGINNINGS = tuple(name[:-1] for name in _FILES if name.endswith("*"))
-_ENDINGS = (
-    *(name[1:] for name in _FILES if name.startswith("*")),
-    *(".o", ".obj", ".lo", ".class", ".gcda", ".gcno", ".gcov", ".rlib", ".rmeta", ".hi", ".dyn_o", ".beam"),
-)
 LISTED: Mark = ("dependencies", "named in the goal file")
 
 
@@ -167,7 +169,8 @@ class Classifier:
 
     def _classified(self, here: str, entries: Sequence[os.DirEntry[str]]) -> list[str]:
         """Classify a folder by its entries, and the files in it; return the folders to enter."""
-        self._listings[here] = frozenset([entry.name for entry in entries])
+        names = [entry.name for entry in entries]
+        self._listings[here] = frozenset(names)
         mark = self._mark(here, whole=True)
         if mark and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines):
             return self._parts(here, entries, mark)
@@ -175,15 +178,15 @@ class Classifier:
             self._add(here, mark, folder=True)
             return []
         self.folders.add(here)
-        folders, plain, others = [], not self._patterns.lines, self.others
+        folders = []
+        if not self._patterns.lines:
+            entries = add_files(self.others, entries, here, build_files(names))
         for entry in entries:
             name = entry.name
             path = f"{here}/{name}"
-            if plain and entry.is_file(follow_symlinks=False) and not _is_build_file(name):
-                others[path] = stat_of_entry(entry)
-            elif name == ".git":
+            if name == ".git" and not entry.is_file(follow_symlinks=False):
                 continue
-            elif entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
                 folders.append(path)
             elif (link := entry.is_symlink()) or entry.is_file(follow_symlinks=False):
                 self._file(path, name, entry, link=link)
@@ -213,9 +216,9 @@ class Classifier:
     def _file(self, path: str, name: str, entry: os.DirEntry[str] | None = None, *, link: bool) -> None:
         if self._patterns.lines and self._patterns.match(path):
             self._add(path, LISTED, folder=False)
-        elif name in _DEPENDENCY_FILES or (link and name in _LINKS):
+        elif name in DEPENDENCY_FILES or (link and name in _LINKS):
             self._add(path, ("dependencies", name), folder=False)
-        elif _is_build_file(name):
+        elif is_build_file(name):
             self._add(path, ("build", name), folder=False)
         else:
             self.others[path] = stat_of_entry(entry) if entry is not None else stat_of(f"{self._root}/{path}")
@@ -281,12 +284,8 @@ class Classifier:
     def _is_tagged(self, folder: str) -> bool:
         path = f"{self._root}/{folder}/CACHEDIR.TAG"
         info = stat_of(path)
-        data = content_of(path, info) if info and info.size < 10_000 else None
+        data = content_of(path, info) if info and info[SIZE] < 10_000 else None
         return data is not None and data.startswith(_TAG)
-
-
-def _is_build_file(name: str) -> bool:
-    return name in _WHOLE or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS) or name in _DEPENDENCY_FILES
 
 
 def folders_above(path: str) -> list[str]:

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 from goalrunner.checking.environment import File
 from goalrunner.checking.ignored_classes import Classifier, Mark, folders_above
-from goalrunner.checking.ignored_files import Kept, Stat, content_of, stat_of, write_pack
+from goalrunner.checking.ignored_files import MODE, PACK, SIZE, Kept, Stat, content_of, stat_of, write_pack
 from goalrunner.checking.installed import Installed
 from goalrunner.checking.packages import inspect, labels, listing
 from goalrunner.errors import WorkspaceError
@@ -61,7 +63,7 @@ class IgnoredContent:
     ) -> None:
         self._workspace = workspace
         self._record = keep / "ignored.json"
-        self._pack = keep / "ignored.contents"
+        self._pack = keep / f"ignored{PACK}"
         self._dependencies = tuple(dependencies)
         self._contents = contents
         self._home = home
@@ -69,29 +71,49 @@ class IgnoredContent:
         self.first: Classifier | None = None
         """The look that the state of the start was taken from; None in a run that is resumed."""
         self._verified: set[tuple[str, str]] = set()
+        self._written: Future[None] | None = None
 
     def remember(self, names: Iterable[str]) -> None:
         """Keep the state of the start, unless that was done before. Raise WorkspaceError if it cannot be kept or read."""
+        self.begin(names)
+        self.keep()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Look at the start, and begin to write the record in a thread; nothing may change the workspace before `keep`.
+
+        Read the record if there is one. Raise WorkspaceError if it cannot be read.
+        """
         if self._record.exists():
             _ = self._start
             return
-        self.first = found = self._classify(names)
-        files = {path: Kept(now) for path, now in found.others.items() if now}
+        with _without_collector():
+            self.first = found = self._classify(names)
+            self.__dict__["_start"] = _Start(
+                {path: info for path, info in found.others.items() if info},
+                {},
+                found.folders,
+                {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root},
+                self._installed(found.dependencies),
+            )
+        writer = ThreadPoolExecutor(1)
+        self._written = writer.submit(self._write, self._start)
+        writer.shutdown(wait=False)
+
+    def keep(self) -> None:
+        """Wait until the record is written. Raise WorkspaceError if it cannot be kept."""
         try:
-            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.update(write_pack(self._workspace, files, self._pack) if self._contents else ())
-            roots = {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root}
-            state = {
-                "files": files,
-                "folders": sorted(found.folders),
-                "roots": roots,
-                "packages": {path: one.as_json() for path, one in self._installed(found.dependencies).items()},
-            }
-            data = json.dumps(state).encode()
-            write_whole(self._record, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
-            self.__dict__["_start"] = _Start(state, files)
+            if self._written is not None:
+                self._written.result()
         except OSError as error:
             raise WorkspaceError(f"ignored files cannot be kept: {error}", "check the disk of GOAL_HOME") from error
+
+    def _write(self, start: _Start) -> None:
+        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _without_collector():
+            if self._contents:
+                start.contents = write_pack(self._workspace, start.files, self._pack)
+            data = start.as_json()
+        write_whole(self._record, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
 
     def look(self, names: Iterable[str]) -> Classifier:
         """Look at what git ignores now, for the other methods."""
@@ -105,19 +127,26 @@ class IgnoredContent:
     def compare(self, now: Classifier) -> Changes:
         """Return what differs from the start."""
         start = self._start
+        build = tuple(entry.path for entry in now.found if entry.kind == "build")
+        if now is self.first:
+            return Changes(build=build)
         there = now.others
+        same = there == start.files
         differ = [
-            path for path, kept in start.files.items() if there.get(path) != kept.stat and self._differs(path, kept)
+            path
+            for path, info in (() if same else start.files.items())
+            if there.get(path) != info and self._differs(path, info)
         ]
+        new = set() if same else there.keys() - start.files.keys()
         known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
         installed = self._installed(known)
         found = labels(start.packages, installed, self._workspace, self._verified)
         changed = [root for root in sorted(known) if found and self._root_differs(root, installed)]
         return Changes(
-            appeared=tuple(path for path in _appeared(now, start) if os.path.lexists(self._workspace / path)),
-            changed=tuple(sorted(path for path in differ if start.files[path].sha256)),
-            lost=tuple(sorted(path for path in differ if not start.files[path].sha256)),
-            build=tuple(entry.path for entry in now.found if entry.kind == "build"),
+            appeared=tuple(path for path in _appeared(now, start, new) if os.path.lexists(self._workspace / path)),
+            changed=tuple(sorted(path for path in differ if path in start.contents)),
+            lost=tuple(sorted(path for path in differ if path not in start.contents)),
+            build=build,
             new_dependencies=tuple(sorted(now.dependencies - known)),
             dependencies=found,
             dependency_folders=tuple(changed),
@@ -130,20 +159,21 @@ class IgnoredContent:
 
     def original(self, path: str) -> File | None:
         """Return the start content of an other file; None if it was not kept. Raise WorkspaceError if it is damaged."""
-        kept = self._start.files.get(path)
-        if kept is None or not kept.sha256:
+        kept = self._start.contents.get(path)
+        if kept is None:
             return None
+        info = self._start.files[path]
         try:
             with self._pack.open("rb") as pack:
                 pack.seek(kept.offset)
-                data = pack.read(kept.stat.size)
+                data = pack.read(info[SIZE])
         except OSError as error:
             raise WorkspaceError(f"the kept content of {path} cannot be read: {error}") from error
         if hashlib.sha256(data).hexdigest() != kept.sha256:
             raise WorkspaceError(
                 f"the kept content of {path} is damaged", f"start a new run; {self._pack} is of no use"
             )
-        return File(kept.stat.mode, data)
+        return File(info[MODE], data)
 
     def fingerprint(self, now: Classifier) -> str:
         """Return a hash over the stats of other files and the names of installed packages; logs are left out."""
@@ -156,23 +186,19 @@ class IgnoredContent:
         return digest.hexdigest()
 
     def _classify(self, names: Iterable[str], known: Mapping[str, Mark] | None = None) -> Classifier:
-        collecting = gc.isenabled()
-        gc.disable()  # a hundred thousand small objects are made here, and none is garbage
-        try:
+        with _without_collector():
             return Classifier(self._workspace, names, self._dependencies, known, home=self._home)
-        finally:
-            if collecting:
-                gc.enable()
 
     def _installed(self, roots: Iterable[str]) -> dict[str, Installed]:
         seen = {root: inspect(self._workspace, root) for root in sorted(roots)}
         return {root: installed for root, installed in seen.items() if installed}
 
-    def _differs(self, path: str, kept: Kept) -> bool:
+    def _differs(self, path: str, before: Stat) -> bool:
         now = stat_of(f"{self._workspace}/{path}")
-        if now == kept.stat or (now and self._same.get(path) == now):
+        if now == before or (now and self._same.get(path) == now):
             return False
-        if now is None or not kept.sha256 or (now.size, now.mode) != (kept.stat.size, kept.stat.mode):
+        kept = self._start.contents.get(path)
+        if now is None or kept is None or (now[SIZE], now[MODE]) != (before[SIZE], before[MODE]):
             return True
         data = content_of(f"{self._workspace}/{path}", now)
         if data is None or hashlib.sha256(data).hexdigest() != kept.sha256:
@@ -188,34 +214,80 @@ class IgnoredContent:
             raise WorkspaceError(f"the record of ignored files cannot be read: {error}") from error
         if hashlib.sha256(data).hexdigest().encode() != hash_:
             raise WorkspaceError(f"the record of ignored files is damaged: {self._record}", "start a new run")
-        return _Start(json.loads(data))
+        try:
+            return _Start.from_json(data)
+        except KeyError as error:
+            message = f"the record of ignored files was written by another version: {self._record}"
+            raise WorkspaceError(message, "start a new run") from error
 
 
 class _Start:
-    """The record of the start."""
+    """The state of the start. `contents` are the files whose content the pack holds."""
 
-    def __init__(self, state: dict[str, Any], files: dict[str, Kept] | None = None) -> None:
-        """`files` are those of `state`, where they need not be read from JSON."""
-        read = state["files"].items()
-        self.files = files or {path: Kept(Stat(*info), sha, offset) for path, (info, sha, offset) in read}
-        self.roots: dict[str, Mark] = {path: (kind, why) for path, (kind, why) in state["roots"].items()}
-        self.packages = {root: Installed(**value) for root, value in state["packages"].items()}
-        self.folders = set(state["folders"])
-        for folder in {path.rpartition("/")[0] for path in (*self.files, *self.roots)} - {""}:
+    def __init__(
+        self,
+        files: dict[str, Stat],
+        contents: dict[str, Kept],
+        folders: Iterable[str],
+        roots: dict[str, Mark],
+        packages: dict[str, Installed],
+    ) -> None:
+        self.files = files
+        self.contents = contents
+        self.roots = roots
+        self.packages = packages
+        self.folders = set(folders)
+        for folder in {path.rpartition("/")[0] for path in (*files, *roots)} - {""}:
             self.folders.update((*folders_above(folder), folder))
+
+    def as_json(self) -> bytes:
+        """Return the record. Stats are columns: a list of numbers is written far faster than a list of lists."""
+        state = {
+            "paths": list(self.files),
+            "stats": list(zip(*self.files.values(), strict=True)),
+            "contents": self.contents,
+            "folders": sorted(self.folders),
+            "roots": self.roots,
+            "packages": {root: one.as_json() for root, one in self.packages.items()},
+        }
+        return json.dumps(state).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> _Start:
+        """Return what `as_json` wrote. Raise KeyError if another version wrote it."""
+        state: dict[str, Any] = json.loads(data)
+        return cls(
+            dict(zip(state["paths"], zip(*state["stats"], strict=True), strict=True)),
+            {path: Kept(*kept) for path, kept in state["contents"].items()},
+            state["folders"],
+            {path: (kind, why) for path, (kind, why) in state["roots"].items()},
+            {root: Installed(**value) for root, value in state["packages"].items()},
+        )
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the garbage collector away while a hundred thousand small objects are made, none of which is garbage."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _without_logs(look: Classifier) -> dict[str, Stat | None]:
     return {path: info for path, info in look.others.items() if not path.endswith((".log", ".pid"))}
 
 
-def _appeared(now: Classifier, start: _Start) -> tuple[str, ...]:
-    """Return new other files, or the topmost new folders that hold nothing else."""
+def _appeared(now: Classifier, start: _Start, others: Collection[str]) -> tuple[str, ...]:
+    """Return new other files (`others`), or the topmost new folders that hold nothing else."""
     mixed = {folder for entry in now.found if entry.kind != "other" for folder in folders_above(entry.path)}
     new = now.folders - start.folders - mixed
     found = set()
     closed = [entry.path for entry in now.found if entry.kind == "other"]
-    for path in (*closed, *(now.others.keys() - start.files.keys())):
+    for path in (*closed, *others):
         if path not in start.files and path not in start.folders:
             found.add(next((folder for folder in folders_above(path) if folder in new), path))
     return tuple(sorted(found))

@@ -15,10 +15,12 @@ from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.manifests import steering_part
 from goalrunner.checking.protection import (
+    BEFORE,
     CONFIGURATION,
     LINK,
     NEW_CONFIGURATION,
     NEW_LINTING,
+    SOURCE,
     Difference,
     Protection,
     differences,
@@ -95,9 +97,12 @@ async def make_plan(
     found = tuple([item for item in found if await _steers(store, base, now, item)])
     allowed = tuple([item for item in allowed if await _steers(store, base, now, item)])
     found = tuple(item for item in found if not (item.kind == "planted" and _CACHES.match(item.path)))
+    found = (*found, *_folders_before(protection, workspace, before))
     key = _key(found, after)
     if found and key in approved and not protection.strict:
         found, allowed = (), (*allowed, *found)
+    if not protection.strict:  # ignored files keep their content with protect and editable alone
+        allowed = (*allowed, *_touched(protection, (*changes.changed, *changes.lost)))
     put: dict[str, File] = {}
     lost: list[str] = []
     for item in found:
@@ -154,6 +159,22 @@ async def _steers(store: Snapshots, base: Snapshot, now: Snapshot, item: Differe
     return steering_part(item.path, old, only_linters=only_linters) != steering_part(
         item.path, new, only_linters=only_linters
     )
+
+
+def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Difference]:
+    """Yield the protected scripts and sources of tests among changed files that git ignores."""
+    for path in ignored:
+        rule = protection.rule(path)
+        if rule and (SOURCE.search(path) or path in protection.scripts):
+            yield Difference(path, "changed", rule)
+
+
+def _folders_before(protection: Protection, workspace: Path, before: Mapping[str, Entry]) -> Iterator[Difference]:
+    """Yield new folders that stand where a file of a check would be found; no snapshot holds one that is empty."""
+    for path, rule in protection.scripts.items():
+        new = rule.startswith(BEFORE) and not any(name.startswith(f"{path}/") for name in before)
+        if new and (workspace / path).is_dir() and not protection.allowed(path):
+            yield Difference(path, "planted", rule)
 
 
 async def _links(store: Snapshots, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:

@@ -62,11 +62,15 @@ MANIFESTS = (
 _MIXED = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
 """Manifests that configure test runners as well as linters and type checkers."""
 
+_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
 CONFIGURATION = "existing configuration of checks"
 NEW_CONFIGURATION = "new configuration of existing checks"
 NEW_LINTING = "new configuration of linters for existing sources"
+BEFORE = "found before a file of validator"
+COMPARED = "output compared by validator"
+"""The beginning of the rule of a script that may be the work itself: validators see it as the agent left it."""
 
-_SOURCE = re.compile(r"\.(py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|cc|cpp|h|hpp|cs|swift|sh)$")
+SOURCE = re.compile(r"\.(py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|cc|cpp|h|hpp|cs|swift|sh)$")
 
 Mode = Literal["default", "protect", "editable"]
 
@@ -90,7 +94,7 @@ class Protection:
 
     `editable`: everything that it does not match is protected. `protect`: what it matches, and the configuration of test
     runners and checkers. Neither: tests and configuration that exist at the start. `scripts` maps paths that are always
-    protected to the reason (the goal file, scripts that validators name). `allow` takes paths out.
+    protected to the reason (the goal file, what decides a validator). `allow` takes paths out.
     """
 
     def __init__(
@@ -133,8 +137,13 @@ class Protection:
         `steers` is None for a path that exists at the start; of a new file of configuration it says whether that takes
         effect on files of the start.
         """
-        if rule := self._scripts.get(_folded(path)):
-            return rule
+        script = self._scripts.get(_folded(path), "")
+        if script and not script.startswith((BEFORE, COMPARED)):
+            return script
+        exempt = self.editable if script.startswith(COMPARED) else steers is None
+        return self._by_keys(path, steers) or (None if exempt else script or None)
+
+    def _by_keys(self, path: str, steers: Callable[[str], bool] | None) -> str | None:
         match self.mode:
             case "editable":
                 return None if self._editable(path) else "not editable"
@@ -218,7 +227,8 @@ def differences(
             if rule == NEW_CONFIGURATION and not steering.steers_tests(path):
                 rule = NEW_LINTING
             found.append(Difference(path, "planted" if old is None else "deleted" if new is None else "changed", rule))
-    allowed = [item for item in found if protection.allowed(item.path) and item.rule != "the goal file"]
+    free = (item for item in found if protection.allowed(item.path) and item.rule != "the goal file")
+    allowed = [*free, *(item for item in found if item.rule.startswith(COMPARED))]
     return tuple(item for item in found if item not in allowed), tuple(allowed)
 
 
@@ -234,7 +244,7 @@ class _Steering:
 
     @cached_property
     def _sources(self) -> frozenset[str]:
-        return _folders(path for path in self._base if _SOURCE.search(path))
+        return _folders(path for path in self._base if SOURCE.search(path))
 
     def steers(self, path: str) -> bool:
         """Return whether a new file of configuration takes effect on tests, or on sources, of the start."""
@@ -242,8 +252,9 @@ class _Steering:
         return self.steers_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in self._sources)
 
     def steers_tests(self, path: str) -> bool:
-        """Return whether a new file configures test runners, beside or above tests of the start."""
-        return not _CHECKERS(path) and posixpath.dirname(path) in self._tested
+        """Return whether a new file configures test runners, beside or above tests of the start, or Python itself."""
+        at_start = posixpath.basename(path).casefold() in _AT_START
+        return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in self._tested)
 
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from goalrunner.compose.check_environment import check_lines, choose, dependenci
 from goalrunner.compose.preflight import warnings_before
 from goalrunner.compose.unmatched_patterns import listed
 from goalrunner.model.goal import Goal
-from goalrunner.validators.scripts import named_paths
+from goalrunner.validators.check_files import check_files
 
 _NAMED = 8
 
@@ -33,7 +33,8 @@ def _lines(
 ) -> Iterator[tuple[str, str]]:
     yield "checked in", check_lines(goal, choose(goal, workspace, home))
     config = goal.workspace
-    scripts = {path: "named by a validator" for spec in goal.validators for path in named_paths(spec, workspace)}
+    roles = (item for spec in goal.validators for item in check_files(spec, workspace).items())
+    scripts = {path: "decides a validator" for path, role in roles if role in ("named", "started")}
     if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
         scripts[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
     protection = Protection(config.protect, config.editable, config.allow, scripts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,23 @@ from goalrunner.compose.sandbox import agent_cell
 from goalrunner.compose.unmatched_patterns import unmatched_patterns
 from goalrunner.errors import ValidatorMissing
 from goalrunner.model.goal import Goal, ValidatorSpec
-from goalrunner.validators.absent_paths import AbsentPath, TestTree, absent_paths, mentions, runs_all_tests
-from goalrunner.validators.absent_programs import Place, absent_program, unstartable_script
+from goalrunner.process.program import SHELL
+from goalrunner.validators.absent_paths import (
+    AbsentPath,
+    TestTree,
+    absent_paths,
+    absent_start,
+    mentions,
+    runs_all_tests,
+)
+from goalrunner.validators.absent_programs import (
+    Place,
+    absent_program,
+    as_written,
+    sets_pipefail,
+    shell_knows_pipefail,
+    unstartable_script,
+)
 from goalrunner.validators.naming import name_of
 from goalrunner.validators.weaknesses import weaknesses_of
 from goalrunner.workspace.patterns import Patterns
@@ -66,6 +82,9 @@ def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Find
             if item.instead and not item.empty:
                 meant = f'did you mean {item.instead}? write "{item.corrected(line)}"'
                 yield Finding(f"validator {name}: {item.word} does not exist", meant)
+        if sets_pipefail(line) and not shell_knows_pipefail():
+            what = f"validator {name} cannot run here: {SHELL} does not know `set -o pipefail`"
+            yield Finding(what, _with_bash(line))
         script = unstartable_script(line, place)
         if script and not (Patterns(goal.workspace.allow).match(_inside(place, script)) or mentions(said, script)):
             yield Finding(f"validator {name} cannot run here: {script} cannot be executed", f"chmod +x {script}")
@@ -77,13 +96,20 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
     """
     workspace = workspace_of(goal)
     tree = TestTree(workspace)
-    found: list[str] = []
+    found = [
+        f"validator {name_of(spec)} is red until the folder {spec.cwd} exists"
+        for spec in goal.validators
+        if spec.run and not (spec.hidden or goal.workspace.setup or (workspace / spec.cwd).is_dir())
+    ]
     for spec, place in _commands(goal, workspace, environ):
         if spec.hidden:
             continue
         found += weaknesses_of(spec, workspace)
         items = absent_paths(spec.run or "", place, tree, _said(goal))
         found += [_warning(name_of(spec), item) for item in items if item.empty or not item.instead]
+        start = "" if goal.workspace.setup else absent_start(spec.run or "", place)
+        if start and start not in (item.path for item in items):
+            found.append(f"validator {name_of(spec)} is red until {start} exists")
         if not tree.files and runs_all_tests(spec.run or ""):
             found.append(f"validator {name_of(spec)} is red until there are tests: the workspace has no test file")
     return (*dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
@@ -93,7 +119,14 @@ def _warning(name: str, item: AbsentPath) -> str:
     if item.empty:
         near = f"; did you mean {item.instead}?" if item.instead else ""
         return f"validator {name}: no test file in {item.word}{near}"
-    return f"validator {name} is red until {item.word} exists"
+    near = f"; did you mean {item.near}?" if item.near else ""
+    return f"validator {name} is red until {item.word} exists{near}"
+
+
+def _with_bash(line: str) -> str:
+    if "\n" in line:
+        return 'move the lines into a script, and write "bash SCRIPT"'
+    return f'write "{as_written(f"bash -c {shlex.quote(line)}")}"'
 
 
 def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterator[tuple[ValidatorSpec, Place]]:

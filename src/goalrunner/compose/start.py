@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from goalrunner.checking.ignored_files import PACK
 from goalrunner.errors import RecordError
 from goalrunner.runs import RunFolder
 from goalrunner.state import RunState
@@ -20,9 +21,12 @@ UNCERTAIN = "this log is of an older schema: it does not say what was kept of th
 
 
 def kept_files(folder: RunFolder) -> dict[str, str]:
-    """Each file with its SHA-256. Raises RecordError for one that cannot be read."""
+    """Each file with its SHA-256. Raises RecordError for one that cannot be read.
+
+    A pack of contents is left out: a record beside it has the hash of each content.
+    """
     start = folder.path / START
-    found = sorted(path for path in start.rglob("*") if path.is_file() and path.suffix != UNFINISHED)
+    found = sorted(path for path in start.rglob("*") if path.is_file() and path.suffix not in (UNFINISHED, PACK))
     return {path.relative_to(start).as_posix(): _digest(path) for path in found}
 
 

@@ -18,6 +18,7 @@ from goalrunner.ports import AuditRequest, CheckRun, Parts, Pausing, ValidationC
 from goalrunner.state import RunState
 from goalrunner.state.checked import obstacle_of
 from goalrunner.state.evidence import cited_stale
+from goalrunner.state.run_state import Phase
 
 OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 
@@ -38,15 +39,18 @@ class Checks:
     def _state(self) -> RunState:
         return self._journal.state
 
-    async def keep_start(self) -> None:
+    async def keep_start(self, *, checked: bool = False) -> None:
         """Record what the run's folder holds about the start, so that a resumed run knows what must be there.
 
-        Only before round 1.
+        Only before round 1. `checked`: the validators of the baseline ran.
         """
         if self._state.round:
             return
-        if self._parts.checker is not None and self._state.base is not None:
-            await self._parts.checker.remember(self._state.base)
+        checker, base = self._parts.checker, self._state.base
+        before_baseline = self._state.phase is Phase.READY and self._state.plan.takes_baseline
+        # The baseline itself records the start, while validators run.
+        if checker is not None and base is not None and (checked or not before_baseline):
+            await checker.remember(base)
         files = self._parts.kept()
         if files and files != self._state.kept:
             self._journal.append(events.StartKept(files=files))
@@ -64,7 +68,7 @@ class Checks:
             red = [result for result in results if not result.passed]
             if found := await checker.compare(after, red, self._context(0, "")):
                 standing, reason = "differs", found
-        await self.keep_start()
+        await self.keep_start(checked=True)
         self._journal.append(
             events.BaselineTaken(
                 standing=standing,

@@ -62,9 +62,18 @@ def _provider(library: Any, model: str, endpoint: Endpoint) -> str:
 def _unknown_provider(library: Any, model: str) -> str:
     """Return what is wrong with the name of a model whose provider does not exist, with the name that may be meant."""
     provider, slash, name = model.partition("/")
-    if not slash:
-        return f"it names no provider; write provider/model, for example openai/{model}"
     known = [str(getattr(item, "value", item)) for item in getattr(library, "provider_list", ())]
+    if not slash:
+        table = getattr(library, "model_cost", None) or {}
+        providers = {
+            listed: about["litellm_provider"]
+            for listed, about in table.items()
+            if "/" not in listed and isinstance(about, dict) and about.get("litellm_provider") in known
+        }
+        meant = difflib.get_close_matches(model, sorted(providers), n=1, cutoff=0.85)
+        if meant:
+            return f"it names no provider; did you mean {providers[meant[0]]}/{meant[0]}?"
+        return f"it names no provider; write provider/model, for example openai/{model}"
     near = difflib.get_close_matches(provider.lower(), known, n=1, cutoff=0.6)
     return f'unknown provider "{provider}"' + (f"; did you mean {near[0]}/{name}?" if near else "")
 

@@ -15,6 +15,8 @@ FEEDBACK_TAIL = 4_000
 
 TEST_IDS = 20_000
 """Tests of one run that a result names at most."""
+_TAIL_OF_NPM = re.compile(r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?")
+"""Last lines of npm that say nothing of the cause."""
 _BARE = re.compile(r"exit \d+(?:, expected \d+)?")
 _SHOWN = 160
 """Characters of the last line of an output that stand beside the exit code."""
@@ -95,5 +97,6 @@ class ValidatorResult(Frozen):
         if self.passed or not _BARE.fullmatch(said):
             return said
         lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
-        last = next((line for line in reversed(lines) if any(map(str.isalnum, line))), "")
+        told = [line for line in lines if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)]
+        last = told[-1] if told else ""
         return f"{said}: {last if len(last) <= _SHOWN else last[: _SHOWN - 1] + '…'}" if last else said

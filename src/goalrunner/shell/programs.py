@@ -53,7 +53,7 @@ class Program:
     @property
     def name(self) -> str:
         """The program without its folder."""
-        return PurePosixPath(self.words[0]).name if self.words else ""
+        return PurePosixPath(self.words[0]).name or str(self.words[0]) if self.words else ""
 
 
 def programs(line: str) -> tuple[Program, ...]:

@@ -11,6 +11,8 @@ from goalrunner.state.run_state import RunState, Stall
 _NUMBER = r"\d+(?:[.,]\d+)?"
 _VARYING = (
     (re.compile(r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"), "<time>"),
+    # In names of files, as npm writes its logs: 2026-11-22T20_14_47_323Z
+    (re.compile(r"(?<!\d)\d{4}-?\d{2}-?\d{2}[T_-]\d{2}[_.-]?\d{2}[_.-]?\d{2}(?:[_.-]\d{1,9}(?!\d))?Z?"), "<time>"),
     (re.compile(r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b"), "<time>"),
     (re.compile(rf"\b{_NUMBER}\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|m|h)\b"), "<duration>"),
     (re.compile(r"(?:/private)?(?:/var/folders|/var/tmp|/tmp|/dev/shm)(?:/[^\s:'\"()\[\]]*)?"), "<temporary>"),

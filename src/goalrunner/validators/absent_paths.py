@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from goalrunner.shell import programs
 from goalrunner.validators.absent_programs import Place, replaced
 from goalrunner.validators.runners import Call, calls
 
@@ -38,6 +39,7 @@ _SELECTING = (
     "--testmon",
 )
 _SIMILAR = 0.8
+_SIMILAR_FILE = 0.9
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class AbsentPath:
     instead: str = ""
     empty: bool = False
     """It exists and holds no file with a test."""
+    near: str = ""
+    """An existing file with a similar name. The missing one may be new all the same, so it is no more than a hint."""
 
     def corrected(self, command: str) -> str:
         """Return the command line with the path that is meant, as it is written in a goal file."""
@@ -73,6 +77,15 @@ class TestTree:
         """Return the folders below the workspace that hold some, at any depth."""
         found = {str(parent) for file in self.files for parent in Path(file).parents}
         return tuple(sorted(found - {"."}))
+
+    def near_file(self, path: str) -> str:
+        """Return the test file in the same folder whose name is most similar to a missing one; empty if none is."""
+        if not _is_file(path):
+            return ""
+        folder, name = Path(path).parent, Path(path).name
+        names = {Path(file).name: file for file in self.files if Path(file).parent == folder}
+        near = difflib.get_close_matches(name, names, n=1, cutoff=_SIMILAR_FILE)
+        return names[near[0]] if near else ""
 
     def _walked(self) -> Iterator[str]:
         seen = 0
@@ -121,12 +134,28 @@ def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tup
             path = os.path.relpath(full, place.workspace)
             start = os.path.relpath(place.path(call.program, "."), place.workspace)
             if not os.path.lexists(full):
-                instead = "" if mentions(objective, path) else tree.similar(path)
-                found.append(AbsentPath(word, path, _from(instead, start)))
+                is_new = mentions(objective, path)
+                instead = "" if is_new else tree.similar(path)
+                near = "" if is_new else tree.near_file(path)
+                found.append(AbsentPath(word, path, _from(instead, start), near=_from(near, start)))
             elif call.runner.name == "pytest" and _is_empty(call, path, full, tree):
                 instead = "" if names_folder(objective, path) else _other(path, tree)
                 found.append(AbsentPath(word, path, _from(instead, start), empty=True))
     return tuple(found)
+
+
+def absent_start(line: str, place: Place) -> str:
+    """Return the folder or script of the workspace that a line starts with and that does not exist; empty if it does."""
+    first = next(iter(programs(line)), None)
+    if first is None or first.problem or first.command.optional or first.command.lost is not None:
+        return ""
+    words = first.command.words
+    word = words[1] if words[:1] == ("cd",) and len(words) == 2 else next(iter(first.words), "")
+    is_path = words[:1] == ("cd",) or ("/" in word and not first.module)
+    full = place.path(first, word)
+    if not is_path or not _PLAIN.fullmatch(word) or not place.holds(full) or os.path.lexists(full):
+        return ""
+    return os.path.relpath(full, place.workspace)
 
 
 def runs_all_tests(line: str) -> bool:

@@ -9,8 +9,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from goalrunner.process.program import SHELL
 from goalrunner.shell import Program, programs
 from goalrunner.validators.runners import RUNNERS
 from goalrunner.validators.weaknesses import CHECKERS
@@ -262,5 +264,33 @@ def install_hint(word: str) -> str:
 
 def replaced(command: str, word: str, instead: str) -> str:
     """Return a command with one word replaced, as it is written in a goal file."""
-    line = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", lambda _: instead, command, count=1)
+    return as_written(re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", lambda _: instead, command, count=1))
+
+
+def as_written(line: str) -> str:
+    """Return a command line as it stands between double quotes in a goal file."""
     return line.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def sets_pipefail(line: str) -> bool:
+    """Return whether the shell that runs a line is told to `set -o pipefail`, which not every /bin/sh knows."""
+    return any(
+        program.command.words[:1] == ("set",)
+        and "pipefail" in program.words
+        and not (
+            program.through or program.command.optional or (program.command.lost and program.command.lost.how == "||")
+        )
+        for program in programs(line)
+    )
+
+
+@cache
+def shell_knows_pipefail() -> bool:
+    """Return whether /bin/sh of this machine accepts `set -o pipefail`."""
+    try:
+        done = subprocess.run(
+            [SHELL, "-c", "set -o pipefail"], capture_output=True, timeout=_PROBE_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return done.returncode == 0

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from goalrunner.checking.protection import BEFORE, COMPARED
 from goalrunner.errors import WorkspaceError
 from goalrunner.model.goal import ValidatorSpec
+from goalrunner.validators.check_files import check_files
 from goalrunner.validators.scripts import named_paths
 from goalrunner.validators.surroundings import variables_named
 from goalrunner.wholefile import write_whole
 
 _LONGEST_SCRIPT = 4_000_000
+_RULES: Mapping[str, str] = {
+    "before": BEFORE,
+    "compared": COMPARED,
+    "started": "started by a script of validator",
+    "named": "named by validator",
+}
+_STRICTER: Mapping[str, tuple[str, ...]] = {"compared": ("named", "started")}
+"""Roles that count in place of another one, if two validators name a path."""
 
 
 def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, record: Path) -> dict[str, str]:
-    """Return workspace-relative paths of scripts, each with the reason why it belongs to a check.
+    """Return workspace-relative paths, each with the reason why it belongs to a check.
 
     They are looked up once, before the agent works, and kept in the file `record` for a run that is resumed. Raise
     WorkspaceError if that file is damaged or cannot be written.
     """
     # Paths alone: the name of a validator may be its command line, which may hold a secret.
-    rows = _recorded(record, lambda: [named_paths(spec, workspace) for spec in specs], len(specs))
-    return {path: f'named by validator "{spec.name}"' for row, spec in zip(rows, specs, strict=True) for path in row}
+    rows = _recorded(record, lambda: [_rows(spec, workspace) for spec in specs], len(specs))
+    found: dict[str, tuple[str, str]] = {}
+    for row, spec in zip(rows, specs, strict=True):
+        for role, _, path in (text.partition("\t") for text in row):
+            if path not in found or found[path][0] not in _STRICTER.get(role, ()):
+                found[path] = role, f'{_RULES[role]} "{spec.name}"'
+    return {path: rule for path, (_, rule) in found.items()}
+
+
+def _rows(spec: ValidatorSpec, workspace: Path) -> list[str]:
+    return [f"{role}\t{path}" for path, role in check_files(spec, workspace).items()]
 
 
 def with_variables(

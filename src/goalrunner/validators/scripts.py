@@ -1,4 +1,4 @@
-"""The files that a check is made of: its scripts and its Python module. Owns how they are found in the workspace."""
+"""The files that a validator names: its scripts and its Python module, as they are found in the workspace."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _WORDS = frozenset({"run", "exec", "--"})
 
 
 def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
-    """Workspace-relative paths of the existing files that make up a check, sorted: they are its ruler.
+    """Return the workspace-relative paths of the existing files that make up a check, sorted.
 
     `./check.sh`, `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`, `make -f X`;
     `checks:done` is checks.py, or the package.
-    A link is named together with the file it leads to. What a program merely reads (`mypy src/app.py`) is not its ruler.
+    A link is named together with the file it leads to. What a program merely reads (`mypy src/app.py`) is left out.
     """
     root = os.path.realpath(workspace)
     start = os.path.normpath(os.path.join(root, spec.cwd))  # noqa: PTH118 - no link may be resolved here
@@ -54,14 +54,26 @@ def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
             for folder in dict.fromkeys((program.folder, ""))
         )
     for folder, name in candidates:
-        path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
-        if os.path.isfile(path):  # noqa: PTH113
-            found.update(_inside(each, root) for each in (path, os.path.realpath(path)))
+        found.update(_existing(folder, name, root))
     return tuple(sorted(found - {""}))
 
 
+def named_by(program: Program, workspace: Path, folder: str) -> tuple[str, ...]:
+    """Return the workspace-relative paths of the existing files that a program of a line in `folder` is made of."""
+    root = os.path.realpath(workspace)
+    names = _named(program)
+    found = {path for name in names for path in _existing(os.path.join(root, folder), name, root)}  # noqa: PTH118
+    return tuple(sorted(found - {""}))
+
+
+def _existing(folder: str, name: str, root: str) -> Iterator[str]:
+    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - no link may be resolved here
+    if os.path.isfile(path):  # noqa: PTH113
+        yield from (_inside(each, root) for each in (path, os.path.realpath(path)))
+
+
 def _named(program: Program) -> Iterator[str]:
-    """The files that a program may be made of."""
+    """Yield the files that a program may be made of."""
     if not program.words:
         return
     first, rest = program.words[0], program.words[1:]
@@ -82,7 +94,7 @@ def _named(program: Program) -> Iterator[str]:
 
 
 def _first_operands(program: Program) -> Iterator[str]:
-    """The script that an interpreter is given. An option's value may stand before it, so the first two are looked at."""
+    """Yield the script that an interpreter is given. An option's value may stand before it, so two words are looked at."""
     words = program.words[1:]
     if _INLINE.get(program.name, "-c") in words:
         return
@@ -97,7 +109,7 @@ def _is_script(word: str) -> bool:
 
 
 def _module_files(module: str) -> Iterator[str]:
-    """Everything that importing or running a module executes: its packages' __init__ files, and itself."""
+    """Yield what importing or running a module may execute: its packages' __init__ files, and itself."""
     parts = module.split(".")
     for length in range(1, len(parts) + 1):
         folder = "/".join(parts[:length])
@@ -111,7 +123,7 @@ def _python_path(text: str, start: str) -> Iterator[str]:
 
 
 def _inside(path: str, root: str) -> str:
-    """Relative to the workspace with forward slashes; empty for what lies outside."""
+    """Return a path relative to the workspace with forward slashes; empty for one outside of it."""
     if not path.startswith(root + os.sep):
         return ""
     return path[len(root) + 1 :].replace(os.sep, "/")

@@ -19,6 +19,8 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 _MISSING = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
+_OF_CHECKOUT = re.compile(r"/checkouts/[^/]+/[^/]+/env/bin/")
+"""In the path of an interpreter: the virtual environment that `setup` prepares, which lasts no longer than the run."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _NO_SHELL = f"{SHELL}: not found"
 _NOT_STARTED, _NOT_FOUND = 126, 127
@@ -82,7 +84,12 @@ def _missing_module(command: str, python: str, module: str, workspace: Path) -> 
     own = any(program.module and program.words[0] == module for program in programs(command))
     if not own or in_workspace(module, workspace):
         return ""
-    return f"No module named {module}; to install it: {install_line(python, module)}" if module in TOOLS else ""
+    if module not in TOOLS:
+        return ""
+    if _OF_CHECKOUT.search(python):
+        package = module.replace("_", "-")
+        return f"No module named {module}; install it with [workspace] setup, for example: pip install -e . {package}"
+    return f"No module named {module}; to install it: {install_line(python, module)}"
 
 
 def _is_named(word: str, message: str) -> bool:

@@ -15,6 +15,10 @@ LONGEST_OBJECTIVE = 100_000
 """Bytes of GOAL_OBJECTIVE; an environment string holds 128 KiB at most."""
 
 
+_SETTINGS = ("GOAL_HOME", "GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE")
+"""Settings of `goal` itself, which a user may have exported."""
+
+
 def variables_named(text: str) -> tuple[RunVariable, ...]:
     """Return the variables of the run whose names a text contains."""
     names: tuple[RunVariable, ...] = get_args(RunVariable)
@@ -33,7 +37,7 @@ def environment(
     """Provide the environment of a validator, and the file with the response if it gets GOAL_RESPONSE_FILE.
 
     It is `env`, what the goal adds, and the variables of the run that the validator names. No other variable tells code
-    under test that it is being checked.
+    under test that it is being checked: settings of `goal` itself are passed only if the validator's line names them.
     """
     response = context.scratch(".response.txt")
     values = {
@@ -47,7 +51,9 @@ def environment(
     try:
         for path in shared:
             path.write_bytes(context.response.encode(errors="replace"))
-        yield {**env, **spec.env, **passed}, shared
+        line = spec.run or ""
+        inherited = {name: value for name, value in env.items() if name not in _SETTINGS or name in line}
+        yield {**inherited, **spec.env, **passed}, shared
     finally:
         response.unlink(missing_ok=True)
 

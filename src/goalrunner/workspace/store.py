@@ -74,8 +74,8 @@ class SnapshotStore:
         self._seen: Look | None = None
         """What the last snapshot was made of, if it is known."""
         self._content: tuple[str, dict[bytes, Entry]] | None = None
-        self._ignored: tuple[Look, list[bytes]] | None = None
-        """The ignored paths, and the names with which they were found."""
+        self._ignored: tuple[Look | None, list[bytes]] | None = None
+        """The ignored paths, and the names with which they were found; None if there are too many."""
         self._turn = asyncio.Lock()
 
     def close(self) -> None:
@@ -244,12 +244,13 @@ class SnapshotStore:
     async def _look(self, index: Index) -> Look | None:
         """Look at the workspace, after asking git what is ignored if names are new; None in a large workspace."""
         known = self._ignored
-        look = await asyncio.to_thread(self._quick.look, known[1] if known else ())
-        if look is None or (known and known[0].same_names(look)):
-            return look
+        if known is not None:
+            look = await asyncio.to_thread(self._quick.look, known[1])
+            if look is None or (known[0] is not None and known[0].same_names(look)):
+                return look
         ignored = [path for path in await index.ignored() if not index.watches(path)]
         again = await asyncio.to_thread(self._quick.look, ignored)
-        self._ignored = (again, ignored) if again is not None else None
+        self._ignored = again, ignored
         return again
 
     async def _ignored_paths(self) -> list[bytes]:

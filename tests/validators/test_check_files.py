@@ -1,0 +1,135 @@
+"""The paths that decide a validator's result, with their roles: attacks on them, and honest work that is none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalrunner.model.goal import ValidatorSpec
+from goalrunner.validators.check_files import check_files
+
+
+def _case(name: str, run: str, files: Mapping[str, str], **roles: str) -> Any:
+    found = {path: role for role, paths in roles.items() for path in paths.split()}
+    return pytest.param(run, files, found, id=name.replace(" ", "-"))
+
+
+_MAKE = "test:\n\tsh scripts/t.sh\n"
+_CHECK = "import json, calc\nfrom csv import reader\n"
+
+ATTACKS = [
+    _case(
+        "script of a script",
+        "sh check.sh",
+        {"check.sh": "sh tools/a.sh\n", "tools/a.sh": "./tools/b\n", "tools/b": "#!/bin/sh\n"},
+        named="check.sh",
+        started="tools/a.sh tools/b",
+    ),
+    _case("script behind cd", "sh c.sh", {"c.sh": "cd t && ./a.sh\n", "t/a.sh": ""}, named="c.sh", started="t/a.sh"),
+    _case("sourced", "bash c.sh", {"c.sh": ". ./lib.sh\nrun\n", "lib.sh": ""}, named="c.sh", started="lib.sh"),
+    _case("started twice", "sh a.sh", {"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"}, named="a.sh", started="b.sh"),
+    _case(
+        "checker of a script",
+        "sh c.sh",
+        {"c.sh": "python tools/verify.py\n", "tools/verify.py": "import json\n"},
+        named="c.sh",
+        started="tools/verify.py",
+        before="tools/json.py tools/json/__init__.py",
+    ),
+    _case(
+        "recipe of make",
+        "make -s test",
+        {"Makefile": _MAKE, "scripts/t.sh": ""},
+        started="scripts/t.sh",
+        before="GNUmakefile makefile test",
+    ),
+    _case(
+        "recipe of a prerequisite",
+        "make",
+        {"Makefile": f".PHONY: all test\nall: test\n{_MAKE}", "scripts/t.sh": ""},
+        started="scripts/t.sh",
+        before="GNUmakefile makefile",
+    ),
+    _case(
+        "included by make",
+        "make check",
+        {"GNUmakefile": "include rules.mk\n", "rules.mk": "check:\n\ttrue\n"},
+        started="rules.mk",
+    ),
+    _case(
+        "script of package.json",
+        "npm test",
+        {"package.json": '{"scripts": {"test": "npm run unit", "unit": "sh t.sh"}}', "t.sh": ""},
+        started="t.sh",
+    ),
+    _case(
+        "library beside a script",
+        "python tools/check.py",
+        {"tools/check.py": _CHECK},
+        named="tools/check.py",
+        before="tools/json.py tools/json/__init__.py tools/csv.py tools/csv/__init__.py",
+    ),
+    _case(
+        "package before a module",
+        "python -m tools.check",
+        {"tools/check.py": ""},
+        named="tools/check.py",
+        before="tools/check/__init__.py tools.py",
+    ),
+    _case(
+        "test runner in the root",
+        "python -m unittest tests.test_a",
+        {"tests/test_a.py": ""},
+        before="unittest.py unittest/__init__.py tests.py tests/test_a/__init__.py",
+    ),
+]
+
+HONEST = [
+    _case("work piped into a comparison", "python app.py | grep -q 3", {"app.py": ""}, compared="app.py"),
+    _case("check piped into a comparison", "sh check.sh | grep ok", {"check.sh": ""}, named="check.sh"),
+    _case("check piped into a log", "sh c.sh | tee log", {"c.sh": ""}, named="c.sh"),
+    _case("work of a script", "sh check.sh", {"check.sh": "python app.py > out\n", "app.py": ""}, named="check.sh"),
+    _case(
+        "shell work of a script", "sh c.sh", {"c.sh": 'test "$(sh sum.sh)" = 3\nsh sum.sh | diff - x\n', "sum.sh": ""},
+        named="c.sh",
+    ),
+    _case(
+        "build before a test",
+        "make test",
+        {"Makefile": ".PHONY: test\ntest: build\n\tgrep ok out\nbuild:\n\tsh build.sh\n", "build.sh": ""},
+        before="GNUmakefile makefile",
+    ),
+    _case("other script of package.json", "npm test",
+          {"package.json": '{"scripts": {"test": "jest", "build": "sh b.sh"}}', "b.sh": ""}),
+    _case("script that the agent writes", "sh tools/new.sh", {"a": ""}),
+    _case("module that the agent writes", "python -m app", {"a": ""}),
+    _case("module that a script does not import", "python c.py", {"c.py": "import calc\n"}, named="c.py"),
+    _case("runner called directly", "pytest -q", {"tests/test_a.py": "import json\n"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "files", "roles"), [*ATTACKS, *HONEST])
+def test_roles_of_the_files_of_a_validator(
+    tmp_path: Path, run: str, files: Mapping[str, str], roles: Mapping[str, str]
+) -> None:
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert check_files(ValidatorSpec(name="v", run=run), tmp_path) == roles
+
+
+def test_a_package_stands_before_the_module_of_a_callable(tmp_path: Path) -> None:
+    (tmp_path / "checks.py").touch()
+    found = check_files(ValidatorSpec(name="v", python="checks:done"), tmp_path)
+    assert found == {"checks.py": "named", "checks/__init__.py": "before"}
+
+
+def test_paths_are_those_of_the_folder_in_which_the_validator_runs(tmp_path: Path) -> None:
+    (tmp_path / "sub/t").mkdir(parents=True)
+    (tmp_path / "sub/Makefile").write_text("test:\n\tsh t/a.sh\n.PHONY: test\n")
+    (tmp_path / "sub/t/a.sh").touch()
+    found = check_files(ValidatorSpec(name="v", run="make test", cwd="sub"), tmp_path)
+    assert found == {"sub/GNUmakefile": "before", "sub/makefile": "before", "sub/t/a.sh": "started"}
