@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from goalrunner.errors import WorkspaceError
 from tests.adversarial.cases import CAPPED, COMPLETE
-from tests.support.arena import Arena, Ending
+from tests.support.arena import Arena
 from tests.support.recordings import shell
 from tests.support.workspaces import git
 
@@ -130,21 +131,23 @@ async def test_two_runs_in_one_workspace_are_refused_whatever_their_home_is(aren
     arena.write({"a.txt": "a\n"})
     second = Arena(arena.folder / "second")
     second.workspace = arena.workspace
-    refused: list[Ending] = []
+    refused: list[str] = []
 
     class Starts:
         """A person who starts another run while the first one waits for a decision."""
 
         async def approve(self, request: Any) -> None:
-            refused.append(await second.fight(_DONE, **_goal("test -e done")))
+            with pytest.raises(WorkspaceError) as caught:
+                await second.fight(_DONE, **_goal("test -e done"))
+            refused.append(str(caught.value))
 
         async def answer(self, question: str) -> None:
             """There are no questions."""
 
     ending = await arena.fight(_DONE, approver=Starts(), **_goal("test -e done"), approvals={"require": ["complete"]})
     assert ending.how[:2] == ("blocked", "approval_required"), ending.reasons
-    assert refused[0].how == ("failed", "internal_error", 0)
-    assert refused[0].outcome.message.startswith("another run works in")
+    assert refused[0].startswith(f"another run works in {arena.workspace}")
+    assert not list((second.home / "runs").glob("*"))
 
 
 @kinds

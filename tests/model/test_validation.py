@@ -17,6 +17,14 @@ def red(summary: str, feedback: str) -> ValidatorResult:
         ("exit 1", "one\nAssertionError:   expected 4\n\n", "exit 1: AssertionError: expected 4"),
         ("exit 1, expected 3", "why\n======", "exit 1, expected 3: why"),
         ("exit 1", "x" * 500, "exit 1: " + "x" * 159 + "…"),
+        (
+            "exit 254",
+            (
+                "npm error enoent Could not read package.json: no such file\nnpm error enoent This is related to npm not being"
+                " able to find a file.\nnpm error enoent\nnpm error A complete log of this run can be found in: /a/b.log"
+            ),
+            "exit 254: npm error enoent Could not read package.json: no such file",
+        ),
         ("2 failed", "more", "2 failed"),
         ("exit 0, but nothing matches", "more", "exit 0, but nothing matches"),
         ("", "", "red"),

@@ -20,7 +20,7 @@ from goalrunner.compose.notes import labels_of, notes_of
 from goalrunner.compose.parts import Extras, goal_redactor
 from goalrunner.compose.preflight import before_the_run, warnings_before
 from goalrunner.compose.records import goal_created
-from goalrunner.compose.refusals import refuse_unfit, workspace_of
+from goalrunner.compose.refusals import refuse_shared_workspace, refuse_unfit, workspace_of
 from goalrunner.compose.retaken import Left, left_out
 from goalrunner.compose.sandbox import NONE, refuse_unfenced, sandbox_name, sandbox_notes
 from goalrunner.driver import Run
@@ -77,6 +77,7 @@ def assemble(
     if continues is not None:
         refuse_continuing(goal, has_own_agent=extras.conversation is not None)
         earlier = chat_of(continues)
+    refuse_shared_workspace(goal, home)
     frozen = dump_goal(goal, redactor.text)
     left = left_out(frozen, goal, home, goal_file, environ)
     folder = RunFolder.create(home, RunIds(home).run_id(redactor.text(goal.objective)))

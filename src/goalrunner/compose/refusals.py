@@ -11,6 +11,8 @@ from goalrunner.compose.models import Models, refuse_unknown_prices
 from goalrunner.errors import UsageError
 from goalrunner.judge import check_room
 from goalrunner.model.goal import Goal
+from goalrunner.workspace.claim import refuse_claimed
+from goalrunner.workspace.layout import store_name
 
 CHECKOUTS = "checkouts"
 """The folder of clean checkouts in the home."""
@@ -36,6 +38,13 @@ def refuse_unfit(goal: Goal, models: Models, home: Path, named: Named | None = N
 def workspace_of(goal: Goal) -> Path:
     """The folder that is worked in, absolute and without links."""
     return Path(goal.workspace.path or Path.cwd()).resolve()
+
+
+def refuse_shared_workspace(goal: Goal, home: Path) -> None:
+    """Raise WorkspaceError if another run works in the workspace of a goal."""
+    if goal.deliverable == "workspace":
+        workspace = workspace_of(goal)
+        refuse_claimed(workspace, home / "stores" / store_name(workspace) / "lock")
 
 
 def _refuse_unseen_checks(goal: Goal) -> None:

@@ -18,7 +18,7 @@ from goalrunner.compose.limits import Limit, raised, refuse_final, refuse_low_li
 from goalrunner.compose.models import Models
 from goalrunner.compose.parts import goal_redactor
 from goalrunner.compose.preflight import before_the_run
-from goalrunner.compose.refusals import refuse_unfit
+from goalrunner.compose.refusals import refuse_shared_workspace, refuse_unfit
 from goalrunner.compose.sandbox import refuse_unfenced, sandbox_notes
 from goalrunner.compose.start import refuse_earlier, refuse_other_start, start_notes
 from goalrunner.driver import Run
@@ -94,6 +94,7 @@ def reassemble(
     named = external_named(goal, environ)
     refuse_unfit(goal, models, home, named)
     refuse_unfenced(goal, setting.place(goal))
+    refuse_shared_workspace(goal, home)
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
         check = before_the_run(goal, models, named, setting.place(goal))

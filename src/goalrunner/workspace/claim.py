@@ -40,6 +40,21 @@ class Claim:
         self._release()
 
 
+def refuse_claimed(workspace: Path, lock: Path) -> None:
+    """Raise WorkspaceError if another run works in this workspace; `lock` is as for `Claim`. Nothing is claimed.
+
+    A run that would be refused anyway is refused before it leaves a folder of its own.
+    """
+    try:
+        handle = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # a workspace that cannot be read has an error of its own later
+        return
+    try:
+        _lock(handle, workspace, lock)
+    finally:
+        os.close(handle)
+
+
 def _lock(handle: int, workspace: Path, lock: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
