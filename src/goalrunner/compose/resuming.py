@@ -94,9 +94,9 @@ def reassemble(
     named = external_named(goal, environ)
     refuse_unfit(goal, models, home, named)
     refuse_unfenced(goal, setting.place(goal))
-    refuse_shared_workspace(goal, home)
     equipment = equip(goal, models, folder, setting, redactor, on_torn, past.end)
     try:
+        refuse_shared_workspace(goal, home)
         check = before_the_run(goal, models, named, setting.place(goal))
         run, left = _replayed(goal, models, folder, past, equipment, check)
         totals = named.totals if named and left.unfinished.session is not None else frozenset()
