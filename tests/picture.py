@@ -12,10 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from goalrunner.api import arun
+from goalrunner.app import arun
 from goalrunner.goalfile import load_goal
 from goalrunner.reports.live import LiveProgress
-from goalrunner.workspace import describe
+from goalrunner.snapshots.git import describe
 
 QUICKSTART = Path(__file__).parents[1] / "goals" / "quickstart"
 COLUMNS = 112

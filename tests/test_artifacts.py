@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.errors import RecordError
-from goalrunner.model.observation import ArtifactRef
-from goalrunner.redaction import Redactor
+from goalrunner.core.errors import RecordError
+from goalrunner.core.observation import ArtifactRef
+from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.redaction import Redactor
 
 SECRET = "hunter2hunter2"
 

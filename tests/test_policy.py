@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
-from goalrunner.events import (
+from goalrunner.core.agent_preset import BudgetName
+from goalrunner.core.decision import decide, proven
+from goalrunner.core.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
+from goalrunner.core.events import (
     AuditFailed,
     AuditStarted,
     Event,
@@ -19,26 +21,11 @@ from goalrunner.events import (
     ValidatorsFinished,
     VerdictRecorded,
 )
-from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.preset import BudgetName
-from goalrunner.model.usage import Usage
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.policy import (
-    Audit,
-    Brief,
-    Finish,
-    RunRound,
-    Validate,
-    budget_spent,
-    decide,
-    failed,
-    out_of_budget,
-    proven,
-    shortfall,
-    timed_out,
-)
-from goalrunner.state.run_state import Stall
+from goalrunner.core.limits import budget_spent, failed, out_of_budget, shortfall, timed_out
+from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.run_state import Stall
+from goalrunner.core.steps import Audit, Brief, Finish, RunRound, Validate
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from goalrunner.model.goal import AgentConfig, Goal, ValidatorSpec
-from goalrunner.policy import Brief
-from goalrunner.prompts import Prompts
+from goalrunner.core.goal import AgentConfig, Goal, ValidatorSpec
+from goalrunner.core.steps import Brief
+from goalrunner.engine.prompts import Prompts
 
 GOAL = Goal(
     objective="Make parse() accept empty input.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.wholefile import write_whole
+from goalrunner.records.run_folder import write_whole
 
 
 def test_a_file_is_its_owners_alone_and_nothing_lies_beside_it(tmp_path: Path) -> None:

@@ -12,65 +12,65 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from goalrunner.agents import ChatConversation as ChatConversation
-    from goalrunner.api import GoalContinue as GoalContinue
-    from goalrunner.api import GoalController as GoalController
-    from goalrunner.api import GoalDone as GoalDone
-    from goalrunner.api import ajudge_goal as ajudge_goal
-    from goalrunner.api import arun_goal as arun_goal
-    from goalrunner.api import chat_conversation as chat_conversation
-    from goalrunner.api import judge_goal as judge_goal
-    from goalrunner.api import run_goal as run_goal
-    from goalrunner.errors import GoalError as GoalError
+    from goalrunner.app import GoalContinue as GoalContinue
+    from goalrunner.app import GoalController as GoalController
+    from goalrunner.app import GoalDone as GoalDone
+    from goalrunner.app import ajudge_goal as ajudge_goal
+    from goalrunner.app import arun_goal as arun_goal
+    from goalrunner.app import chat_conversation as chat_conversation
+    from goalrunner.app import judge_goal as judge_goal
+    from goalrunner.app import run_goal as run_goal
+    from goalrunner.core.errors import GoalError as GoalError
+    from goalrunner.core.goal import Goal as Goal
+    from goalrunner.core.goal import JudgeConfig as JudgeConfig
+    from goalrunner.core.goal import ValidatorSpec as ValidatorSpec
+    from goalrunner.core.outcome import GoalAttempt as GoalAttempt
+    from goalrunner.core.outcome import GoalOutcome as GoalOutcome
+    from goalrunner.core.outcome import GoalStatus as GoalStatus
+    from goalrunner.core.outcome import Usage as Usage
+    from goalrunner.core.ports import ApprovalAnswer as ApprovalAnswer
+    from goalrunner.core.ports import ApprovalRequest as ApprovalRequest
+    from goalrunner.core.ports import Approver as Approver
+    from goalrunner.core.ports import QuestionReply as QuestionReply
+    from goalrunner.core.verdict import GoalVerdict as GoalVerdict
+    from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile import load_goal as load_goal
     from goalrunner.judge import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
     from goalrunner.judge import JudgeOutcome as JudgeOutcome
     from goalrunner.judge import build_judge_prompt as build_judge_prompt
     from goalrunner.llm import LLM as LLM
-    from goalrunner.model.goal import Goal as Goal
-    from goalrunner.model.goal import JudgeConfig as JudgeConfig
-    from goalrunner.model.goal import ValidatorSpec as ValidatorSpec
-    from goalrunner.model.outcome import GoalAttempt as GoalAttempt
-    from goalrunner.model.outcome import GoalOutcome as GoalOutcome
-    from goalrunner.model.outcome import GoalStatus as GoalStatus
-    from goalrunner.model.usage import Usage as Usage
-    from goalrunner.model.validation import ValidationOutcome as ValidationOutcome
-    from goalrunner.model.verdict import GoalVerdict as GoalVerdict
-    from goalrunner.ports import ApprovalAnswer as ApprovalAnswer
-    from goalrunner.ports import ApprovalRequest as ApprovalRequest
-    from goalrunner.ports import Approver as Approver
-    from goalrunner.ports import QuestionReply as QuestionReply
     from goalrunner.transcripts import read_transcript as read_transcript
 
 _HOMES = {
-    "ApprovalAnswer": "ports",
-    "ApprovalRequest": "ports",
-    "Approver": "ports",
+    "ApprovalAnswer": "core.ports",
+    "ApprovalRequest": "core.ports",
+    "Approver": "core.ports",
     "ChatConversation": "agents",
-    "Goal": "model.goal",
-    "GoalAttempt": "model.outcome",
-    "GoalContinue": "api",
-    "GoalController": "api",
-    "GoalDone": "api",
-    "GoalError": "errors",
-    "GoalOutcome": "model.outcome",
-    "GoalStatus": "model.outcome",
-    "GoalVerdict": "model.verdict",
+    "Goal": "core.goal",
+    "GoalAttempt": "core.outcome",
+    "GoalContinue": "app",
+    "GoalController": "app",
+    "GoalDone": "app",
+    "GoalError": "core.errors",
+    "GoalOutcome": "core.outcome",
+    "GoalStatus": "core.outcome",
+    "GoalVerdict": "core.verdict",
     "JUDGE_SYSTEM_PROMPT": "judge",
-    "JudgeConfig": "model.goal",
+    "JudgeConfig": "core.goal",
     "JudgeOutcome": "judge",
     "LLM": "llm",
-    "QuestionReply": "ports",
-    "Usage": "model.usage",
-    "ValidationOutcome": "model.validation",
-    "ValidatorSpec": "model.goal",
-    "ajudge_goal": "api",
-    "arun_goal": "api",
+    "QuestionReply": "core.ports",
+    "Usage": "core.outcome",
+    "ValidationOutcome": "core.verdict",
+    "ValidatorSpec": "core.goal",
+    "ajudge_goal": "app",
+    "arun_goal": "app",
     "build_judge_prompt": "judge",
-    "chat_conversation": "api",
-    "judge_goal": "api",
+    "chat_conversation": "app",
+    "judge_goal": "app",
     "load_goal": "goalfile",
     "read_transcript": "transcripts",
-    "run_goal": "api",
+    "run_goal": "app",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  the table names every one of them

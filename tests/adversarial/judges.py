@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import Message
 from goalrunner.llm import Reply
-from goalrunner.model.usage import Usage
-from goalrunner.ports import Message
 
 _NONCE = re.compile(r"Fences of this audit carry (\w+)")
 _HEADING = re.compile(

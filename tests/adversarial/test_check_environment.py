@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import WorkspaceError
+from goalrunner.core.errors import WorkspaceError
 from tests.adversarial.cases import CAPPED, COMPLETE
 from tests.support.arena import Arena
 from tests.support.recordings import shell

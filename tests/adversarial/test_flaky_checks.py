@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.events import ValidatorsFinished
+from goalrunner.core.events import ValidatorsFinished
 from tests.adversarial.cases import Attack, Honest, cases, completes, gets_through, in_place, refuted
 from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import UsageError
-from goalrunner.events import RoundFinished, ToolResultRecorded
-from goalrunner.model.observation import Observation
-from goalrunner.review import verify
-from goalrunner.runs import RunFolder
+from goalrunner.app.verification import verify
+from goalrunner.core.errors import UsageError
+from goalrunner.core.events import RoundFinished, ToolResultRecorded
+from goalrunner.core.observation import Observation
+from goalrunner.records.run_folder import RunFolder
 from tests.adversarial.cases import CAPPED, COMPLETE
 from tests.adversarial.conftest import Note
 from tests.adversarial.judges import GullibleJudge, Prompt, Seen, verdict

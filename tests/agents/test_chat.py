@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from goalrunner.agents import ChatConversation, Toolbox
-from goalrunner.errors import (
+from goalrunner.core.agent_ports import Conversation, Recorder, Unfinished
+from goalrunner.core.errors import (
     BudgetExhausted,
     ContextWindowExceeded,
     ConversationBusy,
     ProviderUnavailable,
     RecordError,
 )
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import Message
 from goalrunner.llm import LLM, Reply, ToolCall
-from goalrunner.model.usage import Usage
-from goalrunner.ports import Conversation, Message, Recorder, Unfinished
-from goalrunner.process import ProcessLauncher
+from goalrunner.system.launcher import ProcessLauncher
 from tests.support.agents import ONE_CALL, MemoryRecorder, ScriptedModel, asked, call, said
 
 

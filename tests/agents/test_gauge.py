@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.agents.gauge import Gauge
+from goalrunner.agents.context_window import Gauge
 
 
 def test_nothing_is_known_before_the_provider_has_counted() -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.shown import head_and_tail, shown
-from goalrunner.model.observation import Observation
-from goalrunner.ports import Recorded
+from goalrunner.agents.context_window import head_and_tail, shown
+from goalrunner.core.agent_ports import Recorded
+from goalrunner.core.observation import Observation
 
 
 def recorded(output: bytes, *facts: str) -> Recorded:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.agents.turns import Turns
-from goalrunner.errors import ConversationBusy
+from goalrunner.agents.chat_model import Turns
+from goalrunner.core.errors import ConversationBusy
 
 
 def test_a_second_turn_is_refused_and_the_first_is_not_disturbed_by_it() -> None:

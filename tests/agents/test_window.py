@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.window import shorten, total
+from goalrunner.agents.context_window import shorten, total
 
 
 def user(text: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from goalrunner import GoalController, ValidatorSpec, run_goal
-from goalrunner.api.checks import checks_of, own_validators, specs_of
-from goalrunner.errors import UsageError
+from goalrunner.app.run_options import checks_of, own_validators, specs_of
+from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedConversation, ScriptedValidator
 
 SPEC = ValidatorSpec(run="false", name="never")

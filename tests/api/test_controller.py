@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from goalrunner import GoalContinue, GoalController, GoalDone, JudgeConfig
-from goalrunner.errors import UsageError
-from goalrunner.events import Event
+from goalrunner.core.errors import UsageError
+from goalrunner.core.events import Event
 from tests.support.recordings import judge, quote, recording
 
 

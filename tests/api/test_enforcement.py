@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from goalrunner import Goal, GoalContinue, GoalController, GoalDone, GoalOutcome, Usage, chat_conversation, run_goal
-from goalrunner.api.enforcement import told_usage
-from goalrunner.errors import UsageError
+from goalrunner.app.enforcement import told_usage
+from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedApprover, ScriptedConversation
 from tests.api.test_controller import tool_turn
 from tests.support.recordings import agent, judge, quote, recording

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner import LLM, Goal, JudgeConfig, build_judge_prompt, judge_goal
-from goalrunner.errors import UsageError
+from goalrunner.core.errors import UsageError
 from tests.support.recordings import judge, quote, recording
 
 CHAT = [

@@ -19,7 +19,7 @@ from goalrunner import (
     read_transcript,
     run_goal,
 )
-from goalrunner.errors import GoalFileError, UsageError
+from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.testing import ScriptedConversation
 
 
@@ -28,8 +28,8 @@ from goalrunner.testing import ScriptedConversation
     [
         ("openai/gpt", '"openai/gpt" is no conversation', 'chat_conversation("openai/gpt")'),
         (None, "None is no conversation", 'chat_conversation("provider/model")'),
-        (ScriptedConversation, "a type is no conversation", "goalrunner.ports.Conversation"),
-        (object(), "a object is no conversation", "goalrunner.ports.Conversation"),
+        (ScriptedConversation, "a type is no conversation", "goalrunner.core.agent_ports.Conversation"),
+        (object(), "a object is no conversation", "goalrunner.core.agent_ports.Conversation"),
     ],
 )
 def test_what_cannot_be_driven_is_refused(own_home: Path, conversation: Any, said: str, hint: str) -> None:

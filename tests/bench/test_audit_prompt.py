@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from goalrunner.judge.budgeting import TOKEN, tokens
-from goalrunner.judge.prompts import audit_prompt
-from goalrunner.judge.showing import render_trail
-from goalrunner.judge.wording import JUDGE_SYSTEM_PROMPT
-from goalrunner.model.goal import DEFAULT_AUDIT_TOKENS
-from goalrunner.model.observation import Claim, Observation, Trail
-from goalrunner.ports import AuditRequest
+from goalrunner.core.check_ports import AuditRequest
+from goalrunner.core.goal import DEFAULT_AUDIT_TOKENS
+from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.judge.evidence_budget import render_trail
+from goalrunner.judge.excerpt import TOKEN, tokens
+from goalrunner.judge.prompt_builder import audit_prompt
+from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
 from tests.support.trails import said, seen, trail
 
 pytestmark = [pytest.mark.bench]

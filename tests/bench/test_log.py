@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.compose.system import SystemClock
-from goalrunner.eventlog import EventLog
-from goalrunner.eventlog.chain import BEGINNING, link
-from goalrunner.events import UsageRecorded
-from goalrunner.model.usage import Usage
-from goalrunner.redaction import Redactor
+from goalrunner.app.sandbox import SystemClock
+from goalrunner.core.events import UsageRecorded
+from goalrunner.core.outcome import Usage
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.log_lines import BEGINNING, link
+from goalrunner.records.redaction import Redactor
 from tests.bench.measuring import GOAL, Pairs, hold, pairs, process_seconds, remark
 from tests.support.told_run import summary
 
@@ -28,8 +28,8 @@ RUNS = 10_000
 REPLAY = """
 import resource, sys, time
 from pathlib import Path
-from goalrunner.eventlog import read_records
-from goalrunner.state import apply
+from goalrunner.records.reading import read_records
+from goalrunner.core.fold import apply
 began, state = time.perf_counter(), None
 for record in read_records(Path(sys.argv[1])):
     state = apply(state, record)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.ports import Launcher
-from goalrunner.process import ProcessLauncher
-from goalrunner.process.jail import JailedLauncher
+from goalrunner.core.process_ports import Launcher
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.sandbox import JailedLauncher
 from tests.bench.measuring import hold, pairs
 from tests.support.jails import Prison, needs_jail
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore
 from tests.bench.measuring import Pairs, hold, pairs, process_seconds, remark
 from tests.support.workspaces import git
 

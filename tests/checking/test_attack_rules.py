@@ -13,8 +13,8 @@ from goalrunner.checking.environment import Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.plan import Plan, labels, make_plan
 from goalrunner.checking.protection import BEFORE, COMPARED, Protection
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.workspace.entry import Entry
+from goalrunner.core.base import Snapshot
+from goalrunner.snapshots.objects import Entry
 
 Files = Mapping[str, str]
 """Content by path; a link begins with "-> "."""

@@ -15,8 +15,8 @@ import pytest
 
 from goalrunner.checking.checkout import ROOM
 from goalrunner.checking.environment import EnvironmentFailed, File, Layer
-from goalrunner.process import ProcessLauncher
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.launcher import ProcessLauncher
 from tests.support.checkouts import CONFIG, RIGHT, TEST, WRONG, Project, files, plain_environment, run
 
 ORIGINAL = File(stat.S_IFREG | 0o644, TEST.encode())

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.checking.environment import Layer
-from goalrunner.checking.git_settings import GitSettings
-from goalrunner.errors import WorkspaceError
+from goalrunner.checking.git_config import GitSettings
+from goalrunner.core.errors import WorkspaceError
 from tests.support.workspaces import git, make_repository
 
 HOOK = "#!/bin/sh\nexit 1\n"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from goalrunner.checking import ignored_files
 from goalrunner.checking.ignored_classes import Classifier, Ignored, classify
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
-from goalrunner.errors import WorkspaceError
+from goalrunner.core.errors import WorkspaceError
 
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n"
 

@@ -24,10 +24,10 @@ from goalrunner.checking.environment import CheckEnvironment, File, Layer, OpenE
 from goalrunner.checking.in_place import InPlace, InPlaceCheck
 from goalrunner.checking.journal import OpenJournal, checks_folder
 from goalrunner.checking.watchdog import pending, replay
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.ports import Completion
-from goalrunner.process.launcher import ProcessLauncher
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.process_ports import Completion
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.launcher import ProcessLauncher
 from tests.support.in_place import VALIDATOR, layers, make_workspace, picture, status, times
 from tests.support.workspaces import git, make_repository, write
 
@@ -365,7 +365,7 @@ async def test_git_of_the_dead_runner_is_ended_before_the_undo(scene: Scene) -> 
 
 async def test_the_guardian_ends_its_processes_before_the_undo(scene: Scene) -> None:
     await left_open(scene, guard="0123456789abcdef")
-    argument = ["goalrunner.process.orphans", "0123456789abcdef"]
+    argument = ["goalrunner.system.orphans", "0123456789abcdef"]
     sweep = subprocess.Popen(["/bin/sh", "-c", "sleep 0.4; echo late > src/a.py", "x", *argument], cwd=scene.workspace)
     await asyncio.to_thread(replay, scene.workspace, scene.home)
 

@@ -24,10 +24,13 @@ import pytest
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.overlay import OpenOverlay, Overlay
 from goalrunner.checking.overlay_probe import probe, scratch_candidates
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.ports import Completion, Confinement
-from goalrunner.process import ProcessLauncher, table
-from goalrunner.process.jail import Cell, JailedLauncher, Room, choose, inside
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.process_ports import Completion, Confinement
+from goalrunner.system import process_table
+from goalrunner.system.environment import inside
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.sandbox import JailedLauncher, choose
+from goalrunner.system.sandbox_view import Cell, Room
 
 ROOT = os.geteuid() == 0
 ORDINARY = 65534
@@ -145,8 +148,8 @@ def within_seconds(condition: Callable[[], bool]) -> bool:
 
 def reaped() -> bool:
     """Reap the processes that this one adopted, as init does elsewhere; the kernel waits for that."""
-    for pid in table.children(os.getpid()):
-        if (one := table.entry(pid)) is not None and not one.living:
+    for pid in process_table.children(os.getpid()):
+        if (one := process_table.entry(pid)) is not None and not one.living:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
     return True
@@ -521,7 +524,7 @@ import asyncio, os, sys
 from pathlib import Path
 from goalrunner.checking.environment import Layer
 from goalrunner.checking.overlay import Overlay
-from goalrunner.process import ProcessLauncher
+from goalrunner.system.launcher import ProcessLauncher
 
 async def main(folder):
     async with Overlay(folder / "scratch", os.environ).open([Layer(folder / "ws")]) as opened:
@@ -697,7 +700,7 @@ class OpenedNow:
 
 
 def test_missing_programs_are_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.checking.mounts.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("goalrunner.checking.upper_layer.SYSTEM_PATH", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert probe(place.workspace, place.scratch) == "unshare is not installed"
 
@@ -756,7 +759,7 @@ import asyncio, os, sys
 from pathlib import Path
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.overlay import Overlay
-from goalrunner.process import ProcessLauncher
+from goalrunner.system.launcher import ProcessLauncher
 
 async def main(folder):
     put = {"m/put": File(0o100644, b"original\\n"), "m/n/put": File(0o100644, b"inner\\n")}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.checking.protection import LINK, Difference, Protection, differences
-from goalrunner.workspace.entry import Entry
+from goalrunner.snapshots.objects import Entry
 
 Files = dict[str, Entry]
 DEFAULT = Protection()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support import told_run
 from tests.support.finished_run import FinishedRun, finish_run
 from tests.support.logs import rechained

@@ -8,7 +8,7 @@ import sys
 
 ASK = """
 import asyncio, gc, json, sys
-from goalrunner import api
+from goalrunner import app as api
 from goalrunner.cli import main
 
 async def arun(*arguments, **options):

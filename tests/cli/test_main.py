@@ -13,7 +13,7 @@ import pytest
 from goalrunner import __version__
 from goalrunner.cli import output
 from goalrunner.cli.main import main
-from goalrunner.errors import ExitCode, GoalError, ProviderUnavailable, RecordError, UsageError
+from goalrunner.core.errors import ExitCode, GoalError, ProviderUnavailable, RecordError, UsageError
 from tests.support.scripted_api import ScriptedApi
 
 
@@ -182,7 +182,7 @@ def test_it_is_a_module_too() -> None:
     assert ran.stdout == f"goal {__version__}\n"
 
 
-HEAVY = ("litellm", "pydantic", "rich", "goalrunner.goalfile", "goalrunner.api", "goalrunner.model", "asyncio")
+HEAVY = ("litellm", "pydantic", "rich", "goalrunner.goalfile", "goalrunner.app", "goalrunner.core.goal", "asyncio")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list"], ["status"], ["status", "k3", "--json"]])

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.cli.main import main
-from goalrunner.cli.shortcut import shortcut
-from goalrunner.events import RECORD
+from goalrunner.cli.main import main, shortcut
+from goalrunner.core.events import RECORD
 from tests.support import told_run
 from tests.support.told_run import outcome, summary
 

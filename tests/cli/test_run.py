@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.errors import RecordError, UsageError
-from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
+from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from tests.support import told_run
 from tests.support.scripted_api import ScriptedApi
 from tests.support.told_run import outcome
@@ -219,7 +219,7 @@ def test_a_dry_run_finds_what_the_parts_refuse(
     def refuse(goal: object, home: object) -> None:
         raise UsageError("no price for this model", "--tokens")
 
-    monkeypatch.setattr("goalrunner.api.check", refuse)
+    monkeypatch.setattr("goalrunner.app.check", refuse)
     assert main(["run", str(goal_file), "--dry-run"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "no price for this model\n--tokens\n")

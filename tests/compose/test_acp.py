@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from goalrunner import api
-from goalrunner.errors import UsageError
-from goalrunner.eventlog import read_records
-from goalrunner.model.approvals import Approvals
-from goalrunner.model.goal import AgentConfig, Budget, Goal, ValidatorSpec, WorkspaceConfig
-from goalrunner.model.outcome import GoalOutcome
-from goalrunner.model.preset import Preset
-from goalrunner.process.table import entry
-from goalrunner.runs import RunFolder
+from goalrunner import app
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import AgentConfig, Approvals, Budget, Goal, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.records.reading import read_records
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.system.process_table import entry
 from tests.support.acp_bench import AcpBench
 from tests.support.deciding import decide_approval
 
@@ -34,7 +33,7 @@ pytestmark = [
 RUNNER = """
 import asyncio, sys
 from pathlib import Path
-from goalrunner import api
+from goalrunner import app as api
 from goalrunner.goalfile import load_goal
 
 asyncio.run(api.arun(load_goal(Path(sys.argv[1])), home=Path(sys.argv[2])))
@@ -60,10 +59,10 @@ class Course(AcpBench):
         )
 
     async def run(self, **more: Any) -> GoalOutcome:
-        return await api.arun(self.goal(**more), home=self.home)
+        return await app.arun(self.goal(**more), home=self.home)
 
     async def resume(self, **limits: float | None) -> GoalOutcome:
-        return await api.aresume(self.run_folder, home=self.home, limits=limits)
+        return await app.aresume(self.run_folder, home=self.home, limits=limits)
 
     @property
     def run_folder(self) -> RunFolder:
@@ -131,8 +130,8 @@ async def test_an_agent_is_told_to_ask_only_where_somebody_decides(tmp_path: Pat
     speaker = Preset(acp=course.command, asking={"TOLD": "ask first"})
     agent = {"agent": AgentConfig(use="speaker", protocol="acp"), "agents": {"speaker": speaker}}
 
-    await api.arun(course.goal(**agent), home=tmp_path / "free")
-    await api.arun(course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE), home=course.home)
+    await app.arun(course.goal(**agent), home=tmp_path / "free")
+    await app.arun(course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE), home=course.home)
 
     assert (course.workspace / "done").read_text() == "3 \n3 ask first\n"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from goalrunner.compose import check_environment
-from goalrunner.compose.check_environment import Choice, check_lines, choose, dependencies_of, needs_environment
-from goalrunner.errors import UsageError
-from goalrunner.model.goal import Goal
+from goalrunner.app import check_environment
+from goalrunner.app.check_environment import Choice, check_lines, choose, dependencies_of, needs_environment
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal
 
 SCRATCH = Path("/scratch")
 

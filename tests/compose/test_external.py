@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from goalrunner import api
-from goalrunner.compose import place_of
-from goalrunner.compose.external import check_installed, external_named, external_notes, refuse_unfit_agent
-from goalrunner.compose.sandbox import agent_cell
-from goalrunner.errors import AgentNotInstalled, UsageError
-from goalrunner.eventlog import read_records
-from goalrunner.model.approvals import Approvals
-from goalrunner.model.goal import AgentConfig, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.model.outcome import GoalOutcome
-from goalrunner.model.preset import Preset
+from goalrunner import app
+from goalrunner.app.external_agent import check_installed, external_named, external_notes, refuse_unfit_agent
+from goalrunner.app.sandbox import agent_cell, place_of
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import AgentNotInstalled, UsageError
+from goalrunner.core.goal import AgentConfig, Approvals, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.records.reading import read_records
 from tests.support.external import preset
 from tests.support.jails import needs_jail
 
@@ -43,7 +41,7 @@ def goal(place: Path, agent: AgentConfig, **more: Any) -> Goal:
 
 async def run(goal: Goal, home: Path) -> tuple[GoalOutcome, list[Any]]:
     """Run it; gives the outcome and the events."""
-    outcome = await api.arun(goal, home=home)
+    outcome = await app.arun(goal, home=home)
     return outcome, [record.event for record in read_records(Path(outcome.run_path) / "events.jsonl")]
 
 
@@ -214,7 +212,7 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
 async def test_the_model_of_an_external_agent_judges_nobody(place: Path, tmp_path: Path) -> None:
     wanted = goal(place, AgentConfig(use="command", command=("true",)), judge=JudgeConfig("agent"))
     with pytest.raises(UsageError, match="lends nobody its own"):
-        await api.arun(wanted, home=tmp_path / "home")
+        await app.arun(wanted, home=tmp_path / "home")
 
 
 async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(

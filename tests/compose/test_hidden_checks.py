@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.compose.hidden_checks import HIDDEN_READABLE, hidden_labels, secret_goal_file
-from goalrunner.model.goal import Goal
+from goalrunner.app.resources import HIDDEN_READABLE, hidden_labels, secret_goal_file
+from goalrunner.core.goal import Goal
 from tests.support.workspaces import git
 
 OPEN = {"name": "tests", "run": "test -e done"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from goalrunner.compose.leftovers import checkouts_of, clear_leftovers
-from goalrunner.compose.system import SystemClock
-from goalrunner.eventlog import EventLog
-from goalrunner.redaction import Redactor
+from goalrunner.app.pruning import checkouts_of, clear_leftovers
+from goalrunner.app.sandbox import SystemClock
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.redaction import Redactor
 
 
 def test_the_checkouts_of_runs_that_nobody_works_on_are_removed(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from goalrunner.compose.external import external_named
-from goalrunner.compose.misfits import refuse_misfits
-from goalrunner.errors import UsageError
-from goalrunner.model.goal import Goal
+from goalrunner.app.external_agent import external_named, refuse_misfits
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal
 
 PRESETS = {
     "plain": {"argv": ["x"], "acp": ["y"]},

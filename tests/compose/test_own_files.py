@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from goalrunner.compose.own_files import own_files
+from goalrunner.app.sandbox import own_files
 
 
 def test_a_recording_and_streams_in_the_workspace_are_named_exactly(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from goalrunner.compose import preflight
-from goalrunner.compose.preflight import hopeless_validators, refuse_hopeless_validators, warnings_before
-from goalrunner.errors import ValidatorMissing
-from goalrunner.model.goal import Goal
+from goalrunner.app import preflight
+from goalrunner.app.preflight import hopeless_validators, refuse_hopeless_validators, warnings_before
+from goalrunner.core.errors import ValidatorMissing
+from goalrunner.core.goal import Goal
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 

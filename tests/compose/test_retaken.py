@@ -10,9 +10,9 @@ from pathlib import Path
 _FULL = """\
 import resource, sys
 from pathlib import Path
-from goalrunner.compose.parts import goal_redactor
-from goalrunner.compose.retaken import left_out
-from goalrunner.errors import RecordError
+from goalrunner.app.resources import goal_redactor
+from goalrunner.app.secret_seals import left_out
+from goalrunner.core.errors import RecordError
 from goalrunner.goalfile import dump_goal, load_goal
 file, home = map(Path, sys.argv[1:])
 goal = load_goal(file, {}, {})

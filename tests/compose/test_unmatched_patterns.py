@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.compose.preflight import warnings_before
-from goalrunner.compose.unmatched_patterns import unmatched_patterns
-from goalrunner.model.goal import Goal
+from goalrunner.app.preflight import unmatched_patterns, warnings_before
+from goalrunner.core.goal import Goal
 from tests.support.workspaces import make_repository, write
 
 FILES = {"src/app.py": "", "tests/unit/test_a.py": "", "Makefile": "", ".gitignore": "data/\n.env\n"}

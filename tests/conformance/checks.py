@@ -13,9 +13,9 @@ from typing import Literal
 
 import pytest
 
-from goalrunner import events
-from goalrunner.errors import GoalError, UsageError
-from goalrunner.model.usage import Usage
+from goalrunner.core import events
+from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.outcome import Usage
 from tests.conformance.moves import (
     BROKEN,
     KEYLESS,

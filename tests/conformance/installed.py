@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.preset import Preset, Protocol
-from goalrunner.process.environment import is_provider_key
+from goalrunner.core.agent_preset import Preset, Protocol
+from goalrunner.system.environment import is_provider_key
 
 NAMES = ("claude", "codex", "gemini", "opencode", "qwen", "openhands")
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner import events
-from goalrunner.api.session import finish
-from goalrunner.compose import Assembly, assemble
-from goalrunner.eventlog import read_records
-from goalrunner.events import Record
-from goalrunner.model.goal import Goal
-from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import GoalOutcome
+from goalrunner.app.build import Assembly, assemble
+from goalrunner.app.session import finish
+from goalrunner.core import events
+from goalrunner.core.events import Record
+from goalrunner.core.goal import Goal
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.records.reading import read_records
 from tests.conformance.moves import AgentUnderTest, Move, Prepared, Told
 from tests.support import command_line
 from tests.support.command_line import Ended

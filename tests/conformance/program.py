@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from goalrunner.model.preset import Preset, Protocol
+from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.presets import builtin
 from goalrunner.rehearsal import Rehearsal, fail, pointed, run, say
 from goalrunner.rehearsal.answer import Answer

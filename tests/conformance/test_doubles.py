@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from goalrunner.model.preset import Protocol
+from goalrunner.core.agent_preset import Protocol
 from tests.conformance.checks import Check, chosen
 from tests.conformance.doubles import Double
 from tests.conformance.place import Place

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner import events
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.model.observation import Observation
-from goalrunner.redaction import Redactor
+from goalrunner.core import events
+from goalrunner.core.observation import Observation
+from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.redaction import Redactor
 from tests.conformance.checks import DONE
 from tests.conformance.installed import NAMES, missing, no_keys
 from tests.conformance.moves import Runs, Says, Uses

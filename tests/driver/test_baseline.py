@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
+from goalrunner.core import events
 from tests.support.arena import Arena
 
 MADE = {"a.txt": "a\n", ".gitignore": "build/\n", "build/run.sh": "true\n"}

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
-from goalrunner.driver import Run
-from goalrunner.driver.journal import Journal
-from goalrunner.driver.resumption import ResumptionReader
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.events import ChangedChecks, Colour, Content
-from goalrunner.model.goal import Goal
-from goalrunner.model.outcome import GoalOutcome, StopReason
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import HIDDEN
-from goalrunner.ports import Approver, Judge, Parts
-from goalrunner.prompts import Prompts
-from goalrunner.state import resumption
-from goalrunner.state.run_state import Phase
+from goalrunner.core import events, progress
+from goalrunner.core.check_ports import Judge
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.events import ChangedChecks, Colour, Content
+from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import GoalOutcome, StopReason
+from goalrunner.core.ports import Approver
+from goalrunner.core.run_parts import Parts
+from goalrunner.core.run_state import Phase
+from goalrunner.core.verdict import HIDDEN, ValidatorResult
+from goalrunner.engine.journal import Journal
+from goalrunner.engine.prompts import Prompts
+from goalrunner.engine.resumption import ResumptionReader
+from goalrunner.engine.run import Run
 from goalrunner.testing import (
     ManualClock,
     MemoryArtifacts,
@@ -251,7 +251,7 @@ async def test_validators_that_cannot_run_once_are_run_again(tmp_path: Path) -> 
 async def test_a_run_that_is_resumed_runs_validators_again_that_could_not_run(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ran(GONE), ran(GONE))
     await bench.drive()
-    state = resumption.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"))
+    state = progress.resumed(bench.run.state, events.RunResumed(plan=bench.plan, version="0"))
     assert (state.phase, state.obstacle, state.obstacles) == (Phase.WORKED, "", 0)
 
 

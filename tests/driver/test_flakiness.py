@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from goalrunner.driver.flakiness import Flakiness
-from goalrunner.events import Colour, Content
-from goalrunner.model.validation import ValidatorResult
+from goalrunner.core.events import Colour, Content
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.engine.checks import Flakiness
 
 
 def result(*, passed: bool, **more: Any) -> ValidatorResult:

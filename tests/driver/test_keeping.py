@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.driver.keeping import Keeping
-from goalrunner.model.goal import Goal
-from goalrunner.model.observation import ArtifactRef
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.ports import ValidationContext
+from goalrunner.core.check_ports import ValidationContext
+from goalrunner.core.goal import Goal
+from goalrunner.core.observation import ArtifactRef
+from goalrunner.core.outcome import StopReason
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.engine.validation import Keeping
 from goalrunner.testing import (
     MemoryArtifacts,
     ScriptedConversation,

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
 from goalrunner.agents import ChatConversation
-from goalrunner.agents.tools.toolbox import Toolbox
-from goalrunner.driver import Run
-from goalrunner.driver.journal import Journal
-from goalrunner.model.approvals import Approvals
-from goalrunner.model.goal import Goal
-from goalrunner.model.outcome import GoalOutcome, StopReason
-from goalrunner.ports import ApprovalAnswer, ApprovalRequest, Approver, Parts, QuestionReply
-from goalrunner.process import ProcessLauncher
-from goalrunner.prompts import Prompts
+from goalrunner.agents.toolbox import Toolbox
+from goalrunner.core import events
+from goalrunner.core.goal import Approvals, Goal
+from goalrunner.core.outcome import GoalOutcome, StopReason
+from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
+from goalrunner.core.run_parts import Parts
+from goalrunner.engine.journal import Journal
+from goalrunner.engine.prompts import Prompts
+from goalrunner.engine.run import Run
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import (
     ManualClock,
     MemoryArtifacts,

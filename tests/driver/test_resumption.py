@@ -8,15 +8,15 @@ from itertools import pairwise
 
 import pytest
 
-from goalrunner import events
-from goalrunner.driver.journal import Journal
-from goalrunner.driver.resumption import ResumptionReader
-from goalrunner.driver.watch import Watch
-from goalrunner.events import Event, Record
-from goalrunner.model.observation import Observation
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.usage import Usage
-from goalrunner.model.verdict import GoalVerdict
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.events import Event, Record
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import Usage
+from goalrunner.core.verdict import GoalVerdict
+from goalrunner.engine.journal import Journal
+from goalrunner.engine.resumption import ResumptionReader
+from goalrunner.engine.snapshot_tracker import Watch
 from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
 from tests.support import told_run
 

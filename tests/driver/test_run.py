@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner import events
-from goalrunner.driver import Run
-from goalrunner.driver.journal import Journal
-from goalrunner.errors import AuthenticationFailed, ConversationBusy, RecordError
-from goalrunner.model.goal import Goal
-from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.model.usage import Usage
-from goalrunner.model.verdict import GoalVerdict
-from goalrunner.ports import Judge, Parts, Validator
-from goalrunner.prompts import Prompts
+from goalrunner.core import events
+from goalrunner.core.check_ports import Judge, Validator
+from goalrunner.core.errors import AuthenticationFailed, ConversationBusy, RecordError
+from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
+from goalrunner.core.run_parts import Parts
+from goalrunner.core.verdict import GoalVerdict
+from goalrunner.engine.journal import Journal
+from goalrunner.engine.prompts import Prompts
+from goalrunner.engine.run import Run
 from goalrunner.testing import (
     ManualClock,
     MemoryArtifacts,

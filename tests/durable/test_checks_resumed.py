@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.events import StartKept
+from goalrunner.core.events import StartKept
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell
 

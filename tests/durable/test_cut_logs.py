@@ -10,15 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.agents.chat import ChatConversation
-from goalrunner.agents.pairing import answers_due
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.driver.resumption import ResumptionReader, cut_calls
-from goalrunner.eventlog import read_message, read_records
-from goalrunner.events import Record
-from goalrunner.policy import decide
-from goalrunner.ports import Message
-from goalrunner.redaction import Redactor
-from goalrunner.state import RunState, apply
+from goalrunner.agents.context_window import answers_due
+from goalrunner.core.decision import decide
+from goalrunner.core.events import Record
+from goalrunner.core.fold import apply
+from goalrunner.core.ports import Message
+from goalrunner.core.run_state import RunState
+from goalrunner.engine.resumption import ResumptionReader, cut_calls
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.reading import read_records
+from goalrunner.records.redaction import Redactor
 from tests.support.agents import MemoryRecorder, ScriptedModel, said
 from tests.support.finished_run import FinishedRun, finish_run
 

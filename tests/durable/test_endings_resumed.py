@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from goalrunner import arun_goal, chat_conversation
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.driver.resumption import ResumptionReader
-from goalrunner.eventlog import read_message, read_records
-from goalrunner.model.validation import ValidationOutcome
-from goalrunner.redaction import Redactor
+from goalrunner.core.verdict import ValidationOutcome
+from goalrunner.engine.resumption import ResumptionReader
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.reading import read_records
+from goalrunner.records.redaction import Redactor
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, judge, quote, recording, shell
 

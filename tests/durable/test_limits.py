@@ -124,11 +124,11 @@ def test_what_is_final_says_so(goal: Goal, status: str) -> None:
         assert "is complete; there is nothing to go on with" in refused.err
     else:
         goal.run(kill=("after", 11))
-        from goalrunner.compose.system import SystemClock
-        from goalrunner.eventlog import EventLog
-        from goalrunner.events import Cancelled
-        from goalrunner.model.outcome import StopReason
-        from goalrunner.redaction import Redactor
+        from goalrunner.app.sandbox import SystemClock
+        from goalrunner.core.events import Cancelled
+        from goalrunner.core.outcome import StopReason
+        from goalrunner.records.event_log import EventLog
+        from goalrunner.records.redaction import Redactor
 
         with EventLog(goal.folder / "events.jsonl", SystemClock(), Redactor({})) as log:
             log.append(Cancelled(reason="by its owner", stop_reason=StopReason.CANCELLED))

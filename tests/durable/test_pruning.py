@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.workspace.layout import store_name
+from goalrunner.snapshots.objects import store_name
 from tests.support.command_line import start
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell
@@ -188,7 +188,7 @@ def test_a_prune_that_is_killed_in_the_middle_is_finished_by_the_next(goal: Goal
     body = f"""
 import os, shutil, signal
 from pathlib import Path
-from goalrunner.workspace import removal
+from goalrunner.snapshots import store_gc as removal
 shutil.rmtree = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 removal.remove_whole(Path({str(goal.folder)!r}))
 """

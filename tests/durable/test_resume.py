@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.driver.checks import OUTSIDE
+from goalrunner.engine.checks import OUTSIDE
 from tests.support.command_line import start
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, judge, quote, shell, write_file

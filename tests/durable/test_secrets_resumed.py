@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.compose.retaken import SEAL
+from goalrunner.app.secret_seals import SEAL
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell
 from tests.support.tokens import some

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from goalrunner.compose.start import UNCERTAIN
-from goalrunner.events import StartKept
+from goalrunner.app.models import UNCERTAIN
+from goalrunner.core.events import StartKept
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, judge, quote, shell
 

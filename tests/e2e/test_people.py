@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.eventlog import read_records
-from goalrunner.events import Record
+from goalrunner.core.events import Record
+from goalrunner.records.reading import read_records
 from tests.support.command_line import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 from tests.support.terminal import Terminal

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.eventlog import read_records
-from goalrunner.events import RunStarted
+from goalrunner.core.events import RunStarted
+from goalrunner.records.reading import read_records
 from tests.support.acp_bench import PROGRAM
 from tests.support.command_line import GOAL, Ended, goal
 from tests.support.jails import needs_jail

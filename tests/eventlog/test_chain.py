@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import RecordError
-from goalrunner.eventlog import EventLog, LogDamage, read_places, read_records
-from goalrunner.redaction import Redactor
+from goalrunner.core.errors import RecordError
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.reading import LogDamage, read_places, read_records
+from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
 from tests.support.logs import unchained

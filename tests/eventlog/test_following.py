@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalrunner.eventlog import EventLog, follow_records
-from goalrunner.redaction import Redactor
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.reading import follow_records
+from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.eventlog import read_records
-from goalrunner.events import Unrecognised
-from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.state import RunState, apply
-from goalrunner.state.evidence import evidence_of
-from goalrunner.state.outcome import outcome_of
+from goalrunner.core.events import Unrecognised
+from goalrunner.core.evidence import evidence_of
+from goalrunner.core.fold import apply
+from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.run_state import RunState
+from goalrunner.core.summary import outcome_of
+from goalrunner.records.reading import read_records
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.errors import RecordError
-from goalrunner.eventlog import EventLog, LogEnd, TornTail, read_end, read_records
-from goalrunner.events import Event
-from goalrunner.redaction import Redactor
+from goalrunner.core.errors import RecordError
+from goalrunner.core.events import Event
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.reading import LogEnd, TornTail, read_end, read_records
+from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import any_event, tool_called
 
@@ -178,7 +179,7 @@ def test_a_second_writer_is_refused_by_name(path: Path) -> None:
 
 def test_a_second_writer_in_another_process_is_refused_until_the_first_is_dead(path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from goalrunner.eventlog.lock import WriterLock\n"
+        "import sys, time; from pathlib import Path; from goalrunner.records.event_log import WriterLock\n"
         "lock = WriterLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(100)"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner import events
-from goalrunner.errors import RecordError
-from goalrunner.eventlog import EventLog, LogDamage, LogEnd, read_end, read_records
-from goalrunner.events import Record, Unrecognised
-from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.redaction import Redactor
+from goalrunner.core import events
+from goalrunner.core.errors import RecordError
+from goalrunner.core.events import Record, Unrecognised
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import StopReason
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.reading import LogDamage, LogEnd, read_end, read_records
+from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
 from tests.support.logs import rechained

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.errors import RecordError
-from goalrunner.eventlog import TranscriptFile, read_message, read_messages
-from goalrunner.model.observation import TranscriptRef
-from goalrunner.redaction import Redactor
+from goalrunner.core.errors import RecordError
+from goalrunner.core.observation import TranscriptRef
+from goalrunner.records.artifacts import TranscriptFile, read_message, read_messages
+from goalrunner.records.redaction import Redactor
 
 
 @pytest.fixture

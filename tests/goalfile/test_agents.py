@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import GoalFileError, UsageError
+from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.errors import GoalFileError, UsageError
+from goalrunner.core.goal import AgentConfig, Goal
 from goalrunner.goalfile import all_presets, dump_goal, load_goal, load_goal_text, preset_named
-from goalrunner.goalfile.agents import preset_of_text
-from goalrunner.model.goal import AgentConfig, Goal
-from goalrunner.model.preset import Preset, StreamRule
+from goalrunner.goalfile.parsing import preset_of_text
 from goalrunner.presets import builtin, builtin_names, builtin_text, protocol_of
 
 HEAD = "objective = 'x'\nvalidator = 'y'\n"

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from goalrunner.errors import GoalFileError
+from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.errors import GoalFileError
+from goalrunner.core.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile import load_goal_text
 from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS
-from goalrunner.goalfile.options import OPTIONS
+from goalrunner.goalfile.layers import OPTIONS
 from goalrunner.goalfile.presets import PRESET_KEYS
 from goalrunner.goalfile.stream_rules import RULE_KEYS
-from goalrunner.goalfile.validators import EXPECT_KEYS, VALIDATOR_KEYS
-from goalrunner.model.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.model.preset import Preset, StreamRule
+from goalrunner.goalfile.tables import EXPECT_KEYS, VALIDATOR_KEYS
 
 GOAL = 'objective = "x"\nmodel = "a/b"\n'
 

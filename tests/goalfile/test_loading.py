@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import GoalFileError
+from goalrunner.core.errors import GoalFileError
+from goalrunner.core.goal import Goal
 from goalrunner.goalfile import load_goal, load_goal_text
 from goalrunner.goalfile.keys import KEYS
-from goalrunner.goalfile.validators import EXPECT_KEYS, VALIDATOR_KEYS
-from goalrunner.model.goal import Goal
+from goalrunner.goalfile.tables import EXPECT_KEYS, VALIDATOR_KEYS
 
 GOAL = b"objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import ExitCode, GoalFileError
+from goalrunner.core.errors import ExitCode, GoalFileError
 from goalrunner.goalfile import load_goal_text
-from goalrunner.goalfile.wording import listed
+from goalrunner.goalfile.problems import listed
 from goalrunner.presets import builtin_names
 
 KEY_NAME = 'write api_key_env = "..." in [agent], the name of the variable that holds it'

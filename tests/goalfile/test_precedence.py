@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import GoalFileError, Problem, UsageError
+from goalrunner.core.errors import GoalFileError, Problem, UsageError
 from goalrunner.goalfile import load_goal_text, option_of, resolve_goal
 
 FILE = "objective='file'\nmodel='file/a'\njudge='file/j'\nvalidator='file'\ntimeout=1\nmax_iterations=2\n"

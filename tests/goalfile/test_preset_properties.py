@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.errors import GoalFileError
+from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.errors import GoalFileError
+from goalrunner.core.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile import dump_goal, load_goal_text, resolve_goal
 from goalrunner.goalfile.presets import PRESET_KEYS, WIRES
 from goalrunner.goalfile.stream_rules import FIELDS, RULE_KEYS
-from goalrunner.model.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
-from goalrunner.model.preset import Preset, StreamRule
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.one_of(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import GoalFileError
+from goalrunner.core.errors import GoalFileError
 from goalrunner.goalfile import load_goal_text
-from goalrunner.goalfile.validators import named
+from goalrunner.goalfile.tables import named
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import AuthenticationFailed, BudgetExhausted, ModelError, ProviderUnavailable, UsageError
+from goalrunner.core.check_ports import AuditRequest
+from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError, ProviderUnavailable, UsageError
+from goalrunner.core.goal import Goal, JudgeConfig
+from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.core.outcome import Usage
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge import JUDGE_SCHEMA, JUDGE_SYSTEM_PROMPT, LLMJudge, judge_goal_async
 from goalrunner.judge.audit import UNREADABLE
-from goalrunner.judge.budgeting import tokens
-from goalrunner.judge.wording import ANSWER_FORMAT
-from goalrunner.model.goal import Goal, JudgeConfig
-from goalrunner.model.observation import Claim, Observation, Trail
-from goalrunner.model.usage import Usage
-from goalrunner.model.verdict import GoalVerdict
-from goalrunner.ports import AuditRequest
+from goalrunner.judge.excerpt import tokens
+from goalrunner.judge.prompt_text import ANSWER_FORMAT
 from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 

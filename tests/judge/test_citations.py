@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.core.check_ports import Audit, AuditRequest
+from goalrunner.core.observation import Trail
+from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence, check
-from goalrunner.judge.normalisation import folded, folded_lines, says_something
-from goalrunner.judge.outcome import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
-from goalrunner.model.observation import Trail
-from goalrunner.model.verdict import Citation
-from goalrunner.ports import Audit, AuditRequest
+from goalrunner.judge.text import folded, folded_lines, says_something
+from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.support.trails import said, seen, trail
 
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import BudgetExhausted, ProviderUnavailable
+from goalrunner.core.check_ports import AuditRequest, Confirmation
+from goalrunner.core.errors import BudgetExhausted, ProviderUnavailable
+from goalrunner.core.goal import JudgeConfig
 from goalrunner.judge import LLMJudge
-from goalrunner.judge.budgeting import tokens
-from goalrunner.judge.confirmation import CONFIRM_SCHEMA, parse_confirmation
-from goalrunner.judge.objects import UnreadableReplyError
-from goalrunner.judge.wording import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT
-from goalrunner.model.goal import JudgeConfig
-from goalrunner.ports import AuditRequest, Confirmation
+from goalrunner.judge.excerpt import tokens
+from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT
+from goalrunner.judge.session import CONFIRM_SCHEMA, parse_confirmation
+from goalrunner.judge.verdict_parser import UnreadableReplyError
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 

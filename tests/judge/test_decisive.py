@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from goalrunner.judge.decisive import LONGEST, decisive
+from goalrunner.judge.excerpt import LONGEST, decisive
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.ends import ends
-from goalrunner.judge.normalisation import readable
+from goalrunner.judge.text import ends, readable
 
 
 def test_a_short_text_has_no_ends() -> None:

@@ -8,8 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.budgeting import TOKEN, price
-from goalrunner.judge.excerpt import LEFT_OUT, excerpt
+from goalrunner.judge.excerpt import LEFT_OUT, TOKEN, excerpt, price
 
 NONCE = "5f3a9c"
 

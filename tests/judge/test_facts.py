@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.judge.facts import is_fact, plain_fact
-from goalrunner.model.observation import Observation
+from goalrunner.core.observation import Observation
+from goalrunner.judge.rendering import is_fact, plain_fact
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from goalrunner.core.check_ports import Audit, AuditRequest
 from goalrunner.judge.citations import check
-from goalrunner.judge.freshness import remedy, why_stale
-from goalrunner.judge.outcome import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
-from goalrunner.ports import Audit, AuditRequest
+from goalrunner.judge.rendering import remedy, why_stale
+from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.support.trails import seen, trail
 
 EVENTS = trail(

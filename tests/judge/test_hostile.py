@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from goalrunner.core.check_ports import Audit, AuditRequest
 from goalrunner.judge import LLMJudge
-from goalrunner.judge.budgeting import tokens
-from goalrunner.judge.excerpt import LEFT_OUT
-from goalrunner.judge.fencing import is_forged
-from goalrunner.judge.prompts import audit_prompt
-from goalrunner.judge.wording import JUDGE_SYSTEM_PROMPT
-from goalrunner.ports import Audit, AuditRequest
+from goalrunner.judge.excerpt import LEFT_OUT, tokens
+from goalrunner.judge.prompt_builder import audit_prompt
+from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
+from goalrunner.judge.text import is_forged
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 

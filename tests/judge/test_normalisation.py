@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.normalisation import folded, readable, says_something, without_line_numbers
+from goalrunner.judge.text import folded, readable, says_something, without_line_numbers
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import UsageError
-from goalrunner.judge.budgeting import tokens
-from goalrunner.judge.excerpt import LEFT_OUT
-from goalrunner.judge.prompts import audit_prompt, build_judge_prompt, check_room, least_tokens
-from goalrunner.judge.wording import ANSWER_FORMAT, JUDGE_SYSTEM_PROMPT, repair_prompt
-from goalrunner.model.goal import Goal, JudgeConfig
-from goalrunner.ports import AuditRequest
+from goalrunner.core.check_ports import AuditRequest
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal, JudgeConfig
+from goalrunner.judge.excerpt import LEFT_OUT, tokens
+from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, check_room, least_tokens
+from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_SYSTEM_PROMPT, repair_prompt
 from tests.support.trails import said, seen, trail
 
 NONCE = "5f3a9c"

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.core.check_ports import AuditRequest
+from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence
-from goalrunner.judge.matching import Output, forms_of
-from goalrunner.judge.normalisation import folded
-from goalrunner.judge.quotation import Command
-from goalrunner.model.verdict import Citation
-from goalrunner.ports import AuditRequest
+from goalrunner.judge.quote_matching import Command, Output, forms_of
+from goalrunner.judge.text import folded
 from tests.support.trails import seen, trail
 
 

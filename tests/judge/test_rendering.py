@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from goalrunner.judge.budgeting import TOKEN, price
+from goalrunner.core.observation import Claim, Observation
+from goalrunner.judge.excerpt import TOKEN, price
 from goalrunner.judge.rendering import LEAST, claim_block, heading, index_line, observation_block
-from goalrunner.model.observation import Claim, Observation
 from tests.support.trails import seen
 
 NONCE = "5f3a9c"

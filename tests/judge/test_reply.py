@@ -9,10 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from goalrunner.judge.objects import LIMIT, UnreadableReplyError
-from goalrunner.judge.outcome import JUDGE_SCHEMA, FactEvidence, JudgeOutcome, QuoteEvidence
-from goalrunner.judge.reply import parse_reply, settled
-from goalrunner.judge.wording import ANSWER_FORMAT
+from goalrunner.judge.prompt_text import ANSWER_FORMAT
+from goalrunner.judge.verdict_parser import LIMIT, UnreadableReplyError, parse_reply, settled
+from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, FactEvidence, JudgeOutcome, QuoteEvidence
 
 Json = dict[str, Any]
 

@@ -7,16 +7,15 @@ from typing import Literal
 
 import pytest
 
+from goalrunner.core.check_ports import Audit, AuditRequest
+from goalrunner.core.goal import Goal, JudgeConfig
+from goalrunner.core.observation import Observation, Trail
 from goalrunner.judge import LLMJudge
 from goalrunner.judge.citations import check
-from goalrunner.judge.facts import is_fact
-from goalrunner.judge.freshness import remedy
-from goalrunner.judge.outcome import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
-from goalrunner.judge.prompts import audit_prompt, build_judge_prompt, least_tokens
-from goalrunner.judge.wording import AUDIT, BARRED, LEFT, OPINION
-from goalrunner.model.goal import Goal, JudgeConfig
-from goalrunner.model.observation import Observation, Trail
-from goalrunner.ports import Audit, AuditRequest
+from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
+from goalrunner.judge.prompt_text import AUDIT, BARRED, LEFT, OPINION
+from goalrunner.judge.rendering import is_fact, remedy
+from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.adversarial.judges import verdict
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import seen, trail

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.judge.outcome import CriterionOutcome, JudgeOutcome, QuoteEvidence
-from goalrunner.judge.requirements import AbsentRequirementError, Requirement, matched, requirements_of
+from goalrunner.judge.verdict_schema import (
+    AbsentRequirementError,
+    CriterionOutcome,
+    JudgeOutcome,
+    QuoteEvidence,
+    Requirement,
+    matched,
+    requirements_of,
+)
 
 GOAL = requirements_of(["pytest passes", "parse('') returns an empty Document."], ["keep the signature of parse()"])
 

@@ -8,8 +8,8 @@ from textwrap import dedent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.budgeting import TOKEN, price, tokens
-from goalrunner.judge.showing import render_trail
+from goalrunner.judge.evidence_budget import render_trail
+from goalrunner.judge.excerpt import TOKEN, price, tokens
 from tests.support.trails import said, seen, trail
 
 NONCE = "5f3a9c"

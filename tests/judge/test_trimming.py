@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.trimming import from_first_word, trimmed
+from goalrunner.judge.text import from_first_word, trimmed
 
 
 @given(st.text(max_size=50))

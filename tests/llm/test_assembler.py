@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.llm.assembler import Assembler
-from goalrunner.llm.reply import ToolCall
-from goalrunner.llm.transport import CallPiece, Finish, TextPiece, UsageReport
+from goalrunner.llm.call import Assembler
+from goalrunner.llm.transport import CallPiece, Finish, TextPiece, ToolCall, UsageReport
 
 
 def _name(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.llm.concessions import Concessions
+from goalrunner.llm.call import Concessions
 from goalrunner.llm.failure import ProviderFailure
 from goalrunner.llm.transport import Request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.errors import (
+from goalrunner.core.errors import (
     AuthenticationFailed,
     ContextWindowExceeded,
     ModelError,

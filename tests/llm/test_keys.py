@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import AuthenticationFailed
-from goalrunner.llm.keys import Endpoint, find_endpoint, named_key
+from goalrunner.core.errors import AuthenticationFailed
+from goalrunner.llm.credentials import Endpoint, find_endpoint, named_key
 
 BASE = "http://127.0.0.1:1/v1"
 

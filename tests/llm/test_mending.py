@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.llm.mending import mend
+from goalrunner.llm.provider import mend
 
 
 def _said(arguments: object) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from goalrunner.errors import AuthenticationFailed, ModelNotFound
+from goalrunner.core.errors import AuthenticationFailed, ModelNotFound
 from goalrunner.llm import LLM
+from goalrunner.llm.credentials import similar_model
 from goalrunner.llm.failure import Caller, ProviderFailure, explain
-from goalrunner.llm.outlook import similar_model
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from goalrunner.core.outcome import Usage
 from goalrunner.llm.pricing import measure, own_prices, price
 from goalrunner.llm.transport import CallPiece, Draft, Request, UsageReport
-from goalrunner.model.usage import Usage
 
 REQUEST = Request(({"role": "user", "content": "x" * 100},))
 

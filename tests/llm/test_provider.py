@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import (
+from goalrunner.core.errors import (
     AuthenticationFailed,
     ContextWindowExceeded,
     ModelError,
@@ -19,10 +19,10 @@ from goalrunner.errors import (
     ProviderUnavailable,
     RequestRejected,
 )
+from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Tape, ToolCall, ToolSpec
-from goalrunner.llm.retry import Backoff
-from goalrunner.llm.script import read_script
-from goalrunner.model.usage import Usage
+from goalrunner.llm.client import Backoff
+from goalrunner.llm.scripted import read_script
 from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
 
 ASK = [{"role": "user", "content": "hi"}]

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from goalrunner.llm.client import Backoff, persist
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.retry import Backoff, persist
 
 
 class Attempts:

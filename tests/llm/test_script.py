@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.errors import GoalError
+from goalrunner.core.errors import GoalError
 from goalrunner.llm import LLM
-from goalrunner.llm.script import read_script
+from goalrunner.llm.scripted import read_script
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:

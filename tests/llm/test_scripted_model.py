@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import AuthenticationFailed, ModelError, ProviderUnavailable, UsageError
-from goalrunner.events import Account
+from goalrunner.core.errors import AuthenticationFailed, ModelError, ProviderUnavailable, UsageError
+from goalrunner.core.events import Account
+from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Reply, Tape, ToolCall
-from goalrunner.llm.retry import Backoff
-from goalrunner.model.usage import Usage
+from goalrunner.llm.client import Backoff
 
 ASK = [{"role": "user", "content": "go on"}]
 

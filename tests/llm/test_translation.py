@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from goalrunner.llm.failure import FailureKind
-from goalrunner.llm.translation import failure_from, own_words, retry_after
+from goalrunner.llm.provider_errors import failure_from, own_words, retry_after
 
 
 class APIConnectionError(Exception):

@@ -12,8 +12,8 @@ import pytest
 import tomli_w
 
 from goalrunner import LLM, ChatConversation, Goal, GoalOutcome, arun_goal, chat_conversation
-from goalrunner.events import RECORD, AuditFailed, AuditStarted, Completed, Event, VerdictRecorded
-from goalrunner.model.outcome import GoalStatus, StopReason
+from goalrunner.core.events import RECORD, AuditFailed, AuditStarted, Completed, Event, VerdictRecorded
+from goalrunner.core.outcome import GoalStatus, StopReason
 from tests.local_model.prompting import chat_examples, params, system_prompt
 from tests.local_model.workplace import (
     FEEDBACK,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.events import Event, ToolCalled, ValidatorsFinished
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.events import Event, ToolCalled, ValidatorsFinished
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.outcome import GoalOutcome, GoalStatus
 
 KEY_VARIABLE = "LOCAL_MODEL_KEY"
 MODEL = "openai/smollm2"

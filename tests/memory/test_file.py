@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import RecordError
-from goalrunner.memory import MemoryFile, MemoryItem, find_item, list_items
-from goalrunner.memory.recall import MOST_CHARACTERS, MOST_ITEMS, recall
+from goalrunner.app.memory import MOST_CHARACTERS, MOST_ITEMS, recall
+from goalrunner.core.errors import RecordError
+from goalrunner.records.memory import MemoryFile, MemoryItem, find_item, list_items
 from goalrunner.testing import ManualClock
 
 NOW = ManualClock().now()

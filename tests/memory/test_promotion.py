@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
-from goalrunner.compose import SystemClock
-from goalrunner.errors import RecordError, UsageError
-from goalrunner.eventlog import EventLog, read_records
-from goalrunner.memory import MemoryItem, Request, list_items, promote
-from goalrunner.redaction import Redactor
-from goalrunner.runs import RunFolder
-from goalrunner.state import RunState, apply
+from goalrunner.app.memory import Request, promote
+from goalrunner.app.sandbox import SystemClock
+from goalrunner.core import events
+from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.fold import apply
+from goalrunner.core.run_state import RunState
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.memory import MemoryItem, list_items
+from goalrunner.records.reading import read_records
+from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import RunFolder
 from goalrunner.testing import ManualClock
 from tests.support.kept_run import OUTPUT, kept_run
 

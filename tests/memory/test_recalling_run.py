@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from goalrunner import events
-from goalrunner.errors import ModelError
-from goalrunner.memory import Request, promote
-from goalrunner.redaction import Redactor
+from goalrunner.app.memory import Request, promote
+from goalrunner.core import events
+from goalrunner.core.errors import ModelError
+from goalrunner.records.redaction import Redactor
 from goalrunner.testing import ManualClock
 from tests.support.arena import Arena, Ending
 from tests.support.judge_model import ScriptedJudgeModel

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.model.dialogue import trail_of
-from goalrunner.model.observation import Observation
+from goalrunner.core.messages import trail_of
+from goalrunner.core.observation import Observation
 
 Message = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.model.usage import Usage
+from goalrunner.core.outcome import Usage
 
 BEFORE = Usage(input_tokens=10, output_tokens=5, cost_usd=0.25, calls=1)
 SPENT = Usage(input_tokens=7, output_tokens=1, cost_usd=0.5, calls=1, retries=2)

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import verdict_of
+from goalrunner.core.verdict import ValidatorResult, verdict_of
 
 
 def red(summary: str, feedback: str) -> ValidatorResult:

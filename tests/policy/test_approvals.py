@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from goalrunner.model.approvals import Approvals
-from goalrunner.policy import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
+from goalrunner.core.approval_rules import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
+from goalrunner.core.goal import Approvals
 
 NETWORK = (
     "curl x",

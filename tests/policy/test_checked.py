@@ -8,29 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner import events
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.events import Event, Plan
-from goalrunner.model.approvals import Approvals
-from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import HIDDEN
-from goalrunner.policy import (
-    AskApproval,
-    Audit,
-    Brief,
-    Finish,
-    RunRound,
-    TakeBaseline,
-    Validate,
-    decide,
-    failed,
-    proven,
-)
-from goalrunner.policy.decision import LEAKS
-from goalrunner.state.outcome import outcome_of, summary_of
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.decision import LEAKS, decide, proven
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.events import Event, Plan
+from goalrunner.core.goal import Approvals
+from goalrunner.core.limits import failed
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.steps import AskApproval, Audit, Brief, Finish, RunRound, TakeBaseline, Validate
+from goalrunner.core.summary import outcome_of, summary_of
+from goalrunner.core.verdict import HIDDEN, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 

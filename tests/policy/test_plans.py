@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.model.observation import Observation
-from goalrunner.policy import settle_plan
-from goalrunner.ports import ProposedPlan
+from goalrunner.core.agent_ports import ProposedPlan
+from goalrunner.core.observation import Observation
+from goalrunner.core.steps import settle_plan
 
 KNOWN = {
     "o1": Observation(id="o1", source="shell", facts=("exit 0",), round=1),

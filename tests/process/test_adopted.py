@@ -14,8 +14,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="adoption is Lin
 PROGRAM = """
 import asyncio, os, resource, subprocess, sys
 from pathlib import Path
-from goalrunner.process import ProcessLauncher
-from goalrunner.process.adopted import as_helper, claim_adopted
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.adopted import as_helper, claim_adopted
 
 def start(environ, seconds):
     return subprocess.Popen(["sleep", seconds], env=environ, start_new_session=True)

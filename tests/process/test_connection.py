@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import AgentNotInstalled, RecordError
-from goalrunner.process import ProcessConnection, ProcessConnector
-from goalrunner.process.table import entry
+from goalrunner.core.errors import AgentNotInstalled, RecordError
+from goalrunner.system.connection import ProcessConnection, ProcessConnector
+from goalrunner.system.process_table import entry
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
 
 RUNNER = """
 import asyncio, os, sys
 from pathlib import Path
-from goalrunner.process import ProcessConnector
+from goalrunner.system.connection import ProcessConnector
 
 async def main():
     argv = ["sh", "-c", sys.argv[1]]

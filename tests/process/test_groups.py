@@ -12,11 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from goalrunner.process import ProcessLauncher
-from goalrunner.process.ending import Ending
-from goalrunner.process.groups import groups_below
-from goalrunner.process.leader import start
-from goalrunner.process.mark import Mark
+from goalrunner.system.child import start
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.process_table import Mark
+from goalrunner.system.termination import Ending, groups_below
 
 pytestmark = [
     pytest.mark.timeout(60),
@@ -38,11 +37,11 @@ made[0].wait()
 
 @pytest.fixture(autouse=True)
 def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.process.launcher.Ending", functools.partial(Ending, by_table=False))
+    monkeypatch.setattr("goalrunner.system.launcher.Ending", functools.partial(Ending, by_table=False))
     # Here nobody but the test reaps who is dead, and without a table the dead look alive.
-    monkeypatch.setattr("goalrunner.process.ending.PATIENCE", 0.2)
+    monkeypatch.setattr("goalrunner.system.termination.PATIENCE", 0.2)
     for name in ("entry", "everybody", "children"):
-        monkeypatch.delattr(f"goalrunner.process.table.{name}")
+        monkeypatch.delattr(f"goalrunner.system.process_table.{name}")
 
 
 def alive(pid: int) -> bool:
@@ -94,7 +93,7 @@ async def test_who_stays_in_the_leaders_group_is_ended_after_it(tmp_path: Path) 
 async def test_a_ps_that_does_not_say_is_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ps: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("goalrunner.process.groups._PS", ps)
+    monkeypatch.setattr("goalrunner.system.termination._PS", ps)
     done = await ProcessLauncher(grace=0.3).launch(
         ["sleep", "1000"], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out", timeout=0.1
     )

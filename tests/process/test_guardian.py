@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.process import ProcessLauncher
-from goalrunner.process.table import entry, everybody
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.process_table import entry, everybody
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
 RUNNER = """
 import asyncio, os, sys
 from pathlib import Path
-from goalrunner.process import ProcessLauncher
+from goalrunner.system.launcher import ProcessLauncher
 
 launch = ProcessLauncher().launch(
     ["sh", "-c", sys.argv[1]], cwd=Path.cwd(), env=dict(os.environ), output=Path("output")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import RecordError
-from goalrunner.ports import Completion
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.errors import RecordError
+from goalrunner.core.process_ports import Completion
+from goalrunner.system.launcher import ProcessLauncher
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
 
@@ -260,7 +260,7 @@ async def test_the_deadline_ends_those_who_moved_away_and_names_them(shell: Shel
 
 @linux
 async def test_who_is_on_the_way_out_is_let_go(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.process.ending.PARTING", 5)
+    monkeypatch.setattr("goalrunner.system.termination.PARTING", 5)
     done = await shell("(sleep 0.02; echo late) & echo early")
 
     assert shell.output.read_text() == "early\nlate\n"
@@ -363,7 +363,7 @@ async def test_a_lost_exit_status_is_no_success(shell: Shell) -> None:
 
 
 async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.process.leader._pidfd", lambda pid: None)
+    monkeypatch.setattr("goalrunner.system.child._pidfd", lambda pid: None)
 
     ended = await shell("sleep 0.05; exit 4")
     cut = await shell("sleep 1000", timeout=0.1)
@@ -374,7 +374,7 @@ async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monke
 
 @linux
 async def test_without_lists_of_children_the_whole_table_is_read(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.process.table._lists_children", lambda: False)
+    monkeypatch.setattr("goalrunner.system.process_table._lists_children", lambda: False)
 
     done = await shell("(setsid sleep 1000 &) ; sleep 0.05")
 
@@ -383,7 +383,7 @@ async def test_without_lists_of_children_the_whole_table_is_read(shell: Shell, m
 
 @linux
 async def test_without_adoption_the_mark_finds_them(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.process.ending.adopt_orphans", lambda: False)
+    monkeypatch.setattr("goalrunner.system.termination.adopt_orphans", lambda: False)
 
     done = await shell("(setsid sleep 1000 &) ; sleep 0.05")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.process.status import killer, words_of
+from goalrunner.system.launcher import killer, words_of
 
 
 @pytest.mark.parametrize(

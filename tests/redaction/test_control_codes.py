@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.redaction import Redactor
+from goalrunner.records.redaction import Redactor
 
 VALUE = "hunter2-Zür/hunter3"
 KEY = "line one of it\nline two of it"

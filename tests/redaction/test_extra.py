@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.errors import UsageError
-from goalrunner.redaction import Redactor, check_extra
-from goalrunner.redaction.patterns import LONGEST_LINE
+from goalrunner.core.errors import UsageError
+from goalrunner.records.redaction import LONGEST_LINE, Redactor, check_extra
 from tests.support.tokens import some, tokens
 
 TOKEN = "ghp_" + some(36)

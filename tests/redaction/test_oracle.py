@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.redaction import Redactor
+from goalrunner.records.redaction import Redactor
 from tests.support.tokens import tokens
 
 betterleaks = pytest.importorskip(

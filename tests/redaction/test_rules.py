@@ -10,8 +10,8 @@ import uuid
 
 import pytest
 
-from goalrunner.redaction import Redactor
-from goalrunner.redaction.rules import RULES
+from goalrunner.records.redaction import Redactor
+from goalrunner.records.token_formats import RULES
 from tests.support.tokens import HEX, jwt, pem, some, tokens
 
 CASES = [(kind, text) for kind, texts in tokens().items() for text in texts]

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.api import arun
-from goalrunner.compose.earlier import frozen_goal
-from goalrunner.eventlog import read_records
-from goalrunner.events import SecretsReplaced
+from goalrunner.app import arun
+from goalrunner.app.previous_run import frozen_goal
+from goalrunner.core.events import SecretsReplaced
+from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile import load_goal
-from goalrunner.model.outcome import GoalOutcome
-from goalrunner.reports.redacted import redacted_line
-from goalrunner.runs import RunFolder, read_summary
+from goalrunner.records.reading import read_records
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_index import read_summary
+from goalrunner.reports.summary import redacted_line
 from tests.support.recordings import agent, judge, quote, recording, shell
 from tests.support.tokens import some
 

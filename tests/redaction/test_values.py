@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from goalrunner.redaction import Redactor
+from goalrunner.records.redaction import Redactor
 
 SECRET = 'sk-Zür/+"\\ich 42'
 TOKEN = "ghp_0123456789abcdef"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.model.evidence import EvidenceRow
-from goalrunner.ports import ApprovalRequest
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.ports import ApprovalRequest
+from goalrunner.core.run_state import Approval
 from goalrunner.reports import asking
 from goalrunner.reports.asking import Typed
-from goalrunner.state.run_state import Approval
 
 
 def request(action: str = "ls", preview: str = "", **more: object) -> ApprovalRequest:

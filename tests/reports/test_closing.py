@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from goalrunner import events
-from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
+from goalrunner.core import events
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.line import Layout, plain
 from goalrunner.reports.show import show_text

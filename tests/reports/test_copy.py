@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import GoalError, UsageError
-from goalrunner.reports import copy as copy_module
-from goalrunner.reports.copy import OutcomeCopy, check_copy
+from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.reports import outcome_copy as copy_module
+from goalrunner.reports.outcome_copy import OutcomeCopy, check_copy
 
 
 def test_a_copy_replaces_what_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:

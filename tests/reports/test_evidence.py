@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from goalrunner.model.evidence import EvidenceRow
-from goalrunner.model.verdict import GoalVerdict
-from goalrunner.reports.evidence import evidence_json, evidence_text
-from goalrunner.reports.terminal_text import width
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.verdict import GoalVerdict
+from goalrunner.reports.audit import evidence_json, evidence_text
+from goalrunner.reports.figures import width
 
 RED = GoalVerdict(score=0.628, complete=False, missing="no measurement")
 ROWS = (

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from goalrunner.model.usage import Usage
+from goalrunner.core.outcome import Usage
 from goalrunner.reports import figures
 
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00")

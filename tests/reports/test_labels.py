@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from goalrunner.check_run import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
-from goalrunner.compose.notes import SELF_JUDGED
-from goalrunner.reports.labels import label_lines
-from goalrunner.state.permission import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
+from goalrunner.app.build import SELF_JUDGED
+from goalrunner.app.checker import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
+from goalrunner.core.approval_state import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
+from goalrunner.reports.next_steps import label_lines
 
 README = Path(__file__).parents[2] / "README.md"
 

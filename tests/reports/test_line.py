@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from goalrunner import events
+from goalrunner.core import events
+from goalrunner.reports.figures import width
 from goalrunner.reports.line import Fact, Layout, Line, Quoted, Step, plain
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.people import people_lines
-from goalrunner.reports.terminal_text import width
+from goalrunner.reports.steps import people_lines
 from tests.support import told_run
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from goalrunner.reports.outcome import json_text, outcome_text
+from goalrunner.reports.summary import json_text, outcome_text
 from tests.support.told_run import outcome
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.snapshot import Change
+from goalrunner.app.run_snapshots import RoundPatch
+from goalrunner.core.base import Change
 from goalrunner.reports.patch import lines_of, patch_json, patch_text, stat_text
-from goalrunner.review import RoundPatch
 from tests.support.workspaces import git, make_repository, write
 
 PATCH = """\

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
-from goalrunner.events import Event, Record
-from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.usage import Usage
-from goalrunner.model.verdict import GoalVerdict
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.events import Event, Record
+from goalrunner.core.fold import apply
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports.progress import PlainProgress, QuietProgress, is_living, open_progress
-from goalrunner.state import apply
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from goalrunner.model.goal import AgentConfig, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.reports.resolved import resolved_text
+from goalrunner.core.goal import AgentConfig, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.reports.tables import resolved_text
 
 
 def test_a_goal_is_printed_with_every_default_filled_in() -> None:

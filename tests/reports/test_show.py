@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from goalrunner import events
-from goalrunner.model.observation import TranscriptRef
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.validation import ValidatorResult
+from goalrunner.core import events
+from goalrunner.core.observation import TranscriptRef
+from goalrunner.core.outcome import StopReason
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.show import show_text
 from tests.support import told_run
 from tests.support.told_run import numbered

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from goalrunner.events import ApprovalRecorded, ApprovalRequested, Event, Record
-from goalrunner.reports.state import state_text
-from goalrunner.state import RunState, apply
+from goalrunner.core.events import ApprovalRecorded, ApprovalRequested, Event, Record
+from goalrunner.core.fold import apply
+from goalrunner.core.run_state import RunState
+from goalrunner.reports.show import state_text
 from tests.support.told_run import created, started
 
 

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.reports.listing import listing_text
-from goalrunner.reports.liveness import is_gone
 from goalrunner.reports.status import status_text
-from goalrunner.reports.summary import Summary
+from goalrunner.reports.summary import Summary, is_gone
 from tests.support.told_run import MISSING, TIME, summary
 
 NOW = datetime.fromisoformat(TIME) + timedelta(minutes=3)

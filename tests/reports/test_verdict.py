@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 from textwrap import dedent
 
-from goalrunner.model.verdict import CriterionVerdict, GoalVerdict
-from goalrunner.reports.verdict import verdict_json, verdict_text
+from goalrunner.core.verdict import CriterionVerdict, GoalVerdict
+from goalrunner.reports.audit import verdict_json, verdict_text
 from tests.support.told_run import green_verdict, red_verdict
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from goalrunner.model.approvals import Approvals
+from goalrunner.core.goal import Approvals
+from goalrunner.reports.listing import waiting_facts, waiting_line, waits_for
 from goalrunner.reports.summary import Summary
-from goalrunner.reports.waiting import waiting_facts, waiting_line, waits_for
 
 WAITS = {"id": "a1", "kind": "shell", "action": "rm -rf\n build"}
 

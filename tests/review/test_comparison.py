@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.usage import Usage
-from goalrunner.review.comparison import outcome_differs, summary_differs
-from goalrunner.state import RunState
-from goalrunner.state.outcome import outcome_of, summary_of
+from goalrunner.app.verification import outcome_differs, summary_differs
+from goalrunner.core import events
+from goalrunner.core.outcome import StopReason, Usage
+from goalrunner.core.run_state import RunState
+from goalrunner.core.summary import outcome_of, summary_of
 from tests.support.folding import state_after
 from tests.support.told_run import message
 

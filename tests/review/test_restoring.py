@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import WorkspaceError
-from goalrunner.model.snapshot import Change
-from goalrunner.review import Restoration
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.app.run_snapshots import Restoration
+from goalrunner.core.base import Change
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
 

@@ -7,11 +7,11 @@ import shutil
 
 import pytest
 
-from goalrunner import events
-from goalrunner.errors import UsageError, WorkspaceError
-from goalrunner.eventlog import read_records
-from goalrunner.model.snapshot import Change, Snapshot
-from goalrunner.review import RunSnapshots, round_patch, snapshots_of
+from goalrunner.app.run_snapshots import RunSnapshots, round_patch, snapshots_of
+from goalrunner.core import events
+from goalrunner.core.base import Change, Snapshot
+from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.records.reading import read_records
 from tests.support.finished_run import FinishedRun
 from tests.support.told_run import created, numbered, started
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from goalrunner.eventlog import read_places, read_records
-from goalrunner.eventlog.line import encode
-from goalrunner.events import RECORD, MessageRecorded, VerdictRecorded
-from goalrunner.model.observation import TranscriptRef
-from goalrunner.review import Broken, Verification, verify
-from goalrunner.state.evidence import observations_of
+from goalrunner.app.verification import Broken, Verification, verify
+from goalrunner.core.events import RECORD, MessageRecorded, VerdictRecorded
+from goalrunner.core.evidence import observations_of
+from goalrunner.core.observation import TranscriptRef
+from goalrunner.records.log_lines import encode
+from goalrunner.records.reading import read_places, read_records
 from tests.support.finished_run import CRITERION, FinishedRun
 from tests.support.logs import rechained, unchained
 

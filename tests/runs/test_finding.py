@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import RunNotFound, UsageError
-from goalrunner.runs import RunFolder, find_run, list_runs
+from goalrunner.core.errors import RunNotFound, UsageError
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_index import find_run, list_runs
 
 
 def make(home: Path, run_id: str, started_at: str) -> RunFolder:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import RecordError, UsageError
-from goalrunner.runs import RunFolder, goal_home
+from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.records.run_folder import RunFolder, goal_home
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,8 @@ def test_scratch_files_are_fresh(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     script = (
-        "import sys, goalrunner.runs; print([name for name in ('pydantic', 'rich', 'typer') if name in sys.modules])"
+        "import sys, goalrunner.records.run_folder\n"
+        "print([name for name in ('pydantic', 'rich', 'typer') if name in sys.modules])"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 

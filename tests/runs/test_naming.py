@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.runs import RunFolder, RunIds, new_run_id
+from goalrunner.records.run_folder import RunFolder, RunIds, new_run_id
 
 
 @pytest.mark.parametrize(

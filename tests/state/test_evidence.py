@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from goalrunner import events
-from goalrunner.model.evidence import EvidenceRow
-from goalrunner.model.observation import Observation
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.state.evidence import EvidenceIndex, cited_in, cited_stale, evidence_of, evidence_rows
+from goalrunner.core import events
+from goalrunner.core.evidence import EvidenceIndex, cited_in, cited_stale, evidence_of, evidence_rows
+from goalrunner.core.observation import EvidenceRow, Observation
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from tests.support import told_run
 from tests.support.told_run import numbered
 

@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner import events
-from goalrunner.errors import RecordError
-from goalrunner.events import Event, Record
-from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import GoalStatus, StopReason
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.usage import Usage
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.state import RunState, apply
-from goalrunner.state.run_state import KEPT
-from goalrunner.state.stops import STOPS
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import RecordError
+from goalrunner.core.events import Event, Record
+from goalrunner.core.fold import STOPS, apply
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.run_state import KEPT, RunState
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.testing import MemoryLog, satisfied, unsatisfied
 from tests.support.folding import state_after
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.model.observation import Observation
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.state.change_history import ChangedPaths, changed_paths
-from goalrunner.state.freshness import why_stale
+from goalrunner.core.base import Snapshot
+from goalrunner.core.change_history import ChangedPaths, changed_paths
+from goalrunner.core.observation import Observation
+from goalrunner.core.round_state import why_stale
 
 ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
 TAKEN = {snapshot.id: snapshot for snapshot in (ONE, TWO, THREE)}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner import events
-from goalrunner.driver.resumption import cut_calls
-from goalrunner.model.observation import Observation, TranscriptRef
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.usage import Usage
-from goalrunner.state import RunState
-from goalrunner.state.spending import accounts_of
+from goalrunner.core import events
+from goalrunner.core.observation import Observation, TranscriptRef
+from goalrunner.core.outcome import StopReason, Usage
+from goalrunner.core.progress import accounts_of
+from goalrunner.core.run_state import RunState
+from goalrunner.engine.resumption import cut_calls
 from tests.support.folding import state_after
 
 PLAN = events.Plan(validators=("tests",))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from goalrunner import events
-from goalrunner.events import Event
-from goalrunner.model.approvals import ApprovalKind, Approvals
-from goalrunner.model.observation import ArtifactRef, Observation
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.policy import AskApproval, Finish, RunRound, decide
-from goalrunner.state import RunState
-from goalrunner.state.outcome import outcome_of
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.decision import decide
+from goalrunner.core.events import Event
+from goalrunner.core.goal import ApprovalKind, Approvals
+from goalrunner.core.observation import ArtifactRef, Observation
+from goalrunner.core.outcome import StopReason
+from goalrunner.core.run_state import RunState
+from goalrunner.core.steps import AskApproval, Finish, RunRound
+from goalrunner.core.summary import outcome_of
+from goalrunner.core.verdict import ValidatorResult
 from tests.support.folding import state_after
 
 GREEN = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))

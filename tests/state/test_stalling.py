@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner import events
-from goalrunner.events import Event, Plan
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.state.stalling import normalised
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.events import Event, Plan
+from goalrunner.core.round_state import normalised
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.testing import unsatisfied
 from tests.support.folding import state_after
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from goalrunner import events
-from goalrunner.model.observation import Observation
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.state.run_state import KEPT, WorkingMemory
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.observation import Observation
+from goalrunner.core.run_state import KEPT, WorkingMemory
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from tests.support.folding import state_after
 
 PLAN = events.Plan(validators=("tests",), has_judge=True, takes_baseline=True)

@@ -9,11 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.acp import AcpConversation
-from goalrunner.agents.external import ExternalAgent
-from goalrunner.errors import ApprovalDenied, ApprovalPending
-from goalrunner.model.preset import Preset
-from goalrunner.process import ProcessConnector
+from goalrunner.agents.acp_conversation import AcpConversation
+from goalrunner.agents.invocation import ExternalAgent
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import ApprovalDenied, ApprovalPending
+from goalrunner.system.connection import ProcessConnector
 from tests.support.agents import MemoryRecorder
 
 PROGRAM = Path(__file__).with_name("acp_agent.py")

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.errors import BudgetExhausted, ModelError
-from goalrunner.events import Account
+from goalrunner.core.agent_ports import AgentRun, Recorded, RoundReply, ToolResult
+from goalrunner.core.check_ports import ValidationContext
+from goalrunner.core.errors import BudgetExhausted, ModelError
+from goalrunner.core.events import Account
+from goalrunner.core.observation import ArtifactRef, Observation
+from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.ports import Message
 from goalrunner.llm import Reply, ToolCall, ToolSpec
-from goalrunner.model.observation import ArtifactRef, Observation
-from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import AgentRun, Message, Recorded, RoundReply, ToolResult, ValidationContext
 
 ONE_CALL = Usage(input_tokens=10, output_tokens=5, calls=1)
 

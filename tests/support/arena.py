@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner import events
-from goalrunner.api.session import finish
-from goalrunner.compose import Extras, assemble
-from goalrunner.events import Record
-from goalrunner.model.goal import Goal
-from goalrunner.model.outcome import GoalOutcome
-from goalrunner.ports import Approver
+from goalrunner.app.build import assemble
+from goalrunner.app.resources import Extras
+from goalrunner.app.session import finish
+from goalrunner.core import events
+from goalrunner.core.events import Record
+from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.ports import Approver
 from tests.support.recordings import agent, recording
 
 Round = Sequence[Mapping[str, Any] | str]

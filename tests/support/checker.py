@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from goalrunner.events import Content
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.ports import CheckRun, ValidationContext
+from goalrunner.core.base import Snapshot
+from goalrunner.core.check_ports import CheckRun, ValidationContext
+from goalrunner.core.events import Content
+from goalrunner.core.verdict import ValidatorResult
 
 ONE, TWO, THREE, FOUR = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "1234")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.environment import File, Layer
-from goalrunner.process import ProcessLauncher
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.launcher import ProcessLauncher
 
 WRONG = "def add(a, b):\n    return a - b\n"
 RIGHT = "def add(a, b):\n    return a + b\n"

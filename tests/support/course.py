@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner import events
-from goalrunner.api import aresume, arun
-from goalrunner.compose import glance
-from goalrunner.eventlog import read_records
-from goalrunner.events import Record
-from goalrunner.model.goal import Goal
-from goalrunner.model.outcome import GoalOutcome, StopReason
-from goalrunner.ports import Approver
-from goalrunner.runs import RunFolder
-from goalrunner.state import RunState
+from goalrunner.app import aresume, arun
+from goalrunner.app.previous_run import glance
+from goalrunner.core import events
+from goalrunner.core.events import Record
+from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import GoalOutcome, StopReason
+from goalrunner.core.ports import Approver
+from goalrunner.core.run_state import RunState
+from goalrunner.records.reading import read_records
+from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import recording
 
 When = Callable[[events.Event], bool]

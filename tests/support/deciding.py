@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 
-from goalrunner import events
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.compose import SystemClock, glance
-from goalrunner.eventlog import EventLog
-from goalrunner.events.people import Decision
-from goalrunner.model.observation import Observation
-from goalrunner.model.outcome import StopReason
-from goalrunner.redaction import Redactor
-from goalrunner.runs import RunFolder
+from goalrunner.app.previous_run import glance
+from goalrunner.app.sandbox import SystemClock
+from goalrunner.core import events
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import StopReason
+from goalrunner.core.run_events import Decision
+from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import RunFolder
 
 
 def decide_approval(folder: RunFolder, decision: Decision, *, reason: str = "") -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalrunner.eventlog import read_messages, read_records
-from goalrunner.events import Record
+from goalrunner.core.events import Record
+from goalrunner.records.artifacts import read_messages
+from goalrunner.records.reading import read_records
 from tests.support.command_line import Ended
 from tests.support.forking import Forks
 from tests.support.recordings import recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from goalrunner.events import (
+from goalrunner.core.events import (
     Blocked,
     Cancelled,
     Event,
@@ -18,11 +18,9 @@ from goalrunner.events import (
     ValidatorsFinished,
     VerdictRecorded,
 )
-from goalrunner.model.observation import ArtifactRef, Observation, TranscriptRef
-from goalrunner.model.outcome import StopReason
-from goalrunner.model.usage import Usage
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
+from goalrunner.core.outcome import StopReason, Usage
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
 
 def tool_called(summary: str = "pytest -q") -> ToolCalled:

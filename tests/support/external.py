@@ -7,10 +7,11 @@ import sys
 import textwrap
 from pathlib import Path
 
-from goalrunner.agents.external import CommandConversation, ExternalAgent
-from goalrunner.model.preset import Preset, StreamRule
-from goalrunner.ports import Launcher
-from goalrunner.process import ProcessLauncher
+from goalrunner.agents.command import CommandConversation
+from goalrunner.agents.invocation import ExternalAgent
+from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.process_ports import Launcher
+from goalrunner.system.launcher import ProcessLauncher
 
 HEAD = """
 import json, os, sys, time

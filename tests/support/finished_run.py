@@ -7,9 +7,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.api import arun
+from goalrunner.app import arun
 from goalrunner.goalfile import load_goal
-from goalrunner.runs import RunFolder
+from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 
 CRITERION = "the greeting is friendly"

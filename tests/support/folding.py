@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from goalrunner.events import Event, GoalCreated, GoalRecord, Plan
-from goalrunner.state import RunState, apply
+from goalrunner.core.events import Event, GoalCreated, GoalRecord, Plan
+from goalrunner.core.fold import apply
+from goalrunner.core.run_state import RunState
 from goalrunner.testing import MemoryLog
 
 

@@ -71,14 +71,6 @@ class Forks:
 
 
 def _serve() -> None:
-    import goalrunner.api
-    import goalrunner.cli.app
-    import goalrunner.cli.resume
-    import goalrunner.cli.run
-    import goalrunner.cli.verify
-    import goalrunner.goalfile
-    import goalrunner.reports.progress
-    import goalrunner.review  # noqa: F401 - all of it is imported once, for every fork
 
     for line in sys.stdin:
         job = json.loads(line)
@@ -114,8 +106,8 @@ def _work(job: dict[str, Any]) -> None:
 
 
 def _arm(moment: str, number: float) -> None:
-    from goalrunner.eventlog.log import EventLog
-    from goalrunner.events import Event, Record
+    from goalrunner.core.events import Event, Record
+    from goalrunner.records.event_log import EventLog
 
     append = EventLog.append
     written = 0

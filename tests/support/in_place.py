@@ -10,8 +10,8 @@ from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.in_place import InPlace
-from goalrunner.process.launcher import ProcessLauncher
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.launcher import ProcessLauncher
 from tests.support.workspaces import git, make_repository, write
 
 VALIDATOR = r"""

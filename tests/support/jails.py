@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.ports import Completion, Confinement
-from goalrunner.process import ProcessLauncher
-from goalrunner.process.jail import Cell, JailedLauncher, Room, choose, inside, shown
+from goalrunner.core.process_ports import Completion, Confinement
+from goalrunner.system.environment import inside, shown
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.sandbox import JailedLauncher, choose
+from goalrunner.system.sandbox_view import Cell, Room
 
 CHOICE = choose(os.environ, ())
 needs_jail = pytest.mark.skipif(CHOICE.jail is None, reason=f"no sandbox here: {CHOICE.why}; {CHOICE.remedy}")

@@ -7,9 +7,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from goalrunner.errors import BudgetExhausted
-from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import AgentRun, Message
+from goalrunner.core.agent_ports import AgentRun
+from goalrunner.core.errors import BudgetExhausted
+from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.ports import Message
 
 
 @dataclass(frozen=True)

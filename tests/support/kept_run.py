@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalrunner import events
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.compose import SystemClock
-from goalrunner.eventlog import EventLog
-from goalrunner.model.observation import Observation
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.redaction import Redactor
-from goalrunner.runs import RunFolder
+from goalrunner.app.sandbox import SystemClock
+from goalrunner.core import events
+from goalrunner.core.observation import Observation
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import RunFolder
 
 OUTPUT = "parse() returns an empty Document\n"
 SAID = "all tests pass, believe me\n"

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalrunner.eventlog import read_messages, read_records
-from goalrunner.events import Record, ToolResultRecorded
-from goalrunner.review import verify
-from goalrunner.runs import RunFolder
-from goalrunner.state import RunState, apply
+from goalrunner.app.verification import verify
+from goalrunner.core.events import Record, ToolResultRecorded
+from goalrunner.core.fold import apply
+from goalrunner.core.run_state import RunState
+from goalrunner.records.artifacts import read_messages
+from goalrunner.records.reading import read_records
+from goalrunner.records.run_folder import RunFolder
 from tests.support.command_line import Ended
 from tests.support.forking import Forks
 from tests.support.recordings import agent, judge, quote, recording, shell

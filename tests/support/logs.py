@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from goalrunner.eventlog.chain import BEGINNING, link
+from goalrunner.records.log_lines import BEGINNING, link
 
 _LINK = re.compile(rb'"p":"[0-9a-f]*"')
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from goalrunner import events, policy
-from goalrunner.events import Record
-from goalrunner.model.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.policy import AskApproval, Finish
-from goalrunner.state import RunState, apply
-from goalrunner.state.outcome import outcome_of
-from goalrunner.state.stops import memory_stop, record_status
+from goalrunner.core import events
+from goalrunner.core.decision import decide
+from goalrunner.core.events import Record
+from goalrunner.core.fold import apply, memory_stop, record_status
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
+from goalrunner.core.run_state import RunState
+from goalrunner.core.steps import AskApproval, Finish
+from goalrunner.core.summary import outcome_of
 from tests.support.course import Course, how
 from tests.support.transitions import faults
 
@@ -59,7 +60,7 @@ def _incomplete(state: RunState) -> str:
     where = f"event {memory.version}: "
     if not (state.goal.success_criteria or state.plan.validators or state.plan.has_judge):
         return where + "nothing observable says when the goal is reached"
-    decided = isinstance(policy.decide(state), (Finish, AskApproval))
+    decided = isinstance(decide(state), (Finish, AskApproval))
     if not (memory.current_step or memory.pending_steps or decided):
         return where + "it does not say what remains"
     unshown = [step for step in memory.completed_steps if not _exists(state, memory.step_evidence.get(step, ""))]

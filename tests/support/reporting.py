@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.ports import Message, Recorder, RoundReply, ToolResult
+from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
+from goalrunner.core.ports import Message
 
 NAME = "mimic"
 

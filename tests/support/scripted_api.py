@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.events import Record
-from goalrunner.model.goal import Goal
-from goalrunner.model.outcome import GoalOutcome
-from goalrunner.ports import Approver, Observer
+from goalrunner.core.events import Record
+from goalrunner.core.goal import Goal
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.ports import Approver
+from goalrunner.core.run_parts import Observer
 
 
 @dataclass
@@ -27,8 +28,8 @@ class ScriptedApi:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
         """Take the api's place for one test."""
-        monkeypatch.setattr("goalrunner.api.arun", self.arun)
-        monkeypatch.setattr("goalrunner.api.check", lambda goal, home: self.checked.append(goal))
+        monkeypatch.setattr("goalrunner.app.arun", self.arun)
+        monkeypatch.setattr("goalrunner.app.check", lambda goal, home: self.checked.append(goal))
         return self
 
     async def arun(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from goalrunner.ports import Completion
+from goalrunner.core.process_ports import Completion
 
 
 class Shellless:
@@ -23,5 +23,5 @@ class Shellless:
         errors: Path | None = None,
         shared: Sequence[Path] = (),
     ) -> Completion:
-        """127, in the words of `goalrunner.process`."""
+        """127, in the words of `goalrunner.system`."""
         return Completion(127, 0.0, timed_out=False, output=output, error=f"{argv[0]}: not found")

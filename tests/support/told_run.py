@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from goalrunner import events
-from goalrunner.events import Event, Record
-from goalrunner.model.observation import ArtifactRef, Observation, TranscriptRef
-from goalrunner.model.outcome import GoalAttempt, GoalOutcome, GoalStatus, StopReason
-from goalrunner.model.usage import Usage
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import CriterionVerdict, GoalVerdict
+from goalrunner.core import events
+from goalrunner.core.events import Event, Record
+from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
+from goalrunner.core.outcome import GoalAttempt, GoalOutcome, GoalStatus, StopReason, Usage
+from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
 
 TIME = "2026-11-21T10:00:00+00:00"
 MISSING = "no evidence that parse('') returns an empty Document"

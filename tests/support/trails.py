@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from goalrunner.model.observation import Claim, Observation, Trail
+from goalrunner.core.observation import Claim, Observation, Trail
 
 
 def seen(

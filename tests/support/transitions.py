@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from goalrunner import events
-from goalrunner.events import Record
-from goalrunner.model.outcome import StopReason
-from goalrunner.state.evidence import observations_of
+from goalrunner.core import events
+from goalrunner.core.events import Record
+from goalrunner.core.evidence import observations_of
+from goalrunner.core.outcome import StopReason
 
 AFTER_THE_END = (
     events.RunResumed,

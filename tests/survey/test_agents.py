@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.preset import Preset
-from goalrunner.survey import Can, survey
-from goalrunner.survey.agents import Candidate, ways_of
-from goalrunner.survey.program import find_program
-from goalrunner.survey.version import number_in
+from goalrunner.app.agents import Can, Candidate, find_program, number_in, survey, ways_of
+from goalrunner.core.agent_preset import Preset
 from tests.support.programs import Programs
 
 pytestmark = pytest.mark.timeout(60)

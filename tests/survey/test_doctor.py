@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner.goalfile.agents import preset_of_text
-from goalrunner.model.goal import AgentConfig, WorkspaceConfig
-from goalrunner.model.preset import Preset
-from goalrunner.survey.check import Check
-from goalrunner.survey.doctor import Diagnosis, Patient, examine
+from goalrunner.app.doctor import Diagnosis, Patient, examine
+from goalrunner.app.sandbox_check import Check
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.goal import AgentConfig, WorkspaceConfig
+from goalrunner.goalfile.parsing import preset_of_text
 from tests.support.programs import ASKING_PRESET, Programs, asking, asking_acp
 
 pytestmark = pytest.mark.timeout(60)
@@ -80,7 +80,7 @@ def test_a_login_file_is_as_good_as_a_key(programs: Programs) -> None:
 def test_neither_key_nor_login_stands_in_the_way_unless_there_is_a_keychain(
     programs: Programs, monkeypatch: pytest.MonkeyPatch, platform: str, state: str
 ) -> None:
-    from goalrunner.survey.sign_in import sign_in_check
+    from goalrunner.app.doctor import sign_in_check
 
     monkeypatch.setattr(sys, "platform", platform)
     found = sign_in_check(PRESET, {**programs.environ, "ASKING_KEY": "  "})

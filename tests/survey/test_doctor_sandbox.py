@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.goalfile.agents import preset_of_text
-from goalrunner.model.goal import AgentConfig, WorkspaceConfig
-from goalrunner.model.preset import Preset
-from goalrunner.survey.check import Check
-from goalrunner.survey.doctor import Diagnosis, Patient, examine
+from goalrunner.app.doctor import Diagnosis, Patient, examine
+from goalrunner.app.sandbox_check import Check
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.goal import AgentConfig, WorkspaceConfig
+from goalrunner.goalfile.parsing import preset_of_text
 from tests.support.jails import needs_jail
 from tests.support.programs import ASKING_PRESET, Programs, asking
 

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from goalrunner import events
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.compose import SystemClock
-from goalrunner.errors import GoalError, UsageError
-from goalrunner.events import Record
-from goalrunner.memory import Request, list_items, promote
-from goalrunner.policy import Finish, decide
-from goalrunner.redaction import Redactor
-from goalrunner.state import RunState, apply
+from goalrunner.app.memory import Request, promote
+from goalrunner.app.sandbox import SystemClock
+from goalrunner.core import events
+from goalrunner.core.decision import decide
+from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.events import Record
+from goalrunner.core.fold import apply
+from goalrunner.core.run_state import RunState
+from goalrunner.core.steps import Finish
+from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.memory import list_items
+from goalrunner.records.redaction import Redactor
 from tests.support.course import Course, effect
 from tests.support.deciding import answer_question, cancel_run, decide_approval
 from tests.support.rates import Samples

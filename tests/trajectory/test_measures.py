@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from goalrunner import events
-from goalrunner.events import Event, Record
+from goalrunner.core import events
+from goalrunner.core.events import Event, Record
 from tests.support.course import Course, effect
 from tests.support.rates import MEASURES, measure
 from tests.support.rates_table import table

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner import events
+from goalrunner.core import events
+from goalrunner.core.goal import Goal
 from goalrunner.goalfile import load_goal
-from goalrunner.model.goal import Goal
 from tests.support.command_line import environment
 from tests.support.command_line import goal as goal_command
 from tests.support.course import Course

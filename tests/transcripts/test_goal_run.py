@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.errors import RecordError, UsageError
-from goalrunner.eventlog import EventLog, TranscriptFile
-from goalrunner.events import (
+from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.events import (
     Event,
     GoalCreated,
     GoalRecord,
@@ -21,8 +19,10 @@ from goalrunner.events import (
     ToolResultRecorded,
     ValidatorsFinished,
 )
-from goalrunner.model.observation import Observation
-from goalrunner.redaction import Redactor
+from goalrunner.core.observation import Observation
+from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.event_log import EventLog
+from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import read_transcript
 
 AT = "2026-11-21T20:00:00Z"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import UsageError
-from goalrunner.model.dialogue import KNOWN_BLOCKS
-from goalrunner.model.observation import Claim, Observation
+from goalrunner.core.errors import UsageError
+from goalrunner.core.messages import KNOWN_BLOCKS
+from goalrunner.core.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
 from goalrunner.transcripts.source import Source
 

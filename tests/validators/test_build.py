@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import CallableValidator, PythonValidator, ShellValidator, build_validators
-from goalrunner.validators.naming import name_of
+from goalrunner.validators.check_env import name_of
 from tests.support.agents import validation
 
 

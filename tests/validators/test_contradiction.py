@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import Expectation, ValidatorSpec
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.goal import Expectation, ValidatorSpec
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import ShellValidator
 from tests.support.agents import validation
 

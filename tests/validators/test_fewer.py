@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from goalrunner.checking.protection import Protection
-from goalrunner.model.validation import RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.base_results import BaseResults
-from goalrunner.validators.fewer import compared, complete, needed
+from goalrunner.core.verdict import RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.validators.baseline_status import BaseResults
+from goalrunner.validators.fewer_tests import compared, complete, needed
 from goalrunner.validators.suites import record_of
 
 OUTPUTS = Path(__file__).parent / "outputs"

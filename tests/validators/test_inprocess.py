@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.model.validation import ValidationOutcome, ValidatorResult
-from goalrunner.ports import Validator
+from goalrunner.core.check_ports import Validator
+from goalrunner.core.verdict import ValidationOutcome, ValidatorResult
 from goalrunner.validators import CallableValidator
 from tests.support.agents import validation
 

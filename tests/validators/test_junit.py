@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.validators import junit
-from goalrunner.validators.junit import Case, UnreadableReport, read_suite
+from goalrunner.validators import junit_reports
+from goalrunner.validators.junit_reports import Case, UnreadableReport, read_suite
 
 BOMB = """<?xml version="1.0"?>
 <!DOCTYPE lolz [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>
@@ -63,6 +63,6 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("link.xml", "pipe.xml", "gone.xml"):
         with pytest.raises(UnreadableReport):
             read_suite(tmp_path / name)
-    monkeypatch.setattr(junit, "LARGEST", 5)
+    monkeypatch.setattr(junit_reports, "LARGEST", 5)
     with pytest.raises(UnreadableReport, match="more than 0 MB"):
         read_suite(real)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.validators import missing as module
-from goalrunner.validators.missing import missing_tests, without_missing
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.validators import fewer_tests as module
+from goalrunner.validators.fewer_tests import missing_tests, without_missing
 
 
 def result(*ids: str) -> ValidatorResult:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.model.validation import ValidationOutcome
+from goalrunner.core.verdict import ValidationOutcome
 from goalrunner.validators import CallableValidator
 from goalrunner.validators.child import outcome_of
 from tests.support.agents import validation

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import ShellValidator
 from goalrunner.validators.pytest_report import ways
 from goalrunner.validators.runners import calls

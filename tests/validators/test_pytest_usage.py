@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.validators.pytest_usage import usage_obstacle
+from goalrunner.validators.runners import usage_obstacle
 
 _USAGE = """\
 ERROR: usage: pytest [options] [file_or_dir] [file_or_dir] [...]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.ports import ValidationContext, Validator
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.check_ports import ValidationContext, Validator
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import PythonValidator, child
 from tests.support.agents import Chat, validation
 
@@ -32,7 +32,7 @@ async def red(response, agent):
     return {"passed": False, "feedback": "Not yet.\\nSay more."}
 
 def outcome(response, agent):
-    from goalrunner.model.validation import ValidationOutcome
+    from goalrunner.core.verdict import ValidationOutcome
     return ValidationOutcome(passed=True, feedback="fine")
 
 def crash(response, agent):
@@ -300,7 +300,7 @@ async def test_a_check_in_the_workspace_imports_from_there_and_from_the_installe
         (workspace / name).write_text("raise ValueError('the wrong one')\n")
     (workspace / "measure.py").write_text("LIMIT = 3\n")
     (workspace / "using.py").write_text(
-        "import random, pydantic, goalrunner.model.validation as v\nfrom measure import LIMIT\n"
+        "import random, pydantic, goalrunner.core.verdict as v\nfrom measure import LIMIT\n"
         "def check(response, agent):\n    return v.ValidationOutcome(passed=LIMIT == 3)\n"
     )
     result, _ = await check(workspace, "using:check")

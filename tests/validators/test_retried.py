@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.testing import ScriptedValidator
 from goalrunner.validators import build_validators
-from goalrunner.validators.retried import RetriedValidator
+from goalrunner.validators.build import RetriedValidator
 from tests.support.agents import validation
 
 FLAKY = "echo x >> tries; echo try; test $(wc -l < tries) -ge {}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
+from goalrunner.core.goal import ValidatorSpec
 from goalrunner.validators.script_text import script_text
 
 FILES = {

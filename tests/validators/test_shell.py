@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 import pytest
 
-from goalrunner.model.goal import Expectation, RunVariable, ValidatorSpec
-from goalrunner.model.validation import FEEDBACK_TAIL, ValidatorResult
-from goalrunner.ports import Validator
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.check_ports import Validator
+from goalrunner.core.goal import Expectation, RunVariable, ValidatorSpec
+from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import ShellValidator
-from goalrunner.validators import search as search_module
-from goalrunner.validators.surroundings import environment
+from goalrunner.validators import output as search_module
+from goalrunner.validators.check_env import environment
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 

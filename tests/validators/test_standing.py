@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.process import ProcessLauncher
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import PythonValidator, ShellValidator
-from goalrunner.validators.standing import is_environmental, obstacle, without_space
+from goalrunner.validators.baseline_status import is_environmental, obstacle, without_space
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import SuiteRecord
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.verdict import SuiteRecord
 from goalrunner.validators.runners import calls
 from goalrunner.validators.suites import SuiteReader, filters_of, names_go_tests, record_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.model.validation import SuiteRecord, ValidatorResult
-from goalrunner.validators.uncollected import tests_in as found_in
-from goalrunner.validators.uncollected import with_uncollected
+from goalrunner.core.verdict import SuiteRecord, ValidatorResult
+from goalrunner.validators.fewer_tests import tests_in as found_in
+from goalrunner.validators.fewer_tests import with_uncollected
 
 SOURCE = """
 import pytest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.goal import Expectation, ValidatorSpec
-from goalrunner.validators.weaknesses import weaknesses, weaknesses_of
+from goalrunner.core.goal import Expectation, ValidatorSpec
+from goalrunner.validators.command_lint import weaknesses, weaknesses_of
 
 
 @pytest.mark.parametrize(

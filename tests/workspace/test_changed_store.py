@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import WorkspaceError
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.workspace.objects import object_id, tree_id
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.snapshots.objects import object_id, tree_id
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
 CHANGED = "is not what the snapshot recorded"

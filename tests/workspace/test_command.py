@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goalrunner.workspace.command import both
+from goalrunner.snapshots.git import both
 
 
 async def test_two_calls_run_side_by_side() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import UsageError, WorkspaceError
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.workspace.command import Git
-from goalrunner.workspace.finding import find_snapshot, keeps
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.snapshots.git import Git
+from goalrunner.snapshots.objects import find_snapshot, keeps
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import make_repository, write
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.workspace import fingerprint
-from goalrunner.workspace.fingerprint import Fingerprint, take
+from goalrunner.snapshots import fingerprint
+from goalrunner.snapshots.fingerprint import Fingerprint, take
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import WorkspaceError
-from goalrunner.workspace.git import ask_git, git_program
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.snapshots.git import ask_git, git_program
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.workspace.layout import is_crowded, make_store
+from goalrunner.snapshots.objects import is_crowded, make_store
 
 
 @pytest.mark.parametrize(("folder", "name", "many"), [("objects/17", "{:038x}", 28), ("objects/pack", "{}.pack", 51)])

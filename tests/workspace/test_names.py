@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.workspace.names import raw, shown
+from goalrunner.snapshots.objects import raw, shown
 
 
 @pytest.mark.parametrize(

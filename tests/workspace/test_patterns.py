@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.errors import UsageError
-from goalrunner.workspace.caches import CACHES
-from goalrunner.workspace.patterns import Patterns
+from goalrunner.core.errors import UsageError
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.ignore_rules import CACHES
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.workspace.recent import Recent
+from goalrunner.snapshots.objects import Recent
 
 
 async def test_an_answer_is_asked_for_once_while_it_is_among_the_last() -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.errors import WorkspaceError
-from goalrunner.workspace.restoration import clear
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.snapshots.restore import clear
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import ExitCode, WorkspaceError
-from goalrunner.model.snapshot import Change, Snapshot
-from goalrunner.ports import Workspace
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.base import Change, Snapshot
+from goalrunner.core.check_ports import Workspace
+from goalrunner.core.errors import ExitCode, WorkspaceError
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
 

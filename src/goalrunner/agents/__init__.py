@@ -1,8 +1,8 @@
-"""Agents: what does the work, one `send` a round. Owns conversations and their tools; judges nothing."""
+"""Agents: what does the work, one `send` a round."""
 
 from __future__ import annotations
 
 from goalrunner.agents.chat import ChatConversation
-from goalrunner.agents.tools.toolbox import Toolbox
+from goalrunner.agents.toolbox import Toolbox
 
 __all__ = ["ChatConversation", "Toolbox"]

@@ -1,4 +1,4 @@
-"""The built-in agent: a chat model with tools. Owns the turn - ask, run the tools, ask again; it never judges its work."""
+"""The built-in agent: a chat model with tools. In a turn it asks the model, runs the tools that were called, and asks again."""
 
 from __future__ import annotations
 
@@ -10,19 +10,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.chat_model import ChatModel
-from goalrunner.agents.gauge import AFTERWARDS, Gauge
-from goalrunner.agents.pairing import answers_due, calls_due, never_empty, sendable, tool_message
-from goalrunner.agents.prompts import system_prompt as built_in_prompt
-from goalrunner.agents.shown import shown
-from goalrunner.agents.tools.toolbox import UNKNOWN_TOOL, Toolbox, refused
-from goalrunner.agents.turns import Turns
-from goalrunner.agents.window import shorten, total
-from goalrunner.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
+from goalrunner.agents.chat_model import ChatModel, Turns
+from goalrunner.agents.chat_model import system_prompt as built_in_prompt
+from goalrunner.agents.context_window import (
+    AFTERWARDS,
+    Gauge,
+    answers_due,
+    calls_due,
+    never_empty,
+    sendable,
+    shorten,
+    shown,
+    tool_message,
+    total,
+)
+from goalrunner.agents.toolbox import UNKNOWN_TOOL, Toolbox, refused
+from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult, Unfinished
+from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
+from goalrunner.core.goal import DEFAULT_MAX_STEPS
+from goalrunner.core.messages import text_of
+from goalrunner.core.ports import Message
 from goalrunner.llm import Reply, ToolCall, ToolSpec
-from goalrunner.model.dialogue import text_of
-from goalrunner.model.goal import DEFAULT_MAX_STEPS
-from goalrunner.ports import Message, Recorder, RoundReply, ToolResult, Unfinished
 
 _RECORDED_AS = {"developer": "system", "function": "tool"}
 """Older and newer names that a chat given beforehand may use, and the role under which they are recorded."""

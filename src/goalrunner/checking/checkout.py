@@ -13,18 +13,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from goalrunner.checking import folders
-from goalrunner.checking.checkout_git import make_repository
 from goalrunner.checking.editable_installs import editable_installs
-from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer
+from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, copy_into
+from goalrunner.checking.git_config import make_repository
 from goalrunner.checking.moves import make_parents, put_file
-from goalrunner.checking.outputs import copy_into
 from goalrunner.checking.setup_products import Setup
-from goalrunner.errors import WorkspaceError
-from goalrunner.ports import Launcher
-from goalrunner.workspace.fingerprint import Fingerprint, take
-from goalrunner.workspace.names import shown
-from goalrunner.workspace.restoration import clear, remove
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.process_ports import Launcher
+from goalrunner.snapshots.fingerprint import Fingerprint, take
+from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.restore import clear, remove
+from goalrunner.snapshots.store import SnapshotStore
 
 ROOM, ROOM_TMP = "now", "tmp"
 """Folders of a run: what its commands write during a check, and what a sandbox shows as /tmp. Removed after each check."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking.moves import make_parents
-from goalrunner.workspace.caches import CACHES
-from goalrunner.workspace.names import shown
-from goalrunner.workspace.patterns import Patterns
-from goalrunner.workspace.restoration import remove
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.ignore_rules import CACHES
+from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.restore import remove
 
 _CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/"))
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from goalrunner.checking.journal import GitFile, Journal, OpenJournal
 from goalrunner.checking.moves import make_parents
-from goalrunner.workspace.repositories import Repository, content
-from goalrunner.workspace.restoration import remove
+from goalrunner.snapshots.repositories import Repository, content
+from goalrunner.snapshots.restore import remove
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 200_000_000

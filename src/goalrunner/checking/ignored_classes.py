@@ -26,8 +26,8 @@ from goalrunner.checking.ignored_files import (
     stat_of,
     stat_of_entry,
 )
-from goalrunner.workspace.caches import CACHES
-from goalrunner.workspace.patterns import Patterns
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.ignore_rules import CACHES
 
 Class = Literal["dependencies", "build", "other"]
 Mark = tuple[Class, str]

@@ -21,8 +21,8 @@ from goalrunner.checking.ignored_classes import Classifier, Mark, folders_above
 from goalrunner.checking.ignored_files import MODE, PACK, SIZE, Kept, Stat, content_of, stat_of, write_pack
 from goalrunner.checking.installed import Installed
 from goalrunner.checking.packages import inspect, labels, listing
-from goalrunner.errors import WorkspaceError
-from goalrunner.wholefile import write_whole
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.records.run_folder import write_whole
 
 
 @dataclass(frozen=True)

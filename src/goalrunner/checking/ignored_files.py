@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from goalrunner.workspace.caches import CACHES
-from goalrunner.workspace.patterns import Patterns
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.ignore_rules import CACHES
 
 _CACHES = Patterns(CACHES, own=True)
 DEPENDENCY_FILES = frozenset({".pnp.cjs", ".pnp.loader.mjs"})

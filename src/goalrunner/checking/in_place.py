@@ -18,15 +18,14 @@ from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, cre
 from goalrunner.checking.moves import moves_of, put_file, set_aside
 from goalrunner.checking.undo import Undone, ignored_folders, undo
 from goalrunner.checking.watchdog import Watchdog
-from goalrunner.errors import EnvironmentFailed, GoalError
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.ports import Completion, Launcher
-from goalrunner.ports.launcher import LaunchOptions
-from goalrunner.process.mark import Mark
-from goalrunner.process.orphans import end_orphans
-from goalrunner.workspace.names import raw
-from goalrunner.workspace.repositories import enclosing, repository_at
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import EnvironmentFailed, GoalError
+from goalrunner.core.process_ports import Completion, Launcher, LaunchOptions
+from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.repositories import enclosing, repository_at
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.orphans import end_orphans
+from goalrunner.system.process_table import Mark
 
 T = TypeVar("T")
 _NAMED = 5
@@ -247,7 +246,7 @@ class _Marked:
         output: Path,
         **options: Unpack[LaunchOptions],
     ) -> Completion:
-        """See `goalrunner.ports.Launcher`."""
+        """See `goalrunner.core.process_ports.Launcher`."""
         return await self.inner.launch(argv, cwd=cwd, env=self.mark.environment(env), output=output, **options)
 
 

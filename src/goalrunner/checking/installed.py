@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from goalrunner.workspace.caches import CACHES
+from goalrunner.snapshots.ignore_rules import CACHES
 
 CACHE_FOLDERS = frozenset(name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1])
 FoundFile = tuple[str, str, os.stat_result]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.journal import Move, OpenJournal
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.workspace.repositories import enclosing
-from goalrunner.workspace.restoration import remove
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.snapshots.repositories import enclosing
+from goalrunner.snapshots.restore import remove
 
 _REASONS = {errno.EBUSY: "it is a mount point", errno.EXDEV: "its file system does not rename this folder"}
 _HINT = "run where an overlay of the workspace can be mounted"

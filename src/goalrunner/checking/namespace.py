@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGKILL, Signals
 
-from goalrunner.checking.mounts import SYSTEM_PATH, Mount, Tools, filesystem, mount_commands, privileged
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.process import table
-from goalrunner.process.adopted import as_helper
-from goalrunner.process.mark import VARIABLE, unmarked
-from goalrunner.process.program import SHELL
+from goalrunner.checking.upper_layer import SYSTEM_PATH, Mount, Tools, filesystem, mount_commands, privileged
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.system import process_table
+from goalrunner.system.adopted import as_helper
+from goalrunner.system.launcher import SHELL
+from goalrunner.system.process_table import VARIABLE, unmarked
 
 _READY = b"ready\n"
 _PATIENCE = 30.0
@@ -150,11 +150,11 @@ class Namespace:
         """Note that a command starts."""
         self._running += 1
 
-    def left(self) -> list[table.Entry]:
+    def left(self) -> list[process_table.Entry]:
         """Return the processes of the namespace that commands left behind; none while another command runs."""
         if not self.own_processes or self._holder is None or self._running > 1:
             return []
-        found = table.family([self.first]).values()
+        found = process_table.family([self.first]).values()
         return [one for one in found if one.living and one.session != self._holder.pid]
 
     def ended(self) -> None:
@@ -183,7 +183,7 @@ class Namespace:
         self._holder = holder
         said = _heard(holder)
         if said.endswith(_READY):
-            first = table.children(holder.pid) if own_processes else [holder.pid]
+            first = process_table.children(holder.pid) if own_processes else [holder.pid]
             if first:
                 self.first, self.own_processes = first[0], own_processes
                 return ""
@@ -215,7 +215,7 @@ class Namespace:
         return [*first, SHELL, "-c", f"{mounting}\nexec {second}"]
 
 
-def send_signal(processes: Sequence[table.Entry], number: Signals) -> None:
+def send_signal(processes: Sequence[process_table.Entry], number: Signals) -> None:
     """Send a signal to processes; one that is gone is passed over."""
     for one in processes:
         with contextlib.suppress(OSError):

@@ -12,11 +12,10 @@ from signal import SIGTERM
 from typing import Unpack
 
 from goalrunner.checking.namespace import GRACE, Namespace, send_signal
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.ports import Completion, Launcher
-from goalrunner.ports.launcher import LaunchOptions
-from goalrunner.process.leader import NOT_EXECUTABLE, NOT_FOUND
-from goalrunner.process.sink import opened_sink
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.process_ports import Completion, Launcher, LaunchOptions
+from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
+from goalrunner.system.launcher import opened_sink
 
 _PARTING = 0.05
 """Seconds for processes that are about to end by themselves when their command ends."""
@@ -39,7 +38,7 @@ class NamespaceLauncher:
         output: Path,
         **options: Unpack[LaunchOptions],
     ) -> Completion:
-        """See `goalrunner.ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
+        """See `goalrunner.core.process_ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
         folder = self.namespace.located(cwd.absolute())
         if (done := _unstartable(argv, cwd, folder, output)) is not None:
             return done

@@ -14,18 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from goalrunner.checking.environment import Kind, Layer
-from goalrunner.checking.mounts import Tools
+from goalrunner.checking.environment import Kind, Layer, copy_into
 from goalrunner.checking.namespace import Namespace
 from goalrunner.checking.namespace_launcher import NamespaceLauncher
-from goalrunner.checking.outputs import copy_into
-from goalrunner.checking.upper_layer import UpperLayer, upper_layers
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.ports import Launcher
-from goalrunner.process import ProcessLauncher
-from goalrunner.workspace.names import shown
-from goalrunner.workspace.patterns import Patterns
-from goalrunner.workspace.restoration import remove
+from goalrunner.checking.upper_layer import Tools, UpperLayer, upper_layers
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.process_ports import Launcher
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.restore import remove
+from goalrunner.system.launcher import ProcessLauncher
 
 P = ParamSpec("P")
 T = TypeVar("T")

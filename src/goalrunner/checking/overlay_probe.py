@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
-from goalrunner.checking.mounts import filesystem
 from goalrunner.checking.overlay import OpenOverlay
-from goalrunner.errors import EnvironmentFailed
-from goalrunner.process import table
-from goalrunner.process.mark import Mark
-from goalrunner.process.orphans import end_orphans
-from goalrunner.process.program import SHELL
+from goalrunner.checking.upper_layer import filesystem
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.system import process_table
+from goalrunner.system.launcher import SHELL
+from goalrunner.system.orphans import end_orphans
+from goalrunner.system.process_table import Mark
 
 _PATIENCE = 30.0
 """Seconds for the commands of the probe."""
@@ -70,7 +70,7 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
             opened.tear_down()
     except EnvironmentFailed as error:
         return error.message
-    if any((one := table.entry(pid)) is not None and one.living for pid in left):
+    if any((one := process_table.entry(pid)) is not None and one.living for pid in left):
         why = why or "a process of a check cannot be ended"
     if any(os.path.lexists(layer.root / name) for layer in layers):
         why = why or "what a check writes reaches the live files"
@@ -90,7 +90,7 @@ def _tried(opened: OpenOverlay, expected: Sequence[str], left: list[int]) -> str
     except subprocess.TimeoutExpired:
         return f"a command did not end within {_PATIENCE:g} s"
     finally:
-        left += [one.pid for one in table.everybody() if table.has_token(one.pid, mark.token)]
+        left += [one.pid for one in process_table.everybody() if process_table.has_token(one.pid, mark.token)]
         if not namespace.own_processes:
             end_orphans(mark.token, ())
     said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()

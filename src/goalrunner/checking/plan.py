@@ -25,11 +25,10 @@ from goalrunner.checking.protection import (
     Protection,
     differences,
 )
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.workspace.caches import CACHES
-from goalrunner.workspace.entry import Entry
-from goalrunner.workspace.names import raw
-from goalrunner.workspace.patterns import Patterns
+from goalrunner.core.base import Snapshot
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.ignore_rules import CACHES
+from goalrunner.snapshots.objects import Entry, raw
 
 _CACHES = Patterns(CACHES, own=True)
 _NAMED = 5

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from goalrunner.workspace.entry import Entry
-from goalrunner.workspace.patterns import Patterns
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.objects import Entry
 
 LINK = "120000"
 """git's mode of a symbolic link."""

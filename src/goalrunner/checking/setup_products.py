@@ -12,11 +12,11 @@ from pathlib import Path
 
 from goalrunner.checking.environment import EnvironmentFailed
 from goalrunner.checking.protection import MANIFESTS
-from goalrunner.ports import Completion, Launcher
-from goalrunner.process.program import SHELL
-from goalrunner.workspace.fingerprint import Fingerprint, take
-from goalrunner.workspace.patterns import Patterns
-from goalrunner.workspace.restoration import remove
+from goalrunner.core.process_ports import Completion, Launcher
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.fingerprint import Fingerprint, take
+from goalrunner.snapshots.restore import remove
+from goalrunner.system.launcher import SHELL
 
 SETUP_TIMEOUT = 1_800.0
 """Seconds that `setup` may take."""

@@ -1,7 +1,5 @@
 """Undoes an in-place check from its journal: in the runner, in its watchdog, or in a later command."""
 
-# Paths are strings here, as in the journal.
-
 from __future__ import annotations
 
 import asyncio
@@ -14,11 +12,11 @@ from pathlib import Path
 from goalrunner.checking import folders, git_files
 from goalrunner.checking.journal import Move, OpenJournal, checks_folder, sync_folder
 from goalrunner.checking.moves import move_back, remove_aside
-from goalrunner.errors import GoalError
-from goalrunner.model.snapshot import Snapshot
-from goalrunner.workspace.names import raw, shown
-from goalrunner.workspace.restoration import remove
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import GoalError
+from goalrunner.snapshots.objects import raw, shown
+from goalrunner.snapshots.restore import remove
+from goalrunner.snapshots.store import SnapshotStore
 
 _MOST_KEPT = 10
 """Folders with git files that undos have replaced."""

@@ -21,11 +21,11 @@ from pathlib import Path
 import goalrunner
 from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, found, lock, read, remove_unfinished
 from goalrunner.checking.undo import Undone, undo
-from goalrunner.errors import GoalError
-from goalrunner.process.adopted import as_helper
-from goalrunner.process.mark import VARIABLE, unmarked
-from goalrunner.process.orphans import end_orphans
-from goalrunner.workspace.store import SnapshotStore
+from goalrunner.core.errors import GoalError
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.adopted import as_helper
+from goalrunner.system.orphans import end_orphans
+from goalrunner.system.process_table import VARIABLE, unmarked
 
 _SCRIPT = """\
 trap '' HUP INT QUIT TERM PIPE
@@ -34,7 +34,7 @@ read -r line
 exec "$@"
 """
 _NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", VARIABLE)
-_SWEEP = "goalrunner.process.orphans"
+_SWEEP = "goalrunner.system.orphans"
 _PATIENCE = 15.0
 """Seconds in which the guardian and git must have ended."""
 _REPORT = "report"

@@ -1,4 +1,4 @@
-"""The command line as Typer knows it. Owns the program's own help and options; the commands stand in three files beside it."""
+"""The Typer application: its help and its own options. The commands are defined in three files beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from goalrunner import __version__
-from goalrunner.cli import driving, keeping, looking, output
+from goalrunner.cli import inspect_commands, maintenance_commands, output, run_commands
 
 app = typer.Typer(
     name="goal",
@@ -36,5 +36,5 @@ def _goal(
     """Options of `goal` itself."""
 
 
-for _group in (driving, looking, keeping):
+for _group in (run_commands, inspect_commands, maintenance_commands):
     app.add_typer(_group.commands)

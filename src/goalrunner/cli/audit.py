@@ -1,18 +1,20 @@
-"""`goal status TRANSCRIPT`: asks the judge about a saved transcript. Owns what is judged by what; asks through the api."""
+"""`goal status TRANSCRIPT`, `goal verify` and `goal watch`."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goalrunner.cli import garbage, output
-from goalrunner.errors import ExitCode, RunNotFound, UsageError
+from goalrunner.cli import main, output
+from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 
 if TYPE_CHECKING:
-    from goalrunner.model.goal import Goal
-    from goalrunner.model.verdict import GoalVerdict
+    from goalrunner.core.goal import Goal
+    from goalrunner.core.verdict import GoalVerdict
+
 
 NOT_COMPLETE = 1
 """Exit code of a verdict that is not complete."""
@@ -24,15 +26,16 @@ def print_verdict(
     """Judge a transcript and print the verdict; gives the exit code. Raises GoalError, ModelError where no one answers."""
     import asyncio
 
-    from goalrunner import api, compose
-    from goalrunner.reports.verdict import verdict_json, verdict_text
+    from goalrunner import app
+    from goalrunner.app.models import judge_llm
+    from goalrunner.reports.audit import verdict_json, verdict_text
     from goalrunner.transcripts import read_transcript
 
     transcript = _transcript(target)
     goal = _goal(objective, goal_file, judge)
     trail = read_transcript(transcript, deliverable=goal.deliverable)
-    garbage.look_again()
-    verdict = asyncio.run(api.ajudge_goal(compose.judge_llm(goal), goal, trail))
+    main.look_again()
+    verdict = asyncio.run(app.ajudge_goal(judge_llm(goal), goal, trail))
     output.say(verdict_json(verdict) if json else verdict_text(verdict, columns=output.columns(sys.stdout)))
     return exit_code(verdict)
 
@@ -51,10 +54,11 @@ def _transcript(target: str | None) -> Path:
     path = Path(target)
     if os.path.exists(path):  # noqa: PTH110 - never raises
         return path
-    from goalrunner import runs
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run
 
     try:
-        return runs.find_run(runs.goal_home(os.environ), target).transcript
+        return find_run(goal_home(os.environ), target).transcript
     except RunNotFound:
         raise UsageError(f"{target}: no such file or run", "goal list shows the runs") from None
 
@@ -75,3 +79,55 @@ def _goal(objective: str | None, goal_file: Path | None, judge: str | None) -> G
     if goal.judge.model == "agent" and not goal.agent.model:
         raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
     return goal
+
+
+def verify_run(reference: str | None, *, json: bool = False) -> int:
+    """Check a run's folder and print what was checked, or the first thing that does not hold; gives 0, or 4."""
+    import asyncio
+
+    from goalrunner.app.verification import verify
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run
+    from goalrunner.reports.audit import verification_json, verification_text
+
+    home = goal_home(os.environ)
+    done = asyncio.run(verify(find_run(home, reference), home, os.environ))
+    output.say(verification_json(done) if json else verification_text(done))
+    return int(ExitCode.FAILED if done.broken else ExitCode.COMPLETE)
+
+
+_EVERY = 0.2
+"""Seconds between two looks."""
+
+
+def watch_run(reference: str | None) -> int:
+    """Print what happens in a run until it ends; gives the run's exit code, and 4 where its process is gone."""
+    from goalrunner.records.event_log import is_written
+    from goalrunner.records.reading import follow_records
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run, read_summary
+    from goalrunner.reports.show import show_text
+    from goalrunner.reports.summary import Summary
+
+    folder = find_run(goal_home(os.environ), reference)
+
+    def wait() -> bool:
+        sys.stdout.flush()
+        if not is_written(folder.events):
+            return False
+        time.sleep(_EVERY)
+        return True
+
+    pieces = show_text(
+        follow_records(folder.events, wait),
+        folder=str(folder.path),
+        has_outcome=lambda: os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
+        lost=lambda: not is_written(folder.events),
+        columns=output.columns(sys.stdout),
+    )
+    try:
+        for piece in pieces:
+            output.say(piece)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)  # the run goes on
+    return Summary(read_summary(folder)).exit_code

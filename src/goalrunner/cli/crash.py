@@ -1,4 +1,4 @@
-"""A defect of ours: one line for people, the whole story in a file. Owns where that file lies."""
+"""An unexpected exception: one line on stderr, and the traceback in a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalrunner import __version__
-from goalrunner.reports.terminal_text import cut, one_line
+from goalrunner.reports.figures import cut, one_line
 
 _LONGEST = 300
 
@@ -30,7 +30,7 @@ def _write(error: BaseException) -> Path:
     data = _redacted(text).encode("utf-8", errors="replace")
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
     try:
-        from goalrunner.runs import goal_home
+        from goalrunner.records.run_folder import goal_home
 
         folder = goal_home(os.environ) / "crashes"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,6 +47,6 @@ def _create(path: Path, data: bytes) -> Path:
 
 def _redacted(text: str) -> str:
     """An exception's message may carry a key."""
-    from goalrunner.redaction import Redactor
+    from goalrunner.records.redaction import Redactor
 
     return Redactor(os.environ).text(text)

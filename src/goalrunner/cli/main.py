@@ -1,14 +1,46 @@
-"""The command `goal`. Owns the only error boundary: what is raised becomes a line on stderr and an exit code."""
+"""The command `goal`: the only error boundary, and a short way for `list` and `status`."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from goalrunner.cli import garbage, output
-from goalrunner.errors import ExitCode, GoalError
+from goalrunner.cli import output
+from goalrunner.core.errors import ExitCode, GoalError
+
+
+def put_off() -> None:
+    """Look for no cycles until `look_again`. For the process `goal` alone: the whole process is its own."""
+    gc.disable()
+
+
+def look_again() -> None:
+    """Look for the cycles of what comes from now on. Does nothing where nobody has put it off."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
+def shortcut(arguments: Sequence[str]) -> Callable[[], int] | None:
+    """What answers this command line, where it is a plain `list` or `status`; else None."""
+    command, rest = (arguments[0], list(arguments[1:])) if arguments else ("", [])
+    json = "--json" in rest
+    words = [word for word in rest if word != "--json"]
+    if any(word.startswith("-") for word in words) or len(rest) - len(words) > 1:
+        return None
+    if command == "list" and not words:
+        from goalrunner.cli.status import list_runs
+
+        return lambda: list_runs(json=json)
+    if command == "status" and len(words) <= 1:
+        from goalrunner.cli.status import print_status
+
+        return lambda: print_status(words[0] if words else None, json=json)
+    return None
+
 
 READER_GONE = 141
 """Exit code when the reader of our output has closed it: 128 + SIGPIPE, as of every other tool."""
@@ -34,7 +66,7 @@ def program() -> NoReturn:
     """
     global is_program
     is_program = True
-    garbage.put_off()
+    put_off()
     code = main()
     if "litellm" in sys.modules:
         os._exit(code)
@@ -80,7 +112,6 @@ def _is_typers(error: Exception) -> bool:
 
 
 def _run(arguments: list[str]) -> int:
-    from goalrunner.cli.shortcut import shortcut
 
     answer = shortcut(arguments)
     if answer is not None:
@@ -93,7 +124,7 @@ def _run(arguments: list[str]) -> int:
 
 def _said(error: GoalError) -> str:
     """What a person reads; a provider's words in it must not reach the terminal raw."""
-    from goalrunner.reports.terminal_text import clean
+    from goalrunner.reports.figures import clean
 
     return clean(str(error))
 

@@ -1,4 +1,4 @@
-"""The arguments and options of the commands: name, value and help. Owns their words; what they mean is said elsewhere."""
+"""The arguments and options of the commands: name, value and help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing to stdout and stderr. Owns encoding trouble, streams that are closed, full or gone, and the terminal's width."""
+"""Writing to stdout and stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sys
 from typing import TextIO
 
-from goalrunner.errors import GoalError
+from goalrunner.core.errors import GoalError
 
 _PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'"}
 """Our own signs in ASCII, each as wide."""

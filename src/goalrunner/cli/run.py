@@ -1,4 +1,4 @@
-"""`goal run`: options -> a goal -> one run -> its outcome. Owns how options become a goal; drives nothing itself."""
+"""`goal run`, `goal resume` and `goal cancel`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.cli import garbage, output
-from goalrunner.errors import ExitCode, RecordError, UsageError
+from goalrunner.cli import main, output
+from goalrunner.core.errors import ExitCode, RecordError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from goalrunner.model.goal import Goal
-    from goalrunner.model.outcome import GoalOutcome
-    from goalrunner.ports import Approver, Observer
-    from goalrunner.reports.copy import OutcomeCopy
+    from goalrunner.core.goal import Goal
+    from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.ports import Approver
+    from goalrunner.core.run_parts import Observer
+    from goalrunner.reports.outcome_copy import OutcomeCopy
     from goalrunner.reports.progress import Progress
 
     Work = Callable[[tuple[Observer, ...], Approver | None], Coroutine[Any, Any, GoalOutcome]]
+    from collections.abc import Coroutine
+
+    from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.ports import Approver
+    from goalrunner.core.run_parts import Observer
 
 
 @dataclass(frozen=True)
@@ -48,19 +54,19 @@ def run_goal_file(goal_file: Path | None, overrides: Mapping[str, Any], manner: 
 
 def dry_run(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner) -> int:
     """Resolve and check a goal and print it; nothing is asked, started or written. Raises GoalError where it does not hold."""
-    from goalrunner import api
-    from goalrunner.reports.outcome import json_text
-    from goalrunner.reports.resolved import resolved_text
-    from goalrunner.runs import goal_home
+    from goalrunner import app
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.reports.summary import json_text
+    from goalrunner.reports.tables import resolved_text
 
     goal = _load(goal_file, overrides)
     _check_files(goal_file, goal, manner)
-    agent = api.check(goal, goal_home(os.environ))
+    agent = app.check(goal, goal_home(os.environ))
     if manner.json:
         output.say(json_text(goal.model_dump(mode="json")))
     else:
         place, columns = _place(goal.workspace.path), output.columns(sys.stdout)
-        checked = api.describe_checks(
+        checked = app.describe_checks(
             goal, Path(goal.workspace.path or ".").resolve(), goal_home(os.environ), os.environ, goal_file
         )
         output.say(resolved_text(goal, agent, place=place, checked=checked, columns=columns))
@@ -92,8 +98,8 @@ def _check_files(goal_file: Path | None, goal: Goal, manner: Manner) -> None:
         raise UsageError(f"--record {record} is a folder", "give the path of a file")
     if manner.copy is None:
         return
-    from goalrunner.reports.copy import check_copy
     from goalrunner.reports.header import SCRIPTED
+    from goalrunner.reports.outcome_copy import check_copy
 
     taken = {"the goal file": goal_file, "the file of --record": record}
     for who, model in (("agent", goal.agent.model), ("judge", goal.judge.model)):
@@ -104,14 +110,15 @@ def _check_files(goal_file: Path | None, goal: Goal, manner: Manner) -> None:
 
 def _drive(goal: Goal, manner: Manner, goal_file: Path | None) -> int:
     """Run, and let everybody who waits for the outcome have it; gives the exit code."""
-    from goalrunner import api
-    from goalrunner.runs import find_run, goal_home
+    from goalrunner import app
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run
 
     home = goal_home(os.environ)
     continues = find_run(home, manner.continue_from) if manner.continue_from is not None else None
 
     def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
-        return api.arun(
+        return app.arun(
             goal,
             home=home,
             observers=observers,
@@ -128,11 +135,10 @@ def drive(work: Work, manner: Manner) -> int:
     """Do the work with progress shown, and let everybody who waits for the outcome have it; gives the exit code."""
     import asyncio
 
-    from goalrunner.cli import main
-    from goalrunner.cli.asking import terminal_approver
-    from goalrunner.process.adopted import claim_adopted
-    from goalrunner.reports.copy import OutcomeCopy
+    from goalrunner.cli.approvals import terminal_approver
+    from goalrunner.reports.outcome_copy import OutcomeCopy
     from goalrunner.reports.progress import open_progress
+    from goalrunner.system.adopted import claim_adopted
 
     if main.is_program:
         claim_adopted()
@@ -143,7 +149,7 @@ def drive(work: Work, manner: Manner) -> int:
         try:
             approver = terminal_approver(stream, progress.suspended)
             coroutine = work((progress,), approver)
-            garbage.look_again()
+            main.look_again()
             outcome = asyncio.run(coroutine)
         except RecordError as error:
             if error.outcome is None:  # the run never began
@@ -163,7 +169,7 @@ def _hand_over(
 
     `written` says that there is an outcome.json, whose path is told.
     """
-    from goalrunner.reports.outcome import outcome_text
+    from goalrunner.reports.summary import outcome_text
 
     text, copied = outcome_text(outcome), ""
     with contextlib.ExitStack() as rest:
@@ -184,6 +190,47 @@ def _is_written(outcome: GoalOutcome) -> bool:
 
 def _place(workspace: str) -> str:
     """What the header says of a workspace beside its path: "git, clean"."""
-    from goalrunner.workspace import describe
+    from goalrunner.snapshots.git import describe
 
     return describe(Path(workspace)).summary
+
+
+def resume_run(reference: str | None, limits: Mapping[str, Any], manner: Manner, *, note: str = "") -> int:
+    """Take a run up again; gives the outcome's exit code. `limits` holds the options that were given, by the goal's keys."""
+    from goalrunner import app
+    from goalrunner.goalfile import resolve_limits
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run
+
+    raised = resolve_limits(limits)
+    home = goal_home(os.environ)
+    folder = find_run(home, reference)
+
+    def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
+        return app.aresume(
+            folder,
+            home=home,
+            limits=raised,
+            note=note,
+            observers=observers,
+            approver=approver,
+            on_torn=lambda torn: output.complain(f"Warning: {torn}; they are removed"),
+        )
+
+    return drive(work, manner)
+
+
+def cancel(reference: str | None, *, reason: str = "", json: bool = False) -> int:
+    """Cancel a run and print how it ended; gives exit code 0. Raises UsageError for one that is over for good."""
+    from goalrunner.app.decisions import cancel_run
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run
+    from goalrunner.reports.summary import json_text
+
+    folder = find_run(goal_home(os.environ), reference)
+    state = cancel_run(folder, reason)
+    if json:
+        output.say(json_text({"run_id": folder.run_id, "status": str(state.status), "message": state.message}))
+    else:
+        output.say(f"{state.status}  {folder.run_id}  {state.message}\n")
+    return 0

@@ -1,4 +1,4 @@
-"""`goal status RUN`: the state of a run. Reads its summary alone."""
+"""`goal status RUN` and `goal list`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalrunner.cli import output
-from goalrunner.errors import RunNotFound, UsageError
+from goalrunner.core.errors import RunNotFound, UsageError
 
 if TYPE_CHECKING:
-    from goalrunner.runs import RunFolder
+    from goalrunner.records.run_folder import RunFolder
 
 
 def print_status(reference: str | None, *, json: bool = False) -> int:
     """Print the state of a run without calling a model; gives the run's exit code, and 4 while it has not ended."""
     from datetime import UTC, datetime
 
-    from goalrunner import runs
-    from goalrunner.reports.outcome import json_text
+    from goalrunner.records.run_index import read_summary
     from goalrunner.reports.status import status_text
-    from goalrunner.reports.summary import Summary
+    from goalrunner.reports.summary import Summary, json_text
 
     folder = _find(reference)
-    values = runs.read_summary(folder)
+    values = read_summary(folder)
     summary = Summary(values)
     if json:
         output.say(json_text({**summary.told, "path": str(folder.path)}))
@@ -35,10 +34,11 @@ def print_status(reference: str | None, *, json: bool = False) -> int:
 
 
 def _find(reference: str | None) -> RunFolder:
-    from goalrunner import runs
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import find_run
 
     try:
-        return runs.find_run(runs.goal_home(os.environ), reference)
+        return find_run(goal_home(os.environ), reference)
     except RunNotFound:
         if reference is not None and os.path.isfile(reference):  # noqa: PTH113 - never raises
             from goalrunner.transcripts import check_format
@@ -49,3 +49,23 @@ def _find(reference: str | None) -> RunFolder:
         if reference is not None and ("/" in reference or "." in reference):  # no id has these
             raise UsageError(f"{reference}: no such run or file", "goal list shows the runs") from None
         raise
+
+
+def list_runs(*, json: bool = False) -> int:
+    """Print the runs as a table, or their summaries as a JSON list; gives exit code 0."""
+    from datetime import UTC, datetime
+
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_index import list_runs
+    from goalrunner.reports.listing import listing_text
+    from goalrunner.reports.summary import Summary, json_text
+
+    home = goal_home(os.environ)
+    found = [Summary(values).told for values in list_runs(home)]
+    if json:
+        output.say(json_text(found))
+        return 0
+    if not found:
+        output.complain(f"No runs yet in {home}. To start one: goal run goal.toml")
+    output.say(listing_text(found, now=datetime.now(UTC), columns=output.columns(sys.stdout)))
+    return 0

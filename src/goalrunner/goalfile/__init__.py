@@ -1,16 +1,15 @@
-"""The goal file: TOML, options and environment in, a checked `Goal` out. Owns what a person may write, and how a mistake is said.
+"""The goal file: TOML, options and environment become a checked `Goal`.
 
 Starts nothing and asks no model. `LLM_BASE_URL` and `LLM_API_KEY` are not read here; they belong to the model calls.
 """
 
 from __future__ import annotations
 
-from goalrunner.goalfile.agents import all_presets, preset_named
 from goalrunner.goalfile.dumping import dump_goal
-from goalrunner.goalfile.durations import parse_duration
-from goalrunner.goalfile.loading import load_goal, load_goal_text, place_in
-from goalrunner.goalfile.options import OPTIONS, option_of
-from goalrunner.goalfile.resolving import resolve_goal, resolve_limits
+from goalrunner.goalfile.layers import OPTIONS, option_of
+from goalrunner.goalfile.loading import load_goal, load_goal_text, place_in, resolve_goal, resolve_limits
+from goalrunner.goalfile.parsing import all_presets, preset_named
+from goalrunner.goalfile.readers import parse_duration
 
 __all__ = [
     "OPTIONS",

@@ -1,4 +1,4 @@
-"""A goal as TOML, every value spelled out, so that later defaults cannot change a run. Owns writing, adds nothing."""
+"""A goal as TOML, every value spelled out, so that later defaults cannot change a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from goalrunner.errors import UsageError
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal
 from goalrunner.goalfile.fitting import CHAT_KEYS
-from goalrunner.model.goal import Goal
-from goalrunner.model.preset import Preset
 
 
 def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:

@@ -1,18 +1,17 @@
-"""What else a goal says of its agent, held against that agent. Owns combinations; each value by itself has been read before."""
+"""What else a goal says of its agent, held against that agent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from goalrunner.errors import GoalFileError
-from goalrunner.goalfile.agents import Known
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import GoalFileError
+from goalrunner.core.goal import AGENT_MODEL, CHAT, AgentConfig
 from goalrunner.goalfile.layers import Layer
+from goalrunner.goalfile.parsing import Known
 from goalrunner.goalfile.positions import Key
-from goalrunner.goalfile.problems import Problems, Spot
-from goalrunner.goalfile.wording import listed, nearest, quoted
-from goalrunner.model.goal import AGENT_MODEL, CHAT, AgentConfig
-from goalrunner.model.preset import Preset
+from goalrunner.goalfile.problems import Problems, Spot, listed, nearest, quoted
 from goalrunner.presets import ACP, COMMAND, protocol_of, user_files
 
 CHAT_KEYS = ("max_steps", "system_prompt", "params", "api_base", "api_key_env")

@@ -1,11 +1,11 @@
-"""Every key that a goal file may hold, and those that are not built yet. Owns the list, as small tables."""
+"""Every key that a goal file may hold, and those that are not built yet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from goalrunner.goalfile.presets import preset_tables
-from goalrunner.goalfile.problems import Spot
+from goalrunner.goalfile.problems import Spot, kind
 from goalrunner.goalfile.readers import (
     WRONG,
     Reader,
@@ -25,9 +25,7 @@ from goalrunner.goalfile.readers import (
     whole,
 )
 from goalrunner.goalfile.strings import address, command, folder, model, secret, template, variable_name
-from goalrunner.goalfile.tables import parameters, read_keys, variables
-from goalrunner.goalfile.validators import VALIDATOR_KEYS, commands, validator_tables
-from goalrunner.goalfile.wording import kind
+from goalrunner.goalfile.tables import VALIDATOR_KEYS, commands, parameters, read_keys, validator_tables, variables
 
 SECTIONS: dict[str, dict[str, Reader]] = {
     "agent": {

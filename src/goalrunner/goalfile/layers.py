@@ -1,4 +1,4 @@
-"""The layers that make a goal: file, environment, options. Owns short forms and flattening, not precedence."""
+"""The layers of a goal: file, environment and options, with the names of options."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS, SHORT_TABLES, read_top
 from goalrunner.goalfile.positions import Key
-from goalrunner.goalfile.problems import Problems, Source, Spot
+from goalrunner.goalfile.problems import Problems, Source, Spot, nearest, quoted
 from goalrunner.goalfile.readers import WRONG, Reader
-from goalrunner.goalfile.validators import commands
-from goalrunner.goalfile.wording import nearest, quoted
+from goalrunner.goalfile.tables import commands
 
 
 @dataclass
@@ -91,3 +90,34 @@ def _reader_of(path: tuple[str, ...]) -> Reader | None:
             return SECTIONS.get(table, {}).get(key)
         case _:
             return None
+
+
+OPTIONS = {
+    "agent.use": "--agent",
+    "agent.model": "--model",
+    "judge.model": "--judge",
+    "validators": "--validator",
+    "success_criteria": "--criterion",
+    "constraints": "--constraint",
+    "workspace.path": "--workspace",
+    "budget.tokens": "--tokens",
+    "budget.cost_usd": "--cost",
+    "budget.allow_unenforced": "--allow-unenforced",
+}
+"""Options that are not simply the key: `timeout` is `--timeout`, `risk_class` is `--risk-class`."""
+
+AGENT_VARIABLES = {"GOAL_AGENT": "agent.use"}
+
+VARIABLES = {**AGENT_VARIABLES, "GOAL_MODEL": "agent.model", "GOAL_JUDGE": "judge.model"}
+"""Environment variables that come before the file."""
+
+FALLBACK_VARIABLES = {"LLM_MODEL": "agent.model"}
+"""Environment variables that count only where nothing else names a value."""
+
+CHAT_VARIABLES = frozenset({"GOAL_MODEL", "LLM_MODEL"})
+"""Those that name a model as LiteLLM does, which an external agent would not understand: they are not for it."""
+
+
+def option_of(key: str) -> str:
+    """The option that sets a key, which is dotted: `max_iterations` gives `--max-iterations`."""
+    return OPTIONS.get(key, "--" + key.replace(".", "-").replace("_", "-"))

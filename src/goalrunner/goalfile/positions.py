@@ -1,4 +1,4 @@
-"""Where each key and value of a TOML text stands. Owns positions alone: what is valid, the parser says.
+"""Where each key and value of a TOML text stands.
 
 The standard library's parser gives no positions. This walks the same text and notes where keys and values begin.
 Where it loses its way it stops and keeps what it has found: a message then lacks its column, no more.

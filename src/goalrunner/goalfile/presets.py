@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from goalrunner.goalfile.problems import Spot
+from goalrunner.goalfile.problems import SURE, Spot, kind, listed, nearest, quoted
 from goalrunner.goalfile.readers import WRONG, Reader, each, line, one_of, string, text
 from goalrunner.goalfile.stream_rules import RULE_KEYS, rules
 from goalrunner.goalfile.strings import VARIABLE
 from goalrunner.goalfile.tables import hints, read_keys, variables
-from goalrunner.goalfile.wording import SURE, kind, listed, nearest, quoted
 
 RESERVED = ("chat", "command", "acp")
 """Agents that are no presets."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from goalrunner.goalfile.problems import Spot
+from goalrunner.goalfile.problems import Spot, kind, listed, nearest, quoted
 from goalrunner.goalfile.readers import WRONG, Reader, each, one_of, text, truth
 from goalrunner.goalfile.tables import read_keys
-from goalrunner.goalfile.wording import kind, listed, nearest, quoted
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "session": ("id",),

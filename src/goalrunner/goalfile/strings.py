@@ -1,4 +1,4 @@
-"""Readers of strings with a form of their own: models, folders, patterns, templates. Owns these forms."""
+"""Readers of strings with a form of their own: models, folders, patterns, templates."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import string as _string
 import warnings
 from pathlib import Path, PurePosixPath
 
-from goalrunner.goalfile.problems import Spot
+from goalrunner.goalfile.problems import SURE, Spot, nearest, quoted
 from goalrunner.goalfile.readers import WRONG, each, line, string, text
-from goalrunner.goalfile.wording import SURE, nearest, quoted
-from goalrunner.redaction import check_extra
+from goalrunner.records.redaction import check_extra
 
 SCRIPTED = "scripted/"
 """Prefix of a model that plays recorded replies; what follows is a file."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from goalrunner.judge.audit import LLMJudge, judge_goal_async
-from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
-from goalrunner.judge.prompts import build_judge_prompt, check_room
-from goalrunner.judge.reply import parse_reply
-from goalrunner.judge.wording import JUDGE_SYSTEM_PROMPT
+from goalrunner.judge.prompt_builder import build_judge_prompt, check_room
+from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
+from goalrunner.judge.verdict_parser import parse_reply
+from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, JudgeOutcome
 
 __all__ = [
     "JUDGE_SCHEMA",

@@ -1,9 +1,4 @@
-"""The audit: one fresh conversation with the judge's model, and the check of what it answers. Owns its course.
-
-An answer that cannot be read is a failure of the judge, never work for the agent: it is recorded as its own event, the
-judge is told what was wrong, at most twice, and then the verdict falls back to not complete. One that can be read and
-cites what is nowhere is told so once; that is no failure, and a second such answer is the verdict.
-"""
+"""One audit: a fresh conversation with the judge's model, and the check of its citations."""
 
 from __future__ import annotations
 
@@ -13,32 +8,41 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from goalrunner.errors import BudgetExhausted, ModelError
-from goalrunner.judge.budgeting import SECOND_LOOK
+from goalrunner.core.check_ports import Audit, AuditRequest, Confirmation
+from goalrunner.core.errors import BudgetExhausted, ModelError
+from goalrunner.core.goal import Goal, JudgeConfig
+from goalrunner.core.observation import RESPONSE, Observation
+from goalrunner.core.outcome import Usage
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.citations import Examination, examine, identifier_of
-from goalrunner.judge.confirmation import CONFIRM_SCHEMA, opinion_form, parse_confirmation
-from goalrunner.judge.correction import correction_prompt, corrections
-from goalrunner.judge.objects import UnreadableReplyError
-from goalrunner.judge.outcome import JUDGE_SCHEMA, JudgeOutcome
-from goalrunner.judge.prompts import (
-    Deliverable,
-    Events,
-    audit_form,
-    audit_request,
-    least_tokens,
-    look_prompt,
-)
+from goalrunner.judge.excerpt import SECOND_LOOK
+from goalrunner.judge.prompt_builder import Deliverable, Events, audit_form, audit_request, least_tokens, look_prompt
+from goalrunner.judge.prompt_text import Form
 from goalrunner.judge.rendering import deliverable_response
-from goalrunner.judge.reply import parse_reply, settled
-from goalrunner.judge.requirements import AbsentRequirementError, matched, requirements_of
-from goalrunner.judge.talk import AuditRecorder, JudgeModel, Talk
-from goalrunner.judge.wording import Form
-from goalrunner.model.goal import Goal, JudgeConfig
-from goalrunner.model.observation import RESPONSE, Observation
-from goalrunner.model.usage import Usage
-from goalrunner.model.verdict import GoalVerdict
-from goalrunner.ports import Audit, AuditRequest, Confirmation
-from goalrunner.process.thread import in_thread
+from goalrunner.judge.session import CONFIRM_SCHEMA, AuditRecorder, JudgeModel, Talk, opinion_form, parse_confirmation
+from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_reply, settled
+from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, AbsentRequirementError, JudgeOutcome, matched, requirements_of
+from goalrunner.system.launcher import in_thread
+
+
+def corrections(outcome: JudgeOutcome, found: Examination, minimum_score: float) -> tuple[str, ...]:
+    """What to tell the judge, one sentence each. Nothing where the answer itself leaves something open.
+
+    What is stale is not told: that takes new work, not other words, and goes to the agent.
+    """
+    return found.mendable if outcome.passed and outcome.score >= minimum_score else ()
+
+
+def correction_prompt(found: tuple[str, ...]) -> str:
+    """The turn itself."""
+    listed = "\n".join(f"- {sentence}" for sentence in found)
+    return (
+        f"Your citations were checked. These do not hold:\n{listed}\n\n"
+        "Where the evidence shows it, cite it again: whole words, exactly as they stand in that observation's output, or a "
+        "fact of its heading. Drop a citation that is not needed. Where nothing shows it, the criterion is not satisfied. "
+        "What you cite now counts as it is. Answer once more with the whole JSON object, in the same form."
+    )
+
 
 UNREADABLE = "the judge gave no answer that could be read"
 """What is missing in a verdict that stands for an unreadable answer. The agent never reads it."""

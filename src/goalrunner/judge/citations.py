@@ -1,28 +1,17 @@
-"""The runner's own check of a verdict: whether what the judge cites really happened, and still counts. Asks no model.
-
-A citation counts when its id is an observation's, its quote stands in that observation's whole output and says more than
-the command, or its fact is among that observation's facts; and when nothing that the observation depends on changed after
-it. What the agent says is a claim and never counts; a response that is the deliverable counts for what it says. A
-satisfied criterion without one citation that counts is not satisfied, and neither is one with a citation of what is
-nowhere: beside it the others are no proof.
-"""
+"""Whether what the judge cites was recorded, and still counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from goalrunner.judge.facts import is_fact, plain_fact
-from goalrunner.judge.freshness import is_failure, remedy, why_stale
-from goalrunner.judge.matching import LONGEST, SEARCHED, SHORT, Output, forms_of
-from goalrunner.judge.normalisation import folded, says_something
-from goalrunner.judge.outcome import JudgeOutcome, missing_of
-from goalrunner.judge.quotation import Command
-from goalrunner.judge.rendering import deliverable_response
-from goalrunner.judge.requirements import requirements_of
-from goalrunner.model.observation import RESPONSE, Observation
-from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.ports import Audit, AuditRequest
+from goalrunner.core.check_ports import Audit, AuditRequest
+from goalrunner.core.observation import RESPONSE, Observation
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.judge.quote_matching import LONGEST, SEARCHED, SHORT, Command, Output, forms_of
+from goalrunner.judge.rendering import deliverable_response, is_fact, is_failure, plain_fact, remedy, why_stale
+from goalrunner.judge.text import folded, says_something
+from goalrunner.judge.verdict_schema import JudgeOutcome, missing_of, requirements_of
 
 _SHOWN = 120
 _REMEDIES = {"workspace": "Run something whose output shows it.", "response": "Let the response itself show it."}

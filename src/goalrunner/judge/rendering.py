@@ -1,20 +1,57 @@
-"""How one observation or claim is shown to the judge. Owns its form; how much of it is shown is decided elsewhere.
-
-An observation is a heading, `[o12] shell (exit 0)`, then its command and its output, each between fences. The heading of
-one that no longer counts says so and why. What the agent said is marked as a claim.
-"""
+"""How observations, claims and facts are shown to the judge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from goalrunner.judge.budgeting import TOKEN, beginning, price
-from goalrunner.judge.excerpt import excerpt
-from goalrunner.judge.facts import plain_fact
-from goalrunner.judge.fencing import fence
-from goalrunner.judge.normalisation import folded
-from goalrunner.model.observation import RESPONSE, Claim, Observation, Trail
+from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
+from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, price
+from goalrunner.judge.text import fence, folded
+
+_FACTS_NO_BRACKETS = str.maketrans("()[]<>", "      ")
+_COMMA = re.compile(r"\s*,(?!\d)")
+_BETWEEN = re.compile(r"\s*,\s+")
+_EXIT = re.compile(r"exit(?:ed)?(?:[ _-]?(?:code|status))?(?: with)?(?: code| status)?(?: ?[:=])? ?(-?\d+)")
+
+
+def plain_fact(fact: str) -> str:
+    """A fact as it is shown: one line that cannot pass for more than one fact. "1,234 bytes" keeps its comma."""
+    # Folded first: a full-width bracket or comma becomes a plain one by it.
+    return _COMMA.sub(";", " ".join(folded(fact).translate(_FACTS_NO_BRACKETS).split()))
+
+
+def is_fact(observation: Observation, cited: str) -> bool:
+    """Whether the words are a fact of the observation, or several: alone, or as they stand in its heading."""
+    known = {_comparable(fact) for fact in observation.facts} | {
+        _comparable(plain_fact(fact)) for fact in observation.facts
+    }
+    text = _within_heading(observation, folded(cited).casefold())
+    if _comparable(text) in known:
+        return True
+    return any(all(_comparable(part) in known for part in split) for split in (_BETWEEN.split(text), text.split(",")))
+
+
+def _within_heading(observation: Observation, text: str) -> str:
+    """The words without the rest of the heading: `[o1] shell (exit 0)` is "exit 0"."""
+    text = text.removeprefix(f"[{observation.id}]").strip()
+    source = _name(observation.source)
+    for head in (f"{source}, reported by {_name(observation.reported_by)}", source):
+        if source and text.startswith(f"{head} (") and text.endswith(")"):
+            text = text[len(head) :]
+    return text.strip().strip("()").strip()
+
+
+def _name(text: str) -> str:
+    return folded(text.translate(_FACTS_NO_BRACKETS)).casefold()
+
+
+def _comparable(fact: str) -> str:
+    text = folded(fact).strip("()").strip().casefold()
+    code = _EXIT.fullmatch(text)
+    return f"exit {code[1]}" if code else text
+
 
 LEAST = 150 * TOKEN
 """What the smallest block costs at most: the heading, the fences, and a few words of command and output."""
@@ -95,3 +132,36 @@ def _line(text: str, room: int) -> str:
     if price(line) <= room:
         return line
     return beginning(line, room - price("…")) + "…"
+
+
+_LONGEST = 40 * TOKEN
+_MOST = 3
+_FAILING = re.compile(r"exit [1-9]|red$|timed out|ended by|crashed|not found|invalid result", re.IGNORECASE)
+
+
+def why_stale(observation: Observation, stale: Mapping[str, str]) -> str:
+    """Why it no longer counts, without a full stop; empty when it is fresh."""
+    if observation.id not in stale:
+        return ""
+    return " ".join(stale[observation.id].split()).rstrip(". ") or f"something changed after {observation.id}"
+
+
+def remedy(observations: Sequence[Observation], stale: Mapping[str, str]) -> str:
+    """What to run again, and why: `Run pytest -q again: src/a.py changed after o12.`"""
+    sentences = dict.fromkeys(_again(observation, stale) for observation in observations)
+    return " ".join(list(sentences)[:_MOST])
+
+
+def is_failure(observation: Observation) -> bool:
+    """Whether an observation shows by its facts that something did not work."""
+    return any(_FAILING.match(fact) for fact in observation.facts)
+
+
+def _again(observation: Observation, stale: Mapping[str, str]) -> str:
+    line = folded(observation.command) or observation.source
+    shown = beginning(line, _LONGEST)
+    what = shown if shown == line else f"{shown}…"
+    verb = "Run" if observation.path is None or observation.reported_by else "Look at"
+    # Nobody watched what is reported: it counts where its whole round left the files as they were.
+    alone = ", in a round that changes no file" if observation.reported_by else ""
+    return f"{verb} {what} again{alone}: {why_stale(observation, stale)}."

@@ -1,20 +1,142 @@
-"""One call while it is made. Owns a single attempt - stream, assemble, count - and the plainer forms it may try."""
+"""One call of a model: stream, assemble, count, and plainer forms that a provider may need."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, assert_never
 
-from goalrunner.llm.assembler import Assembler
-from goalrunner.llm.concessions import Concessions
+from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.reply import Reply
-from goalrunner.llm.transport import Request, Transport
-from goalrunner.model.usage import Usage
+from goalrunner.llm.transport import (
+    CallPiece,
+    Delta,
+    Draft,
+    Finish,
+    Reply,
+    Request,
+    TextPiece,
+    ToolCall,
+    Transport,
+    UsageReport,
+)
+
+
+class Assembler:
+    """Collects the pieces of one answer; `draft` is what has come so far."""
+
+    def __init__(self, on_text: Callable[[str], None] | None = None) -> None:
+        self.draft = Draft()
+        self._on_text = on_text
+        self._places: dict[int, int] = {}
+
+    def add(self, delta: Delta) -> None:
+        """Take the next piece; text goes on to `on_text` at once."""
+        match delta:
+            case TextPiece(text):
+                self._add_text(text)
+            case CallPiece():
+                self._add_call(delta)
+            case UsageReport():
+                self.draft.report = delta
+            case Finish(reason):
+                self.draft.finish_reason = reason
+            case _:
+                assert_never(delta)
+
+    def calls(self, fallback_id: Callable[[int], str]) -> tuple[ToolCall, ...]:
+        """The tool calls in their order; `fallback_id(n)` names the n-th where the model gave it no id."""
+        return tuple(
+            ToolCall(id=piece.id or fallback_id(number), name=piece.name, arguments=piece.arguments)
+            for number, piece in enumerate(self.draft.calls)
+        )
+
+    def _add_text(self, text: str) -> None:
+        if not text:
+            return
+        self.draft.text += text
+        if self._on_text is not None:
+            self._on_text(text)
+
+    def _add_call(self, piece: CallPiece) -> None:
+        place = self._places.get(piece.index)
+        if place is None or self._is_another(self.draft.calls[place], piece):
+            self._places[piece.index] = len(self.draft.calls)
+            self.draft.calls.append(piece)
+            return
+        begun = self.draft.calls[place]
+        self.draft.calls[place] = CallPiece(
+            index=begun.index,
+            id=begun.id or piece.id,
+            # Names come whole, in the first piece or in every one; only arguments come in parts.
+            name=begun.name or piece.name,
+            arguments=begun.arguments + piece.arguments,
+        )
+
+    @staticmethod
+    def _is_another(begun: CallPiece, piece: CallPiece) -> bool:
+        """Some servers give every call of an answer the index 0; a new id beside a name tells them apart."""
+        return bool(piece.id and piece.name and begun.id and piece.id != begun.id)
+
+
+SchemaForm = Literal["json_schema", "json_object", "none"]
+
+_PLAINER: dict[SchemaForm, SchemaForm] = {"json_schema": "json_object", "json_object": "none"}
+_BROKEN = frozenset({500, 501})
+"""What some servers answer to a form that they do not know; 502, 503, 529 are about load."""
+
+
+@dataclass(frozen=True)
+class Concessions:
+    """How a request is put so that this provider takes it. A model instance remembers what worked."""
+
+    schema_form: SchemaForm = "json_schema"
+    temperature: bool = True
+    stream_usage: bool = True
+    whole: bool = True
+    """Whether answers come whole where nobody listens to a stream; some models only stream."""
+
+    def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
+        """The request in the form that is conceded."""
+        streaming = request.streaming or not self.whole
+        return replace(
+            request,
+            response_format=_response_format(self.schema_form, schema, name),
+            temperature=request.temperature if self.temperature else None,
+            streaming=streaming,
+            stream_usage=streaming and self.stream_usage,
+        )
+
+    def after(self, failure: ProviderFailure, request: Request, *, proved: bool) -> Concessions | None:
+        """A plainer form to try at once after this refusal; None when the refusal is about something else.
+
+        `proved` says that this provider has answered with this schema form before: then a 500 is about its health.
+        """
+        said = failure.message
+        refused = failure.kind is FailureKind.REJECTED
+        if refused and request.temperature is not None and re.search(r"temperature", said, re.IGNORECASE):
+            return replace(self, temperature=False)
+        if refused and request.stream_usage and re.search(r"stream_options|include_usage", said, re.IGNORECASE):
+            return replace(self, stream_usage=False)
+        if refused and not request.streaming and re.search(r"\bstream(ing|ed)?\b", said, re.IGNORECASE):
+            return replace(self, whole=False)
+        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not proved
+        if request.response_format is not None and (refused or broken):
+            return replace(self, schema_form=_PLAINER[self.schema_form])
+        return None
+
+
+def _response_format(form: SchemaForm, schema: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
+    if schema is None or form == "none":
+        return None
+    if form == "json_object":
+        # The schema beside it is llama.cpp's way; others take it as JSON mode.
+        return {"type": "json_object", "schema": schema}
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
 
 
 @dataclass

@@ -1,23 +1,68 @@
-"""A model that can be asked. Owns one call from request to reply: concessions, retries, accounting, recording."""
+"""A model: one request to its reply, with retries, accounting and recording."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from goalrunner.errors import UsageError
-from goalrunner.events import Account
+from goalrunner.core.errors import UsageError
+from goalrunner.core.events import Account
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import Message
 from goalrunner.llm.call import Call, Manners
-from goalrunner.llm.failure import ProviderFailure, explain
+from goalrunner.llm.failure import PASSING, ProviderFailure, explain
 from goalrunner.llm.provider import LiteLLMTransport
-from goalrunner.llm.reply import Reply, ToolSpec
-from goalrunner.llm.retry import Backoff, persist
-from goalrunner.llm.script import is_scripted
-from goalrunner.llm.scripted import ScriptedTransport
-from goalrunner.llm.tape import Tape
-from goalrunner.llm.transport import Request, Transport
-from goalrunner.model.usage import Usage
-from goalrunner.ports import Message
+from goalrunner.llm.recording import Tape
+from goalrunner.llm.scripted import ScriptedTransport, is_scripted
+from goalrunner.llm.transport import Reply, Request, ToolSpec, Transport
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How often and how long. Waits grow twofold from `base` to `cap` (seconds); Retry-After counts up to its own cap.
+
+    `jitter` gives a factor from 0 to 1; the wait is spread over its upper half so that many callers drift apart.
+    """
+
+    retries: int = 5
+    base: float = 0.5
+    cap: float = 30.0
+    longest_retry_after: float = 120.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = random.random
+
+    def wait(self, retry: int, retry_after: float | None) -> float:
+        """Seconds before the given retry, counted from 1."""
+        grown = min(self.cap, self.base * 2.0 ** (retry - 1))
+        spread = grown * (0.5 + 0.5 * self.jitter())
+        if retry_after is None:
+            return spread
+        return max(0.0, min(retry_after, self.longest_retry_after)) + self.base * 0.5 * self.jitter()
+
+
+async def persist(attempt: Callable[[], Awaitable[Answer]], backoff: Backoff, on_retry: Callable[[], None]) -> Answer:
+    """Call `attempt` until it answers; `on_retry` is told of each repetition.
+
+    Raises the last ProviderFailure when it is of a kind that time does not cure, or when the retries are used up.
+    Cancellation passes straight through, in an attempt as in a wait.
+    """
+    retry = 0
+    while True:
+        try:
+            return await attempt()
+        except ProviderFailure as failure:
+            if failure.kind not in PASSING or retry >= backoff.retries:
+                raise
+            retry += 1
+            pause = backoff.wait(retry, failure.retry_after)
+        on_retry()
+        await backoff.sleep(pause)
+
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds that one call may take, from the request to the last piece; `params["timeout"]` sets another."""
@@ -27,7 +72,7 @@ class LLM:
     """One model with its own usage account. Independent instances share nothing but a tape.
 
     `model` is LiteLLM's naming (`openai/gpt-5-mini`) or `scripted/<file>`. `params` go to the provider as they stand; a
-    temperature in them wins over the one that a caller asks for. For keys and addresses see `goalrunner.llm.keys`.
+    temperature in them wins over the one that a caller asks for. For keys and addresses see `goalrunner.llm.credentials`.
     Raises GoalError for a recording that does not hold and AuthenticationFailed for a variable that is not set,
     UsageError for a timeout that is none.
     """

@@ -1,4 +1,4 @@
-"""What went wrong on the way to a model, and how it is told. Owns the classification; raises nothing itself.
+"""Classification of failed model calls, and their error messages.
 
 A transport reports a `ProviderFailure`: bare facts. `classify` says what kind it is, and `explain` turns it into the
 error for people. Scripted errors take the same way as a provider's.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
-from goalrunner.errors import (
+from goalrunner.core.errors import (
     AuthenticationFailed,
     ContextWindowExceeded,
     ModelError,

@@ -1,4 +1,4 @@
-"""Importing LiteLLM: once, early, quickly and in silence. Owns how it is set up; calls no model.
+"""Importing LiteLLM: once, early, quickly and in silence.
 
 The import takes seconds, most of them spent by pydantic on some thousands of models. So it starts in a thread while
 other work runs (`warm_up`), without garbage collection, and with pydantic told to build each model at its first use.
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from goalrunner.llm.script import is_scripted
+from goalrunner.llm.scripted import is_scripted
 
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the prices are fetched over the network at import

@@ -1,4 +1,4 @@
-"""What an answer cost. Owns the questions to LiteLLM's price map; an unknown price is None, never 0."""
+"""What an answer cost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from goalrunner.core.outcome import Usage
 from goalrunner.llm.transport import Draft, Request, UsageReport
-from goalrunner.model.usage import Usage
 
 CHARACTERS_PER_TOKEN = 4
 """The honest guess where nothing can count."""

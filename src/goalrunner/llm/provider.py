@@ -1,25 +1,118 @@
-"""The way to real models, through LiteLLM. Owns the request's arguments; how answers are read is in `reading`."""
+"""Requests to real models through LiteLLM."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
+import json
 import os
-from collections.abc import AsyncGenerator, Mapping
+import weakref
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
-from goalrunner.events import Account
+from goalrunner.core.events import Account
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import Message
 from goalrunner.llm import library as lazy
-from goalrunner.llm.connections import close_with_loop
+from goalrunner.llm.credentials import Endpoint, find_endpoint, named_key, refuse_hopeless, similar_model
 from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure
-from goalrunner.llm.keys import Endpoint, find_endpoint, named_key
-from goalrunner.llm.mending import mend
-from goalrunner.llm.outlook import refuse_hopeless, similar_model
 from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
-from goalrunner.llm.reading import Raw, deltas, stream_reason, usage_is_reported
-from goalrunner.llm.translation import failure_from
+from goalrunner.llm.provider_errors import Raw, deltas, failure_from, stream_reason, usage_is_reported
 from goalrunner.llm.transport import Delta, Draft, Finish, Request, UsageReport
-from goalrunner.model.usage import Usage
+
+_watched: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
+
+
+async def close_with_loop(library: Any) -> None:
+    """See to it that LiteLLM's clients of the running loop are closed when `asyncio.run` (or a Runner) ends it."""
+    loop = asyncio.get_running_loop()
+    if loop in _watched:
+        return
+    watcher = _close_at_end(library, id(loop))
+    _watched[loop] = watcher
+    await anext(watcher)
+
+
+async def _close_at_end(library: Any, loop_id: int) -> AsyncGenerator[None, None]:
+    # A loop ends its open async generators as its last act: the one hook that it has.
+    try:
+        yield
+    finally:
+        for client in _clients(library, loop_id):
+            with contextlib.suppress(Exception):
+                await _close(client)
+
+
+def _clients(library: Any, loop_id: int) -> list[Any]:
+    """The cached clients of one loop, taken out of the cache; the loop's id ends their keys."""
+    cache = getattr(library, "in_memory_llm_clients_cache", None)
+    entries: dict[str, Any] = getattr(cache, "cache_dict", None) or {}
+    mine = [key for key in entries if str(key).endswith(f"-{loop_id}")]
+    return [entries.pop(key) for key in mine]
+
+
+async def _close(client: Any) -> None:
+    for name in ("aclose", "close"):
+        close = getattr(client, name, None)
+        if callable(close):
+            ended = close()
+            if inspect.isawaitable(ended):
+                await ended
+            return
+
+
+MALFORMED = "malformed_arguments"
+"""The key under which arguments that are no JSON object are sent."""
+
+
+def mend(messages: Sequence[Message], *, keep_empty: bool = True) -> list[dict[str, Any]]:
+    """The messages as new dicts: content never None, arguments always a JSON object, text without lone surrogates.
+
+    Without `keep_empty` an empty content beside tool calls is left out: LiteLLM would fill it with words of its own for
+    providers that take none. Servers of OpenAI's kind want it there.
+    """
+    return [_mend_message(message, keep_empty) for message in messages]
+
+
+def _mend_message(message: Message, keep_empty: bool) -> dict[str, Any]:
+    mended = dict(message)
+    if isinstance(mended.get("content"), str):
+        mended["content"] = sound(mended["content"])
+    elif mended.get("content") is None:
+        mended["content"] = ""
+    if mended.get("tool_calls"):
+        mended["tool_calls"] = [_mend_call(call) for call in mended["tool_calls"]]
+        if not keep_empty and not mended["content"]:
+            del mended["content"]
+    return mended
+
+
+def _mend_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function") or {}
+    arguments = function.get("arguments")
+    return {**call, "function": {**function, "arguments": _mend_arguments(arguments)}}
+
+
+def _mend_arguments(arguments: object) -> str:
+    if not isinstance(arguments, str):
+        return json.dumps(arguments if isinstance(arguments, dict) else {})
+    if not arguments.strip():
+        return "{}"
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        parsed = None
+    return sound(arguments) if isinstance(parsed, dict) else json.dumps({MALFORMED: sound(arguments)})
+
+
+def sound(text: str) -> str:
+    """The text without lone surrogates, which no request can carry."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 class LiteLLMTransport:

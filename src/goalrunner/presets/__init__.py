@@ -1,4 +1,4 @@
-"""The agents that are known by name, as data: one TOML table each. Owns where they are; starts none."""
+"""The agents that are known by name, as data: one TOML file each."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from goalrunner.model.goal import CHAT, AgentConfig
-from goalrunner.model.preset import Preset, Protocol
+from goalrunner.core.agent_preset import Preset, Protocol
+from goalrunner.core.goal import CHAT, AgentConfig
 
 ACP, COMMAND = "acp", "command"
 """Names of agents that have no preset: all that is known of them is `[agent] command`."""

@@ -4,7 +4,7 @@
         ...  # start a program whose provider is at server.base_url("anthropic")
         assert server.played == 2
 
-Owns the wire formats (OpenAI chat and Responses, Anthropic, Gemini; streamed or not) and the script. Knows no program.
+It speaks the wire formats of OpenAI (chat and Responses), Anthropic and Gemini, streamed or not.
 """
 
 from __future__ import annotations

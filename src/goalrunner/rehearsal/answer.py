@@ -1,4 +1,4 @@
-"""What a scripted model answers, whatever the wire format. Owns the shape; sends nothing."""
+"""What a scripted model answers, whatever the wire format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that answers with JSON and streams. Owns sockets and threads; knows nothing of models."""
+"""An HTTP server on loopback that answers with JSON and streams."""
 
 from __future__ import annotations
 

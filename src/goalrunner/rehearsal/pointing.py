@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from goalrunner.model.preset import Preset
+from goalrunner.core.agent_preset import Preset
 from goalrunner.rehearsal.server import Rehearsal
 
 

@@ -1,4 +1,4 @@
-"""What a program asks of a model, whatever the wire format. Owns the shape; answers nothing."""
+"""What a program asks of a model, whatever the wire format."""
 
 from __future__ import annotations
 

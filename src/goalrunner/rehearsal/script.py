@@ -1,4 +1,4 @@
-"""Which answer of a script a request gets. Owns the place in the script; knows no wire format."""
+"""Which answer of a script a request gets."""
 
 from __future__ import annotations
 

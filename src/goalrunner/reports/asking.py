@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goalrunner.model.evidence import EvidenceRow
-from goalrunner.ports import ApprovalRequest
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.ports import ApprovalRequest
 from goalrunner.reports import figures
-from goalrunner.reports.terminal_text import clean, one_line, width, wrap
+from goalrunner.reports.figures import clean, one_line, width, wrap
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""

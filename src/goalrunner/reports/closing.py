@@ -1,20 +1,17 @@
-"""The last lines of a run: how it ended, which validators failed, what it used, and the commands that come next."""
+"""The last lines of a run."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
 
-from goalrunner.model.outcome import GoalOutcome, GoalStatus
-from goalrunner.model.usage import Usage
-from goalrunner.model.validation import ValidatorResult
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, Usage
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.labels import label_lines
+from goalrunner.reports.figures import home_path, one_line
 from goalrunner.reports.line import Fact, Line, Tone, output_lines
-from goalrunner.reports.next_steps import message_lines, next_steps, of_outcome
-from goalrunner.reports.places import home_path
-from goalrunner.reports.redacted import redacted_line
-from goalrunner.reports.terminal_text import one_line
+from goalrunner.reports.next_steps import label_lines, message_lines, next_steps, of_outcome
+from goalrunner.reports.summary import redacted_line
 
 _TONES: dict[GoalStatus, Tone] = {
     GoalStatus.COMPLETE: "good",

@@ -1,14 +1,14 @@
-"""The first lines of a run: goal, workspace, agent, judge, limits and warnings."""
+"""The first lines of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from goalrunner.events import GoalCreated, Plan, RiskClass, RunStarted
+from goalrunner.core.events import GoalCreated, Plan, RiskClass, RunStarted
 from goalrunner.reports import figures
+from goalrunner.reports.figures import home_path, model_name
 from goalrunner.reports.line import Fact, Line
-from goalrunner.reports.places import home_path, model_name
-from goalrunner.reports.waiting import waits_for
+from goalrunner.reports.listing import waits_for
 
 SCRIPTED = "scripted/"
 """Prefix of the name of a model whose replies are recorded."""

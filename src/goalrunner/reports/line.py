@@ -1,4 +1,4 @@
-"""One line of progress, and how it is laid out in columns. Owns the picture; knows no event and prints nothing.
+"""One line of progress, and how it is laid out in columns.
 
 round 1    ✓ tests   pytest -q                  1.1 s   43 passed
 label      mark name subject                     time   remark
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from goalrunner.reports.terminal_text import ELLIPSIS, clean, cut, one_line, pad, width, wrap
+from goalrunner.reports.figures import ELLIPSIS, clean, cut, one_line, pad, width, wrap
 
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""

@@ -1,7 +1,4 @@
-"""Progress on a terminal, through Rich: the step under way lives, the agent's text streams dimmed under it.
-
-Owns the drawing alone; the lines are those of every other progress.
-"""
+"""Progress on a terminal that is redrawn while a step is under way."""
 
 from __future__ import annotations
 
@@ -12,21 +9,71 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO, cast
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlType
 from rich.spinner import Spinner
 from rich.text import Text
 
-from goalrunner.events import MessageRecorded, Record
-from goalrunner.model.outcome import GoalOutcome
+from goalrunner.core.events import MessageRecorded, Record
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.figures import clean, wrap
 from goalrunner.reports.line import LABEL_COLUMNS, Layout, Line, Row, Step, Tone
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.reflow import Reflow, breaks_rows
-from goalrunner.reports.stream import EnduringStream
-from goalrunner.reports.terminal_text import clean, wrap
-from goalrunner.state import RunState
+from goalrunner.reports.progress import EnduringStream
+
+_CUTTING = ("linux", "screen", "st-", "vt")
+"""How the names of terminals begin that cut rows instead of breaking them."""
+
+
+def breaks_rows(environ: Mapping[str, str]) -> bool:
+    """Whether a terminal breaks rows that have become too long for it. To wipe rows on one that does not would be a loss."""
+    if "TMUX" in environ:
+        return True
+    return "XTERM_VERSION" not in environ and not environ.get("TERM", "").startswith(_CUTTING)
+
+
+class Reflow(RenderHook):
+    """Pushed after the live region's own hook, so that what it wipes lies below what that one wipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._drawn: tuple[int, ...] = ()
+
+    def region(self, rows: Iterable[Text]) -> ConsoleRenderable:
+        """The region of these rows; remembered as it is drawn."""
+        return _Region(self, tuple(rows))
+
+    def remember(self, columns: tuple[int, ...]) -> None:
+        """These are the widths of the rows that stand on the terminal now."""
+        self._drawn = columns
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Begin with wiping the rows that the terminal has made of what was drawn last."""
+        more = self._broken()
+        if not more:
+            return renderables
+        wipe = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)) * more
+        return [Control(ControlType.CARRIAGE_RETURN, *wipe), *renderables]
+
+    def _broken(self) -> int:
+        width, height = self._console.size
+        return sum((columns - 1) // width for columns in self._drawn[:height] if columns) if width else 0
+
+
+class _Region:
+    def __init__(self, reflow: Reflow, rows: tuple[Text, ...]) -> None:
+        self._reflow = reflow
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self._reflow.remember(tuple(row.cell_len for row in self._rows))
+        yield from self._rows
+
 
 _STYLES: dict[Tone, str] = {
     "plain": "",

@@ -1,4 +1,4 @@
-"""The commands that come next after a run that is not complete, one a line, each ready to be pasted."""
+"""The commands that come next, and what labels mean."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from goalrunner.reports.line import Fact
 from goalrunner.reports.summary import LOST, RUNNING, Summary
 
-if TYPE_CHECKING:  # `goal status` loads no models
-    from goalrunner.model.outcome import GoalOutcome
+if TYPE_CHECKING:
+    from goalrunner.core.outcome import GoalOutcome
+
 
 _MESSAGE_ROWS = 12
 _BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green")
@@ -161,3 +162,34 @@ def _duration(seconds: float) -> str:
         if seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
     return f"{seconds:g}"
+
+
+_MEANINGS = {
+    "checks changed": "The agent's version of these tests or settings was accepted, by a person or by `allow`.",
+    "not verified": "The agent changed these protected files; validators used the originals. To put the originals back:",
+    "needs ignored files": "Validators pass only with these files, which appeared during the run and which git ignores.",
+    "dependencies changed": "Installed packages differ from those at the start of the run.",
+    "validators changed files": "A validator rewrote these files, as `ruff --fix` does; the workspace was not changed.",
+    "more tests skipped": "More tests were skipped than at the start of the run.",
+    "no test summary": "A test runner printed a summary at the start of the run and does not print one now.",
+    "tests filtered": "The validator itself selects tests, with `-k` or `--testmon` for example.",
+    "fewer tests": "Fewer tests ran than at the start of the run.",
+    "flaky": "These validators passed and failed on the same files; a third run decided.",
+    "not isolated": "A Python validator ran in the process of the program that started the run.",
+    "self-judged": "Agent and judge are the same model.",
+    "rests on reports": "There is no validator: the evidence is what the agent reports about its own work.",
+    "unguarded approval": "No sandbox confined the agent, so one of its commands could have given the approval.",
+    "hidden checks readable": "The agent could read what the hidden validators check.",
+    "unasked actions": "The agent did without asking what a person was to decide on.",
+}
+
+
+def label_lines(labels: Sequence[str], *, restores: bool = False) -> Iterator[Fact]:
+    """Yield each label and its meaning. `restores`: the command that restores unverified files comes next."""
+    for label in sorted(labels, key=lambda label: label.startswith("not verified")):
+        yield Fact("note", label, "warn")
+        meaning = _MEANINGS.get(label.partition(":")[0], "")
+        if label.startswith("not verified") and not restores:
+            meaning = meaning.partition(" To put")[0]
+        if meaning:
+            yield Fact("", meaning)

@@ -1,4 +1,4 @@
-"""The patch of a run or a round: as it is, or its paths with their figures. Owns reading a unified patch; makes none."""
+"""Patches of a run or a round, and what `goal restore` does."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalrunner.model.snapshot import Change
+from goalrunner.app.run_snapshots import RoundPatch
+from goalrunner.core.base import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.outcome import json_text
-from goalrunner.reports.terminal_text import clean, cut, pad, width
-from goalrunner.review import RoundPatch
-from goalrunner.workspace.names import shown
+from goalrunner.reports.figures import clean, cut, home_path, pad, width
+from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.summary import json_text
+from goalrunner.snapshots.objects import shown
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _ESCAPE = re.compile(r'\\([abtnvfr"\\]|[0-7]{3})')
@@ -110,3 +111,45 @@ def change_lines(changes: Sequence[Change], most: int) -> list[tuple[str, str]]:
     """What is said of changes without their lines: kind and path, and how many more there are."""
     rows = [(change.kind, change.path) for change in changes[:most]]
     return [*rows, ("", f"and {len(changes) - most:,} more")] if len(changes) > most else list(rows)
+
+
+_MOST = 40
+SHORT_ID = 12
+"""Characters of a snapshot's id that people are shown, and can type."""
+
+
+def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns: int | None = None) -> str:
+    """Return what would be changed."""
+    return _text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)], columns)
+
+
+def question(changes: Sequence[Change]) -> str:
+    """Return the question before files are changed."""
+    return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N] "
+
+
+def done_text(
+    run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot, *, columns: int | None = None
+) -> str:
+    """Return what was changed, and the command that undoes it."""
+    facts = [
+        Fact("restored", f"{home_path(workspace)} {moment}", whole=True),
+        *_changes(changes),
+        Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"),
+        Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True),
+    ]
+    return _text(facts, columns)
+
+
+def nothing_text(workspace: str, moment: str) -> str:
+    """Return the text for a workspace that is as wanted."""
+    return f"nothing to restore: {home_path(workspace)} is {moment}\n"
+
+
+def _changes(changes: Sequence[Change]) -> list[Fact]:
+    return [Fact(kind, path, whole=True) for kind, path in change_lines(changes, _MOST)]
+
+
+def _text(facts: Sequence[Fact], columns: int | None) -> str:
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(fact)) for fact in facts)

@@ -1,7 +1,4 @@
-"""Progress of a run for people. Owns what is printed when; `live` draws the same lines on a terminal.
-
-A reader that goes away (`goal run ... | head`) never ends the run: printing stops, the work does not.
-"""
+"""Progress of a run on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -11,14 +8,51 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from goalrunner.events import Record
-from goalrunner.model.outcome import GoalOutcome
+from goalrunner.core.events import Record
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.run_state import RunState
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.header import unlimited_line
 from goalrunner.reports.line import Layout, Line, plain
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.stream import EnduringStream
-from goalrunner.state import RunState
+
+
+class EnduringStream:
+    """Writes as long as somebody reads, and then no more. Has what Rich needs of a text file."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.gone = False
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of the stream beneath."""
+        return self._stream.encoding or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write the text, if anybody is there."""
+        if not self.gone:
+            try:
+                self._stream.write(text)
+            except (OSError, ValueError):  # a broken pipe, a full disk, a stream that was closed
+                self.gone = True
+        return len(text)
+
+    def flush(self) -> None:
+        """Let the reader have it."""
+        if not self.gone:
+            try:
+                self._stream.flush()
+            except (OSError, ValueError):
+                self.gone = True
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The descriptor beneath."""
+        return self._stream.fileno()
 
 
 class Progress(Protocol):

@@ -1,23 +1,27 @@
-"""The text of `goal show`: the lines of a run, made again from its log."""
+"""A run shown again from its log, with its state and its events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any, assert_never
 
-from goalrunner.events import Record
-from goalrunner.model.observation import TranscriptRef
-from goalrunner.model.outcome import GoalStatus
+from goalrunner.core.decision import decide
+from goalrunner.core.events import Record
+from goalrunner.core.fold import apply
+from goalrunner.core.observation import TranscriptRef
+from goalrunner.core.outcome import GoalStatus
+from goalrunner.core.progress import total_of
+from goalrunner.core.run_state import Approval, RunState
+from goalrunner.core.steps import AskApproval, Audit, Confirm, Finish, RunRound, TakeBaseline, Validate
+from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.figures import cut, home_path, one_line, pad
 from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps, of_outcome
-from goalrunner.reports.places import home_path
 from goalrunner.reports.summary import LOST
-from goalrunner.state import RunState, apply
-from goalrunner.state.outcome import outcome_of
-from goalrunner.state.spending import total_of
 
 
 def show_text(
@@ -73,3 +77,132 @@ def _lost(state: RunState) -> Iterator[Line]:
     total = total_of(state, over=True)
     yield Fact("", " · ".join([*parts, *(figures.spent(total) if total.tokens or total.uncounted_calls else ())]))
     yield from next_steps(replace(of_outcome(outcome_of(state)), status=LOST))
+
+
+_KIND_COLUMNS = 21
+_LONGEST = 200
+_TELLING = (
+    "step_id", "tool_call_id", "evidence_ref", "role", "summary", "account", "round", "moment", "standing", "passed",
+    "approval_id", "kind", "decision", "by", "question", "stop_reason", "reason", "result_ref", "note", "action",
+)  # fmt: skip
+"""Fields that say what an event is about, in the order in which they are shown."""
+
+
+def trail_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
+    """One line a record, in memory that does not grow with the log."""
+    width = columns or _LONGEST
+    for record in records:
+        event = record.event
+        said = "  ".join(_told(name, value) for name in _TELLING if _says(value := getattr(event, name, None)))
+        line = (
+            f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {pad(event.type, _KIND_COLUMNS)}  {one_line(said)}"
+        )
+        yield cut(line, width).rstrip() + "\n"
+
+
+def _says(value: Any) -> bool:
+    return value is not None and value != ""
+
+
+def _told(name: str, value: Any) -> str:
+    return f"{name} {value}" if name in ("round", "passed") else str(value)
+
+
+_SHOWN = 8
+"""References and steps that are shown, the newest."""
+
+
+def state_text(state: RunState, columns: int | None = None) -> str:
+    """The state as lines. `columns` is a terminal's width, None a pipe's."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(line)) for line in _lines(state))
+
+
+def _lines(state: RunState) -> Iterator[Line]:
+    memory = state.memory
+    yield Fact("goal", state.goal.description, beside=("run", state.goal.run_id))
+    yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
+    yield Fact("doing", _doing(state))
+    yield from _named("done", [_with_evidence(state, step) for step in memory.completed_steps])
+    yield from _named("pending", memory.pending_steps)
+    yield from _named("questions", memory.open_questions)
+    yield from _named("waits", [_waiting(item) for item in state.waiting])
+    yield from map(_approval, [item for item in state.approvals if item.decision is not None][-_SHOWN:])
+    yield from _named("protected", state.protected_changes)
+    yield from _named("evidence", memory.evidence_refs)
+    yield from _verdict(state)
+    yield Fact("spent", " · ".join(figures.spent(total_of(state))))
+    yield Fact("why", why(state))
+
+
+def _doing(state: RunState) -> str:
+    if state.status is not GoalStatus.RUNNING:
+        reason = f" ({state.stop_reason})" if state.stop_reason else ""
+        return f"nothing: the run is {state.status}{reason}"
+    return (state.memory.current_step or "between two steps").replace("-", " ")
+
+
+def _verdict(state: RunState) -> Iterator[Line]:
+    if state.verdict is not None:
+        said = "complete" if state.verdict.complete else "not complete"
+        yield Fact("verdict", f"{figures.score(state.verdict.score)} · {said} · by the {state.verdict.source}")
+        if state.verdict.missing:
+            yield Fact("missing", state.verdict.missing)
+
+
+def _waiting(item: Approval) -> str:
+    """What waits: since when, on which evidence a person would decide, and when it expires."""
+    until = f", until {item.expires_at}" if item.expires_at else ""
+    return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{_on(item)})"
+
+
+def _approval(item: Approval) -> Line:
+    """What was decided: how, by whom, when, on which evidence, and whether the agent could have said it itself."""
+    by = f" by {item.by}" if item.by else ""
+    unguarded = "" if item.guarded else " (unguarded)"
+    done = ", done" if item.used and item.decision == "approved" else ""
+    said = f": {item.reason}" if item.reason else ""
+    decided = f"{item.decision}{by}{unguarded} at {item.decided_at}{_on(item)}{done}{said}"
+    return Fact("approval", f"{item.id}: {item.action} ({item.rule}) · {decided}")
+
+
+def _on(item: Approval) -> str:
+    return f", on {', '.join(item.evidence_refs[-_SHOWN:])}" if item.evidence_refs else ""
+
+
+def _with_evidence(state: RunState, step: str) -> str:
+    shown = state.memory.step_evidence.get(step)
+    return f"{step} ({shown})" if shown else step
+
+
+def _named(label: str, items: tuple[str, ...] | list[str]) -> Iterator[Line]:
+    if items:
+        more = f"{len(items) - _SHOWN} before · " if len(items) > _SHOWN else ""
+        yield Fact(label, more + ", ".join(items[-_SHOWN:]))
+
+
+def why(state: RunState) -> str:
+    """Return the next step for this state, and so why the run continues or stopped."""
+    step = decide(state)
+    match step:
+        case TakeBaseline():
+            return "the validators run once before round 1"
+        case RunRound():
+            said = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
+            return said.get(step.prompt.kind, f"round {step.prompt.round} is next: the goal is not met yet")
+        case Validate():
+            return f"round {step.round} has ended: the validators are next"
+        case Audit():
+            return (
+                "the validators are green, or the agent reports that it is blocked: the judge is next"
+                if step.round
+                else "the validators are green: the judge is next"
+            )
+        case Confirm():
+            return f"a second opinion is next: {step.claim}"
+        case AskApproval():
+            return f"a person decides next: {step.rule}"
+        case Finish():
+            return f"the run ends as {step.status} ({step.reason}): {step.message}".rstrip(": ")
+        case _:
+            assert_never(step)

@@ -1,4 +1,4 @@
-"""The text of `goal status`: the state of one run, from its summary."""
+"""The state of one run, from its summary."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from goalrunner.reports import figures
-from goalrunner.reports.labels import label_lines
+from goalrunner.reports.figures import home_path, model_name, one_line
 from goalrunner.reports.line import Fact, Layout, Line, output_lines, plain
-from goalrunner.reports.next_steps import message_lines, next_steps, of_summary
-from goalrunner.reports.places import home_path, model_name
-from goalrunner.reports.redacted import redacted_line
-from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary
-from goalrunner.reports.terminal_text import one_line
-from goalrunner.reports.waiting import pending, waiting_facts
+from goalrunner.reports.listing import pending, waiting_facts
+from goalrunner.reports.next_steps import label_lines, message_lines, next_steps, of_summary
+from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary, redacted_line
 
 _TAIL = 5
 """Lines of a failed validator's output that are shown."""

@@ -1,15 +1,16 @@
-"""Steps of a run as lines: tool calls, validators, verdicts and notices."""
+"""Tool calls, checks, verdicts and decisions of people as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from goalrunner import events
-from goalrunner.model.validation import ValidatorResult
+from goalrunner.core import events
+from goalrunner.core.outcome import Usage
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.line import Step
-from goalrunner.reports.terminal_text import cut, one_line
+from goalrunner.reports.figures import cut, one_line
+from goalrunner.reports.line import ASKED, Fact, Line, Step
 
 _SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
 _LONGEST_NAME = 40
@@ -116,3 +117,116 @@ def audit_failure(event: events.AuditFailed) -> Step:
         case _:
             assert_never(event.kind)
     return Step("judge", "!", remark=f"{said}: {event.detail}" if event.detail else said, tone="warn")
+
+
+_MARKS = {"approved": ("✓", "good"), "denied": ("✗", "bad"), "expired": ("✗", "bad")}
+
+People = (
+    events.RunResumed
+    | events.ApprovalRequested
+    | events.ApprovalRecorded
+    | events.QuestionOpened
+    | events.QuestionAnswered
+    | events.MemoryPromoted
+)
+
+
+def people_lines(event: People) -> Iterator[Line]:
+    """Yield the lines of an event."""
+    match event:
+        case events.RunResumed():
+            yield from _resumed(event)
+        case events.ApprovalRequested():
+            yield Step(
+                "approval",
+                ASKED,
+                event.action,
+                remark=f"{event.approval_id} waits for a person: {event.rule}",
+                tone="warn",
+            )
+        case events.ApprovalRecorded():
+            mark, tone = _MARKS[event.decision]
+            by = f" by {event.by}" if event.by else ""
+            said = f": {event.reason}" if event.reason else ""
+            unguarded = " (unguarded)" if event.decision == "approved" and not event.guarded else ""
+            remark = f"{event.decision}{by}{unguarded}{said}"
+            yield Step("approval", mark, event.approval_id, remark=remark, tone="good" if tone == "good" else "bad")
+        case events.QuestionOpened():
+            yield Step("question", ASKED, remark=event.question, tone="warn")
+        case events.QuestionAnswered():
+            yield Step("answer", "·", event.question, remark=event.answer)
+        case events.MemoryPromoted():
+            yield Step("memory", "·", event.memory_id, remark=f"{event.kind} from {event.source_ref}")
+        case _:
+            assert_never(event)
+
+
+def _resumed(event: events.RunResumed) -> Iterator[Line]:
+    plan = event.plan
+    yield Fact("resumed", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
+    for said in event.notes:
+        yield Fact("", said, tone="warn")
+    if event.note:
+        yield Fact("", f"note: {event.note}")
+    if event.changed:
+        shown = ", ".join(event.changed[:5]) + (f" and {len(event.changed) - 5} more" if len(event.changed) > 5 else "")
+        yield Fact("", f"changed between sessions: {shown}", tone="warn")
+    for account, usage in event.in_flight.items():
+        yield from _cut(account, usage)
+
+
+def _cut(account: str, usage: Usage) -> Iterator[Line]:
+    """Yield the usage that is assumed for an interrupted call."""
+    if usage.uncounted_calls:
+        yield Fact("", f"{account}: the usage of the interrupted turn is unknown", tone="warn")
+    elif usage.tokens:
+        dollars = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
+        said = f"{account}: the interrupted call is estimated at {usage.tokens:,} tokens{dollars}"
+        yield Fact("", said, tone="warn")
+
+
+Proving = events.BaselineTaken | events.ConfirmationRecorded
+_PROOF_NAMED = 5
+
+
+def proof_lines(event: Proving) -> tuple[str, list[Step]]:
+    """Return the label of the row (empty: unchanged) and the steps."""
+    match event:
+        case events.BaselineTaken():
+            return "baseline", list(_baseline(event))
+        case events.ConfirmationRecorded():
+            said = (
+                "a second opinion confirms that the goal is blocked: "
+                if event.confirmed
+                else "a second opinion: not blocked: "
+            )
+            said += event.reason or event.claim
+            return "", [Step("judge", "✗", remark=said, tone="bad") if event.confirmed else Step("judge", remark=said)]
+        case _:
+            assert_never(event)
+
+
+def protection_lines(event: events.ValidatorsFinished) -> Iterator[Step]:
+    """Yield changed protected files, why results do not count, and labels."""
+    for line in event.protected_changes[:_PROOF_NAMED]:
+        yield Step("files", "!", remark=f"validators ignore the agent's version: {line}", tone="warn")
+    if len(event.protected_changes) > _PROOF_NAMED:
+        yield Step("files", "!", remark=f"and {len(event.protected_changes) - _PROOF_NAMED} more", tone="warn")
+    if event.refusal:
+        yield Step("checks", "✗", remark=f"{event.refusal}; {event.hint}" if event.hint else event.refusal, tone="bad")
+    if event.leaked:
+        shown = ", ".join(event.leaked[:_PROOF_NAMED])
+        yield Step("checks", "✗", remark=f"the workspace changed while it was checked: {shown}", tone="bad")
+    if event.changed_checks:
+        paths = ", ".join(event.changed_checks.paths[:_PROOF_NAMED])
+        yield Step("checks", "!", remark=f"green only with the agent's version of {paths}", tone="warn")
+    for label in event.labels:
+        yield Step("note", "!", remark=label, tone="warn")
+
+
+def _baseline(event: events.BaselineTaken) -> Iterator[Step]:
+    yield from map(validator, event.results)
+    if event.reason:
+        yield Step("checks", "✗", remark=event.reason, tone="bad")
+    elif event.standing == "green":
+        yield Step("checks", "✓", remark="green before round 1", tone="good")

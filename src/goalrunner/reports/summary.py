@@ -1,13 +1,54 @@
-"""A run's summary as reports need it. Owns reading the flat dict with care; a damaged one is shown, never a crash."""
+"""A run's summary, read with care, and JSON for machines."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
-from goalrunner.reports.liveness import is_gone
+
+if TYPE_CHECKING:
+    from goalrunner.core.outcome import GoalOutcome
+
+
+_CLOCK_SLACK = 2.0
+"""Seconds by which boot time and wall clock may disagree."""
+
+
+def is_gone(pid: int, seen_at: str) -> bool:
+    """True when no process has that id, or the one that has it began after `seen_at` (ISO 8601): ids are used again."""
+    if pid <= 0:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    began = _began(pid)
+    try:
+        return began is not None and began > datetime.fromisoformat(seen_at).timestamp() + _CLOCK_SLACK
+    except ValueError:
+        return False
+
+
+def _began(pid: int) -> float | None:
+    """When a process began, in seconds since 1970; None where the system does not say."""
+    if sys.platform != "linux":
+        return None
+    try:
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+        return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
 
 RUNNING = "running"
 LOST = "lost"
@@ -136,3 +177,22 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if abs(value) < 1e300 else None
+
+
+def redacted_line(counts: Mapping[str, int]) -> str:
+    """Return "3 secrets replaced: github token 2, OPENAI_API_KEY 1"; empty if nothing was replaced."""
+    if not counts:
+        return ""
+    kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    said = ", ".join(f"{kind} {number:,}" for kind, number in kinds)
+    return f"{figures.count(sum(counts.values()), 'secret')} replaced: {said}"
+
+
+def json_text(value: Any) -> str:
+    """Any JSON value, indented, ending in a newline."""
+    return json.dumps(value, indent=2) + "\n"
+
+
+def outcome_text(outcome: GoalOutcome) -> str:
+    """An outcome as JSON text: the fields of `outcome.json`."""
+    return json_text(outcome.model_dump(mode="json"))

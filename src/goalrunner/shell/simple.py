@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from goalrunner.shell.commands import Command
-from goalrunner.shell.words import Word, adjacent, program_word, word_of
+from goalrunner.shell.words import Command, Word, adjacent, program_word, word_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

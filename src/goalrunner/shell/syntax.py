@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.shell.commands import Command, Line, Lost
-from goalrunner.shell.documents import taken_out
 from goalrunner.shell.simple import (
     UnreadableError,
     is_literal,
@@ -22,7 +20,7 @@ from goalrunner.shell.simple import (
     text_of,
     words_of,
 )
-from goalrunner.shell.words import Word
+from goalrunner.shell.words import Command, Line, Lost, Word, taken_out
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -1,14 +1,16 @@
-"""Words of a shell line, without their quotes. Expansions are not carried out: `$HOME` stays as it is written."""
+"""Words and commands of a shell line, and its here-documents."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
@@ -111,3 +113,86 @@ def _plain(text: str, *, quoted: bool) -> str:
 
 def _text(source: bytes, begin: int, end: int) -> str:
     return source[begin:end].decode(errors="replace")
+
+
+_START = re.compile(r"(?<![<\d$(])(\d?)<<(-?)[ \t]*(['\"\\]?)(\w+)(['\"]?)(?!<)")
+_NAME = "here_document_"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A here-document. It is `literal` if nothing is expanded in it."""
+
+    text: str
+    literal: bool
+
+
+def taken_out(line: str) -> tuple[str, dict[str, Document]]:
+    """Return a line with a here-string in the place of each here-document, and the documents by the word there."""
+    rows = line.split("\n")
+    kept: list[str] = []
+    found: dict[str, Document] = {}
+    at = 0
+    while at < len(rows):
+        row = rows[at]
+        at += 1
+        for start in list(_START.finditer(row)):
+            before = row[: start.start()]
+            end = next((end for end in range(at, len(rows)) if _is_end(rows[end], start)), None)
+            if end is None or before.count("'") % 2 or before.count('"') % 2:
+                continue
+            name = f"{_NAME}{len(found)}"
+            body = [text.lstrip("\t") if start[2] else text for text in rows[at:end]]
+            found[name] = Document("".join(f"{text}\n" for text in body), bool(start[3]))
+            row = row.replace(start[0], f"<<<{name} ", 1)
+            at = end + 1
+        kept.append(row)
+    return "\n".join(kept), found
+
+
+def _is_end(row: str, start: re.Match[str]) -> bool:
+    return (row.lstrip("\t") if start[2] else row) == start[4]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An exit code that does not count: what took it (`|`, `||`, `;`, `&`), and the text of what counts instead."""
+
+    how: Literal["|", "||", ";", "&"]
+    whole: str
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One simple command. `words` are without quotes, assignments and redirections."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[str, ...] = ()
+    text: str = ""
+    lost: Lost | None = None
+    negated: bool = False
+    """Behind `!`: its failure is what is wanted."""
+    fallback: bool = False
+    """Behind `||`: it only runs when something else failed."""
+    optional: bool = False
+    """Within if, while, for, case or a function: it may not run."""
+    detached: bool = False
+    """Whether its exit code is used elsewhere: it is a condition, or in the body of a function."""
+    last: bool = True
+    """Nothing runs after it."""
+    piped: bool = False
+    """Whether it reads the output of another command."""
+    stdin: str | None = None
+    """The here-document or here-string that it reads."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a line holds. `nested` are the commands in its substitutions; `problem` says why it could not be read."""
+
+    commands: tuple[Command, ...] = ()
+    nested: tuple[Command, ...] = ()
+    functions: frozenset[str] = frozenset()
+    """Names of the functions that the line defines."""
+    problem: str = ""

@@ -1,4 +1,4 @@
-"""Log, transcript, artifacts and clock that live in memory. Own no policy; keep what they are given."""
+"""Log, transcript, artifacts and clock that live in memory."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from goalrunner.errors import RecordError
-from goalrunner.events import Event, Record
-from goalrunner.model.observation import ArtifactRef, TranscriptRef
-from goalrunner.ports import Clock, Message
+from goalrunner.core.errors import RecordError
+from goalrunner.core.events import Event, Record
+from goalrunner.core.observation import ArtifactRef, TranscriptRef
+from goalrunner.core.ports import Clock, Message
 
 
 class ManualClock:

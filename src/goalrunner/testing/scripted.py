@@ -7,22 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.model.usage import Usage
-from goalrunner.model.validation import ValidatorResult
-from goalrunner.model.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.ports import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    Audit,
-    AuditRequest,
-    Confirmation,
-    Message,
-    QuestionReply,
-    Recorder,
-    RoundReply,
-    ToolResult,
-    ValidationContext,
-)
+from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
+from goalrunner.core.check_ports import Audit, AuditRequest, Confirmation, ValidationContext
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, Message, QuestionReply
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
 
 class ScriptExhausted(AssertionError):

@@ -1,4 +1,4 @@
-"""Saved transcripts, read into trails. Owns which formats are understood; one module for each."""
+"""Readers of saved transcripts, one module for each format."""
 
 from __future__ import annotations
 

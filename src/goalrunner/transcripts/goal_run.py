@@ -1,4 +1,4 @@
-"""The transcript of a run: its messages, and beside it the log that says what was observed. Owns this one format.
+"""The transcript of a run: its messages, and beside it the log that says what was observed.
 
 With the log, observations keep their ids, their facts and their whole outputs, each checked against its hash. Without
 it, the file is a chat like any other.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.artifacts import ArtifactStore
-from goalrunner.eventlog import read_message, read_records
-from goalrunner.model.dialogue import text_of
-from goalrunner.model.observation import Claim, Observation, Trail
-from goalrunner.redaction import Redactor
-from goalrunner.state.trail import TrailIndex
+from goalrunner.core.evidence import TrailIndex
+from goalrunner.core.messages import text_of
+from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.reading import read_records
+from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts.source import Source
 
 NAME = "the transcript.jsonl of a run"

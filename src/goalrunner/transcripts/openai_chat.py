@@ -1,4 +1,4 @@
-"""OpenAI chat messages: a JSON array, an object with "messages", or JSON Lines. Owns this one format."""
+"""OpenAI chat messages: a JSON array, an object with "messages", or JSON Lines."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from goalrunner.model.dialogue import KNOWN_BLOCKS, ROLES, trail_of, unknown_block
-from goalrunner.model.observation import Trail
+from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, trail_of, unknown_block
+from goalrunner.core.observation import Trail
 from goalrunner.transcripts.source import Source
 
 NAME = 'OpenAI chat messages (a JSON array, {"messages": [...]}, or JSON Lines)'

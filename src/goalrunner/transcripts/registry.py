@@ -1,4 +1,4 @@
-"""Which reader reads which file. Owns the order of the readers and what is said where none fits."""
+"""Choosing the reader of a file by its content."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.errors import UsageError
-from goalrunner.model.observation import Trail
+from goalrunner.core.errors import UsageError
+from goalrunner.core.observation import Trail
 from goalrunner.transcripts import goal_run, openai_chat
 from goalrunner.transcripts.source import Source
 

@@ -1,4 +1,4 @@
-"""A file on its way to a reader: its text, read once and within a size limit. Owns what is wrong with files as files."""
+"""A file on its way to a reader: its text, read once and within a size limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from goalrunner.errors import UsageError
+from goalrunner.core.errors import UsageError
 
 SIZE_LIMIT = 64_000_000
 """Bytes of a transcript that are read as text; a bigger one would take many times its size in memory."""

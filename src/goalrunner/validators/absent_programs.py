@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from goalrunner.process.program import SHELL
 from goalrunner.shell import Program, programs
+from goalrunner.system.launcher import SHELL
+from goalrunner.validators.command_lint import CHECKERS
 from goalrunner.validators.runners import RUNNERS
-from goalrunner.validators.weaknesses import CHECKERS
 
 _PLAIN = re.compile(r"[\w.+@%,:/-]+")
 _BUILTINS = frozenset(

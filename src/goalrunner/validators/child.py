@@ -1,4 +1,4 @@
-"""Calling a validator in a process of its own. Owns the child's side: request on stdin, answer in a file, never on stdout.
+"""Calling a validator in a process of its own. The request comes on stdin; the answer goes to a file, never to stdout.
 
 Run by its path, with the standard library alone; also the one place that says which returned objects count.
 
@@ -72,7 +72,7 @@ def _storable(text: str) -> str:
 
 
 def _is_validation_outcome(value: object) -> bool:
-    module = sys.modules.get("goalrunner.model.validation")
+    module = sys.modules.get("goalrunner.core.verdict")
     return module is not None and isinstance(value, module.ValidationOutcome)
 
 

@@ -1,4 +1,4 @@
-"""What pytest itself says of a run: a plugin that writes one JUnit file per pytest process. Owns no judgement.
+"""What pytest itself says of a run: a plugin that writes one JUnit file per pytest process.
 
 It is never imported here: `pytest_report` hands its text to the pytest of a check, whatever Python that one has, so it
 lives on the standard library of Python 3.7. It lies in a folder that is on PYTHONPATH for its own import alone; the

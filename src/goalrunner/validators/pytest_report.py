@@ -1,4 +1,4 @@
-"""Having pytest report to the runner, in a file outside the workspace. Owns how it is told to; judges no report.
+"""Having pytest report to the runner, in a file outside the workspace.
 
 Three ways, the first that fits the command line:
 
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, assert_never
 
-from goalrunner.process.thread import in_thread
-from goalrunner.validators.report import Report, read_reports
+from goalrunner.system.launcher import in_thread
+from goalrunner.validators.junit_reports import Report, read_reports
 from goalrunner.validators.runners import Call
 
 Way = Literal["plugin", "option", "own"]

@@ -1,12 +1,17 @@
-"""The one table of known test runners. Owns how each is recognised in a command line, and where its summary is read."""
+"""The table of known test runners, their summaries in one line, and contradictions of an exit code."""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from goalrunner.shell import Program, programs
 from goalrunner.validators import summaries
+from goalrunner.validators.junit_reports import Report
+from goalrunner.validators.output import last_lines
 from goalrunner.validators.summaries import Summary
 
 _Words = tuple[str, ...]
@@ -96,3 +101,153 @@ RUNNERS: tuple[Runner, ...] = (
     Runner("cargo test", _cargo, summaries.cargo, frozenset({"--no-run", "--list"})),
 )
 """Every runner whose words about itself are understood."""
+
+
+PYTEST_USAGE = 4
+"""pytest's exit code for a usage error."""
+
+_UNKNOWN = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
+_PLUGIN = re.compile(r'^(?:ERROR: |ImportError: )?Error importing plugin "([\w.]+)": No module named', re.MULTILINE)
+
+_PACKAGES = {
+    "--alluredir": "allure-pytest",
+    "--asyncio-mode": "pytest-asyncio",
+    "--benchmark-": "pytest-benchmark",
+    "--browser": "pytest-playwright",
+    "--count": "pytest-repeat",
+    "--cov": "pytest-cov",
+    "--dist": "pytest-xdist",
+    "--ds": "pytest-django",
+    "--forked": "pytest-forked",
+    "--headed": "pytest-playwright",
+    "--html": "pytest-html",
+    "--hypothesis-": "hypothesis",
+    "--json-report": "pytest-json-report",
+    "--mypy": "pytest-mypy",
+    "--nbmake": "nbmake",
+    "--nbval": "nbval",
+    "--no-cov": "pytest-cov",
+    "--numprocesses": "pytest-xdist",
+    "--random-order": "pytest-random-order",
+    "--randomly-seed": "pytest-randomly",
+    "--reruns": "pytest-rerunfailures",
+    "--snapshot-update": "syrupy",
+    "--testmon": "pytest-testmon",
+    "--timeout": "pytest-timeout",
+    "-n": "pytest-xdist",
+}
+"""Options and beginnings of options, and the package that brings them."""
+_MODULES = {package.replace("-", "_"): package for package in _PACKAGES.values()} | {"xdist": "pytest-xdist"}
+
+_OPTIONS = tuple(
+    """
+    --basetemp --cache-clear --capture --collect-only --color --confcutdir --deselect --disable-warnings --doctest-glob
+    --doctest-modules --durations --durations-min --exitfirst --failed-first --ignore --ignore-glob --import-mode
+    --junit-xml --junitxml --last-failed --log-cli-level --log-level --maxfail --new-first --no-header --no-summary
+    --noconftest --override-ini --pyargs --quiet --rootdir --runxfail --setup-show --showlocals --stepwise
+    --strict-config --strict-markers --verbose
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+
+
+def usage_obstacle(command: str, output: str) -> str:
+    """Return why pytest refuses an option of the line itself, and what helps; empty if the work may bring the option.
+
+    An option that no known package brings may be one that a conftest.py of the workspace is to add.
+    """
+    words = {word for call in calls(command) if call.runner.name == "pytest" for word in call.arguments}
+    if found := _UNKNOWN.search(output):
+        for refused in found[1].split():
+            name = refused.partition("=")[0]
+            if refused in words or name in words:
+                if package := _package(name):
+                    return f"unrecognized arguments: {refused}; install {package}, or remove {name} from the goal file"
+                if near := _similar(name):
+                    return f"unrecognized arguments: {refused}; did you mean {near}?"
+    if found := _PLUGIN.search(output):
+        package = _MODULES.get(found[1].partition(".")[0], "")
+        if package and ({found[1], f"-p{found[1]}"} & words):
+            return f"No module named {found[1]}; install {package}, or remove -p {found[1]} from the goal file"
+    return ""
+
+
+def _package(option: str) -> str:
+    exact = _PACKAGES.get(option)
+    if exact or not option.startswith("--"):
+        return exact or ""
+    longer = (package for known, package in _PACKAGES.items() if option.startswith(f"{known.rstrip('-')}-"))
+    return next(longer, "")
+
+
+def _similar(option: str) -> str:
+    near = difflib.get_close_matches(option, _OPTIONS, n=1, cutoff=0.85) if len(option) > 5 else []
+    return near[0] if near else ""
+
+
+_LAST_LINES = 60
+_LONGEST = 80
+_LONGEST_LINE = 300
+"""Characters of a summary line; no test runner writes a longer one, and patterns shall not be tried on what is no summary."""
+_ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
+"""The line in which pytest says why it does not start."""
+
+
+def summary_of(output: str, exit_code: int, passed: bool) -> str:
+    """`43 passed`, or where no known runner speaks `exit 1`. A red result is never summed up as if all were well."""
+    ending = f"exit {exit_code}"
+    lines = output.splitlines()[-_LAST_LINES:]
+    if exit_code == PYTEST_USAGE and (error := next(filter(_ERROR.fullmatch, reversed(lines)), "")):
+        return f"{ending}: {error[:_LONGEST_LINE]}"
+    found = [summary for runner in RUNNERS if (summary := runner.read(lines))]
+    if not found:
+        return ending
+    last = max(found, key=lambda summary: summary.end)
+    text = last.text[:_LONGEST]
+    return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
+
+
+_FAILURES = (
+    "A check whose test runner reports failures is red, whatever its exit code. Failures that are meant to be there "
+    "must be marked in the tests (xfail, skip), or wanted by the goal file: expect = { exit_code = 1 }."
+)
+_ABSENCE = (
+    "A check that calls pytest is green when that very pytest has run tests to its end and reported to the runner. "
+    "A file or program of the name pytest, an exit from within the tests, and a run without any test are red."
+)
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Why an exit code of 0 does not count: one line for people, and the rule for the agent."""
+
+    summary: str
+    explanation: str
+
+
+def contradiction(line: str, output: Path, report: Report | None, needed: int) -> Contradiction | None:
+    """What overrules exit code 0 of the command `line`; None where nothing does. `needed` reports must be there."""
+    if report is not None and (problem := report.problem(needed)):
+        rule = _FAILURES if report.failed and not report.unreadable else _ABSENCE
+        return Contradiction(f"exit 0, but {problem}", f"exit 0, but {problem}.\n{rule}")
+    said = _said(line, last_lines(output), reported=report is not None)
+    if said is None:
+        return None
+    problem = "no test ran" if said.none_ran else f"its summary reports {said.says}"
+    return Contradiction(f"exit 0, but {problem}", f"exit 0, but {problem}.\n{_FAILURES}")
+
+
+def _said(line: str, lines: list[str], *, reported: bool) -> Summary | None:
+    """The summary that counts and reports failures, or no test."""
+    if not any(program.command.negated for program in programs(line)):
+        for runner in RUNNERS:
+            summary = runner.read(lines)
+            if summary and summary.says and not any(text.strip() for text in lines[summary.end :]):
+                return summary
+    for call in calls(line):
+        command = call.program.command
+        if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
+            continue
+        summary = call.runner.read(lines) if call.tests else None
+        if summary and (summary.says or summary.none_ran):
+            return summary
+    return None

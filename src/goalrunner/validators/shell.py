@@ -1,4 +1,4 @@
-"""A command line as a check. Owns what makes it green: its exit code, what its test runner says of it, and a pattern."""
+"""A command line as a check: green by its exit code, by what its test runner reports, and by a pattern."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import TEST_IDS, ValidatorResult
-from goalrunner.ports import Completion, Launcher, ValidationContext
-from goalrunner.process.program import SHELL
-from goalrunner.process.thread import in_thread
+from goalrunner.core.check_ports import ValidationContext
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.process_ports import Completion, Launcher
+from goalrunner.core.verdict import TEST_IDS, ValidatorResult
+from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.absent_paths import PYTEST_NO_TESTS, TestTree, absent_paths
 from goalrunner.validators.absent_programs import Place
-from goalrunner.validators.contradiction import contradiction
-from goalrunner.validators.feedback import tail_of
-from goalrunner.validators.fewer import ended_early
-from goalrunner.validators.naming import name_of
+from goalrunner.validators.baseline_status import obstacle
+from goalrunner.validators.check_env import cut_short, environment, folder, name_of, passed_variables, red
+from goalrunner.validators.fewer_tests import ended_early
+from goalrunner.validators.junit_reports import Report
+from goalrunner.validators.output import search, tail_of
 from goalrunner.validators.pytest_report import Watch, needed_reports, ways
-from goalrunner.validators.red import cut_short, red
-from goalrunner.validators.report import Report
-from goalrunner.validators.runners import calls
-from goalrunner.validators.search import search
-from goalrunner.validators.standing import obstacle
+from goalrunner.validators.runners import calls, contradiction, summary_of
 from goalrunner.validators.suites import SuiteReader
-from goalrunner.validators.summary import summary_of
-from goalrunner.validators.surroundings import environment, folder, passed_variables
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 

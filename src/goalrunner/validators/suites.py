@@ -1,4 +1,4 @@
-"""What the output of a validator tells about its tests, whether it calls the test runner directly or through other programs."""
+"""Summaries of all test runners in an output, as one record."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalrunner.model.goal import ValidatorSpec
-from goalrunner.model.validation import RunnerCount, SuiteRecord
-from goalrunner.validators.feedback import lines_of
+from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.verdict import RunnerCount, SuiteRecord
 from goalrunner.validators.named_tests import Names, cargo_names, go_names, without_go_frames
+from goalrunner.validators.output import lines_of
 from goalrunner.validators.runners import RUNNERS, Call, Runner
 from goalrunner.validators.script_text import script_text
 

@@ -1,4 +1,4 @@
-"""How known test runners sum up a run, in the lines of their output. Owns their forms; decides nothing.
+"""How known test runners sum up a run, in the lines of their output.
 
 Every form is anchored to whole lines, and only the last summary of an output counts: a log line that says "2 failed"
 before it is nobody's summary. The forms are those of pytest 5 to 9, unittest of Python 3.8 to 3.14, jest 27 to 30,

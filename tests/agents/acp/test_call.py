@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp.call import Call
-from goalrunner.agents.acp.permission import allowed, rejected
-from goalrunner.agents.acp.stopping import ending_of, failure_of, note_of
+from goalrunner.agents.acp_calls import Call, allowed, rejected
+from goalrunner.agents.acp_session import ending_of, failure_of, note_of
 
 WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
 KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents.acp import AcpConversation
-from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, ConversationBusy
-from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import Closing, Conversation, Resumable, Unfinished
-from goalrunner.process.table import entry
+from goalrunner.agents.acp_conversation import AcpConversation
+from goalrunner.core.agent_ports import Closing, Conversation, Resumable, Unfinished
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, ConversationBusy
+from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.system.process_table import entry
 from tests.support.acp_bench import NAME, AcpBench
 
 

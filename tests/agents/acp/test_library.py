@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.model.usage import Usage
-from goalrunner.ports import Unfinished
+from goalrunner.core.agent_ports import Unfinished
+from goalrunner.core.outcome import Usage
 from tests.support.acp_bench import AcpBench
 
 COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "acp_library_agent.py"))

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp.messages import Messages, message_in
+from goalrunner.agents.jsonrpc import Messages, message_in
 
 OBJECTS = st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.lists(st.booleans()))
 

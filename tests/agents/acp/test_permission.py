@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import ApprovalDenied, ApprovalPending
-from goalrunner.model.observation import UNASKED
+from goalrunner.core.errors import ApprovalDenied, ApprovalPending
+from goalrunner.core.observation import UNASKED
 from tests.support.acp_bench import AcpBench
 
 ONCE, EVER, NO = "allow_once", "allow_always", "reject_once"

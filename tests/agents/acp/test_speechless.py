@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from tests.support.acp_bench import AcpBench
 
 HTML = "<!DOCTYPE html>\n<html>Welcome</html>"

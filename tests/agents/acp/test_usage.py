@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp.usage import Meter
-from goalrunner.model.preset import BudgetName, Scope
-from goalrunner.model.usage import Usage
+from goalrunner.agents.acp_usage import Meter
+from goalrunner.core.agent_preset import BudgetName, Scope
+from goalrunner.core.outcome import Usage
 
 CLAUDE: dict[BudgetName, Scope] = {"tokens": "turn", "cost_usd": "session"}
 TOTALS: dict[BudgetName, Scope] = {"tokens": "session", "cost_usd": "session"}

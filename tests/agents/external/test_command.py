@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
-from goalrunner.model.preset import Preset
-from goalrunner.model.usage import AgentSession, Usage
-from goalrunner.ports import Unfinished
+from goalrunner.core.agent_ports import Unfinished
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
+from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 from tests.support.external import conversation, preset, program
 

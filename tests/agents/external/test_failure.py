@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external import ExternalAgent
-from goalrunner.agents.external.failure import failed, not_signed_in
-from goalrunner.errors import AgentNotSignedIn
-from goalrunner.model.preset import Preset
+from goalrunner.agents.failure import failed, not_signed_in
+from goalrunner.agents.invocation import ExternalAgent
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import AgentNotSignedIn
 
 AGENT = ExternalAgent("double", Preset(argv=("double",)), Path("/w"), {})
 

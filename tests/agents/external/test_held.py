@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.acp.messages import Messages
-from goalrunner.agents.external.outputs import handed_on
-from goalrunner.agents.external.stream import JsonStream
-from goalrunner.errors import RecordError
-from goalrunner.model.preset import Preset
+from goalrunner.agents.command_turn import handed_on
+from goalrunner.agents.jsonrpc import Messages
+from goalrunner.agents.stream import JsonStream
+from goalrunner.core.agent_preset import Preset
+from goalrunner.core.errors import RecordError
 from tests.support.agents import MemoryRecorder
 from tests.support.external import rules
 

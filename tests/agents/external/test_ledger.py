@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external.happenings import Called, Happening, Reported, Returned, Said, SessionNamed
-from goalrunner.agents.external.ledger import INTERVAL
-from goalrunner.agents.external.turn import Turn
-from goalrunner.model.usage import Usage
+from goalrunner.agents.command_turn import Turn
+from goalrunner.agents.stream_events import Called, Happening, Reported, Returned, Said, SessionNamed
+from goalrunner.agents.usage import INTERVAL
+from goalrunner.core.outcome import Usage
 from tests.support.agents import MemoryRecorder
 
 MANY = 60_000

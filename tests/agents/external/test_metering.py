@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.agents.external.happenings import Reported
-from goalrunner.agents.external.metering import spent
-from goalrunner.model.usage import Usage
+from goalrunner.agents.stream_events import Reported
+from goalrunner.agents.usage import spent
+from goalrunner.core.outcome import Usage
 
 
 @pytest.mark.parametrize(

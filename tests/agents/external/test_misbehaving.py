@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents.external import ExternalAgent, not_installed
-from goalrunner.agents.external.growing import grown
-from goalrunner.errors import AgentError, AgentNotSignedIn, BudgetExhausted, ConversationBusy
-from goalrunner.model.preset import Preset, StreamRule
-from goalrunner.ports.launcher import HIDDEN
-from goalrunner.process import ProcessLauncher
+from goalrunner.agents.failure import not_installed
+from goalrunner.agents.invocation import ExternalAgent
+from goalrunner.agents.stream_events import grown
+from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.errors import AgentError, AgentNotSignedIn, BudgetExhausted, ConversationBusy
+from goalrunner.core.process_ports import HIDDEN
+from goalrunner.system.launcher import ProcessLauncher
 from tests.support.agents import MemoryRecorder
 from tests.support.external import conversation, preset
 

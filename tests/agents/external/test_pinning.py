@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external import pinned, pinned_words
-from goalrunner.agents.external.invocation import Round, invocation
-from goalrunner.model.preset import Preset
+from goalrunner.agents.invocation import Round, invocation, pinned, pinned_words
+from goalrunner.core.agent_preset import Preset
 
 
 @pytest.fixture

@@ -6,17 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external.happenings import (
-    Broke,
-    Called,
-    Happening,
-    Piece,
-    Reported,
-    Returned,
-    Said,
-    SessionNamed,
-)
-from goalrunner.agents.external.stream import stream_of
+from goalrunner.agents.stream import stream_of
+from goalrunner.agents.stream_events import Broke, Called, Happening, Piece, Reported, Returned, Said, SessionNamed
 from goalrunner.presets import builtin
 
 SAMPLES = Path(__file__).parent / "samples"

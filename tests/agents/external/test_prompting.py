@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.external.history import LONGEST, with_history
-from goalrunner.agents.external.invocation import Round, invocation, program_of
+from goalrunner.agents.failure import LONGEST, with_history
+from goalrunner.agents.invocation import Round, invocation, program_of
 
 HOSTILE = 'it\'s "$(touch broken)" `id` ; {session} \\ \n*'
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.external.happenings import (
+from goalrunner.agents.stream import JsonStream, TextStream
+from goalrunner.agents.stream_events import (
     Broke,
     Called,
     Happening,
@@ -20,8 +21,7 @@ from goalrunner.agents.external.happenings import (
     Said,
     SessionNamed,
 )
-from goalrunner.agents.external.stream import JsonStream, TextStream
-from goalrunner.model.preset import Preset, StreamRule
+from goalrunner.core.agent_preset import Preset, StreamRule
 from tests.support.external import rules
 
 CLAUDE = Preset(

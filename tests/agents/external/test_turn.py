@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.external.bounded import MESSAGE, Growing
-from goalrunner.agents.external.happenings import (
+from goalrunner.agents.command_turn import Turn
+from goalrunner.agents.stream_events import (
+    MESSAGE,
     Broke,
     Called,
+    Growing,
     Happening,
     Piece,
     Reported,
@@ -19,9 +21,8 @@ from goalrunner.agents.external.happenings import (
     Said,
     SessionNamed,
 )
-from goalrunner.agents.external.metering import spent
-from goalrunner.agents.external.turn import Turn
-from goalrunner.model.usage import AgentSession, Usage
+from goalrunner.agents.usage import spent
+from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalrunner import events
-from goalrunner.model.outcome import GoalStatus
+from goalrunner.core import events
+from goalrunner.core.outcome import GoalStatus
 from tests.support.arena import Arena, Ending
 from tests.support.recordings import shell
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.agents import Toolbox
+from goalrunner.core.agent_ports import ToolResult
 from goalrunner.llm import ToolCall
-from goalrunner.ports import ToolResult
-from goalrunner.process import ProcessLauncher
+from goalrunner.system.launcher import ProcessLauncher
 from tests.support.agents import call
 
 Run = Callable[..., Awaitable[tuple[ToolResult, str]]]

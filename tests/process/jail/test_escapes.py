@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.ports import Confinement
-from goalrunner.process.jail import choose, shown
-from goalrunner.process.jail.sockets import listening
+from goalrunner.core.process_ports import Confinement
+from goalrunner.system.environment import shown
+from goalrunner.system.sandbox import choose
+from goalrunner.system.sandbox_view import listening
 from tests.support.jails import CHOICE, Prison, needs_jail
 
 pytestmark = needs_jail

@@ -15,10 +15,14 @@ from typing import Any
 
 import pytest
 
-from goalrunner.errors import AgentNotInstalled
-from goalrunner.ports import Confinement
-from goalrunner.process import ProcessConnector, ProcessLauncher
-from goalrunner.process.jail import Bubblewrap, JailedConnector, JailedLauncher, Room, bubblewrap, choose
+from goalrunner.core.errors import AgentNotInstalled
+from goalrunner.core.process_ports import Confinement
+from goalrunner.system import bubblewrap
+from goalrunner.system.bubblewrap import Bubblewrap
+from goalrunner.system.connection import ProcessConnector
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.sandbox import JailedConnector, JailedLauncher, choose
+from goalrunner.system.sandbox_view import Room
 from tests.support.jails import Prison, needs_jail
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.process.jail.permission import allowing
+from goalrunner.system.sandbox import allowing
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.ports import Confinement
-from goalrunner.ports.launcher import HIDDEN
-from goalrunner.process import ProcessConnector
-from goalrunner.process.jail import JailedConnector
-from goalrunner.process.jail.sight import hidden_path, in_view
+from goalrunner.core.process_ports import HIDDEN, Confinement
+from goalrunner.system.bubblewrap import hidden_path, in_view
+from goalrunner.system.connection import ProcessConnector
+from goalrunner.system.sandbox import JailedConnector
 from tests.support.jails import Prison, needs_jail
 
 

@@ -1,0 +1,252 @@
+"""The tools of the built-in agent, and the tool `shell`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from goalrunner.agents.edit_tool import EditFileTool
+from goalrunner.agents.file_tools import ReadFileTool, WriteFileTool
+from goalrunner.agents.tool import (
+    Answer,
+    Arguments,
+    AskTool,
+    Effect,
+    PlanTool,
+    ReportBlockedTool,
+    Scratch,
+    Tool,
+    ToolError,
+)
+from goalrunner.core.agent_ports import ToolResult
+from goalrunner.core.process_ports import Completion, Launcher
+from goalrunner.llm import ToolCall, ToolSpec
+from goalrunner.system.launcher import SHELL
+
+LONGEST_TIMEOUT = 1_800.0
+"""Seconds; a longer wish is cut to it."""
+_LONGEST_COMMAND = 128 * 1024 - 1
+"""Bytes; Linux takes no longer string on a command line."""
+_NOT_IN_A_NAME = re.compile(r"[^\w.:@/+-]+")
+
+
+class ShellArguments(Arguments):
+    """What `shell` takes."""
+
+    command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
+    timeout: Annotated[
+        Annotated[float, Field(gt=0)] | None,
+        WithJsonSchema({"type": "number", "description": f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}."}),
+    ] = None
+
+
+class ShellTool(Tool[ShellArguments]):
+    """Runs a command line in the workspace. Its whole output is kept; nothing that it starts outlives it."""
+
+    name = "shell"
+    arguments = ShellArguments
+    description = (
+        "Run a command line with sh -c in the workspace. You get the exit code, then stdout and stderr as one text. There "
+        "is no terminal and no input. Each call is a new shell: cd and variables do not last. Processes that are still "
+        "running when the command ends are ended with it, so start and use a server within one command."
+    )
+
+    def __init__(self, workspace: Path, launcher: Launcher, env: Mapping[str, str], timeout: float) -> None:
+        self._workspace = workspace
+        self._launcher = launcher
+        self._env = dict(env)
+        self._timeout = timeout
+
+    def command(self, arguments: ShellArguments) -> str:
+        """The command line as the model gave it."""
+        return arguments.command
+
+    def effect(self, arguments: ShellArguments) -> Effect:
+        """The command is run."""
+        return Effect("shell", self.command(arguments))
+
+    async def run(self, arguments: ShellArguments, scratch: Scratch) -> Answer:
+        """Run it to its end or its deadline."""
+        line = arguments.command
+        if "\0" in line:
+            raise ToolError("the command holds a NUL character, which no command line can")
+        if len(line.encode()) > _LONGEST_COMMAND:
+            raise ToolError("the command is longer than 128 KiB; put it into a file with write_file and run that")
+        timeout = min(arguments.timeout or self._timeout, LONGEST_TIMEOUT)
+        completion = await self._launcher.launch(
+            [SHELL, "-c", line], cwd=self._workspace, env=self._env, output=scratch(".out"), timeout=timeout
+        )
+        facts = (_ending(completion, timeout), *_left_behind(completion))
+        # A program that could not be started leaves no file.
+        output: bytes | Path = completion.output if completion.output.exists() else b""
+        return Answer(facts, output, summary=facts[0], duration=completion.duration)
+
+
+def _ending(completion: Completion, timeout: float) -> str:
+    if completion.timed_out:
+        return f"timed out after {timeout:g} s"
+    if completion.exit_code is None:
+        return completion.error or "ended by a signal"
+    code = f"exit {completion.exit_code}"
+    return f"{code}: {completion.error}" if completion.error else code
+
+
+def _left_behind(completion: Completion) -> tuple[str, ...]:
+    number = len(completion.survivors)
+    if not number:
+        return ()
+    noun = "process" if number == 1 else "processes"
+    # A program chooses its own name: as one word it cannot pass for facts.
+    names = (_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
+    return (f"ended {number} {noun} left behind: {', '.join(names)}",)
+
+
+DEFAULT_SHELL_TIMEOUT = 120.0
+"""Seconds that a command has where the model asks for no other time."""
+
+
+_LONGEST_REASON = 100
+
+UNKNOWN_TOOL = "unknown_tool"
+"""What stands for a name that is none."""
+
+
+class Toolbox:
+    """shell, read_file, write_file and edit_file over one workspace.
+
+    `env` is the whole environment of the commands, without the providers' keys. `shell_timeout` is in seconds. `secret`,
+    a path without links, is a file that the tools do not open.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        launcher: Launcher,
+        env: Mapping[str, str],
+        shell_timeout: float = DEFAULT_SHELL_TIMEOUT,
+        *,
+        secret: Path | None = None,
+    ) -> None:
+        self._secret = secret
+        self.workspace = Path(os.path.realpath(workspace))
+        tools: tuple[Tool[Any], ...] = (
+            ShellTool(self.workspace, launcher, env, shell_timeout),
+            ReadFileTool(self.workspace),
+            WriteFileTool(self.workspace),
+            EditFileTool(self.workspace),
+            ReportBlockedTool(),
+            AskTool(),
+            PlanTool(),
+        )
+        self._tools = {tool.name: tool for tool in tools}
+        self._specs = tuple(tool.spec() for tool in tools)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model is told of them."""
+        return self._specs
+
+    def name(self, call: ToolCall) -> str:
+        """The tool that is asked for, or "unknown_tool" for a name that is none."""
+        return call.name if call.name in self._tools else UNKNOWN_TOOL
+
+    def summary(self, call: ToolCall) -> str:
+        """One line for people: the command or the path; for a call that cannot be read, what it says."""
+        try:
+            tool, arguments = self._read(call)
+        except ToolError:
+            return _one_line(call.arguments if call.name in self._tools else f"{call.name} {call.arguments}")
+        return _one_line(tool.command(arguments))
+
+    def effect(self, call: ToolCall) -> Effect | None:
+        """What a call would do; None where it has no effect, or cannot be read."""
+        try:
+            tool, arguments = self._read(call)
+            return tool.effect(arguments)
+        except (ToolError, OSError):
+            return None
+
+    async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
+        """Do what a model asks. What is wrong with the call becomes a result with the fact "error", never an exception."""
+        command = _one_line(call.arguments)
+        try:
+            tool, arguments = self._read(call)
+            command = tool.command(arguments)
+            self._refuse_secret(tool, arguments)
+            answer = await tool.run(arguments, scratch)
+        except ToolError as error:
+            return refused(call, self.name(call), command, str(error), error.short)
+        except OSError as error:
+            why = error.strerror or str(error)
+            return refused(call, call.name, command, f"{call.name} failed: {why}", why.lower())
+        return ToolResult(
+            tool_call_id=call.id,
+            tool=call.name,
+            command=command,
+            facts=answer.facts,
+            output=answer.output,
+            duration=answer.duration,
+            summary=answer.summary,
+            path=tool.path(arguments),
+            writes=tool.writes,
+            notice=tool.notice,
+            plan=answer.plan,
+        )
+
+    def _refuse_secret(self, tool: Tool[Any], arguments: Any) -> None:
+        if self._secret is not None and (path := tool.path(arguments)) and self.workspace / path == self._secret:
+            raise ToolError(f"{path} is the goal file, which is not readable in this run", "not readable")
+
+    def _read(self, call: ToolCall) -> tuple[Tool[Any], Any]:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            raise ToolError(f"there is no tool of that name; the tools are {', '.join(self._tools)}")
+        return tool, tool.parse(read_arguments(call.arguments))
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call as an object; nothing at all is an empty one. Raises ToolError that says what is wrong."""
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        cut = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
+        hint = "; were they cut off by a limit of length? then do it in smaller parts" if cut else ""
+        raise ToolError(f"the arguments are malformed JSON: {error.msg} ({where}); nothing was run{hint}") from error
+    except UnicodeEncodeError as error:
+        raise ToolError("the arguments hold half a surrogate pair, which is no character; nothing was run") from error
+    except (ValueError, RecursionError) as error:
+        raise ToolError("the arguments are JSON that cannot be read: too deep, or a number too long") from error
+    if not isinstance(value, dict):
+        raise ToolError(f"the arguments must be a JSON object, not {type(value).__name__}; nothing was run")
+    return value
+
+
+def refused(call: ToolCall, tool: str, command: str, reason: str, short: str = "") -> ToolResult:
+    """The result of a call that was not done. `tool` is never a name that a model made up.
+
+    `short` is the reason for people; without one it is the beginning of `reason`.
+    """
+    said = short or reason.partition("\n")[0].partition("; ")[0].rstrip(":")
+    return ToolResult(
+        tool_call_id=call.id,
+        tool=tool,
+        command=command,
+        facts=("error",),
+        output=f"{reason}\n".encode(errors="replace"),
+        summary=f"error: {_one_line(said, _LONGEST_REASON)}",
+        writes=False,
+    )
+
+
+def _one_line(text: str, longest: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

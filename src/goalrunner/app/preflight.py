@@ -1,0 +1,209 @@
+"""What keeps a run from starting, and warnings, before anything is spent."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.app.external_agent import Named, check_installed
+from goalrunner.app.models import Models, workspace_of
+from goalrunner.app.sandbox import Place as RunPlace
+from goalrunner.app.sandbox import agent_cell
+from goalrunner.core.errors import ValidatorMissing
+from goalrunner.core.goal import Goal, ValidatorSpec
+from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.objects import shown
+from goalrunner.system.launcher import SHELL
+from goalrunner.validators.absent_paths import (
+    AbsentPath,
+    TestTree,
+    absent_paths,
+    absent_start,
+    mentions,
+    runs_all_tests,
+)
+from goalrunner.validators.absent_programs import (
+    Place,
+    absent_program,
+    as_written,
+    sets_pipefail,
+    shell_knows_pipefail,
+    unstartable_script,
+)
+from goalrunner.validators.check_env import name_of
+from goalrunner.validators.command_lint import weaknesses_of
+
+_GIT_TIMEOUT = 60.0
+_MANY = 5_000
+"""Paths; among more of them no similar one is looked for."""
+
+
+def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each pattern of `protect` and `editable` that matches no file."""
+    config = goal.workspace
+    keys = (("protect", config.protect), ("editable", config.editable))
+    if not any(lines for _, lines in keys):
+        return ()
+    paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
+    return tuple(
+        f'{key}: "{line}" matches no file{_near(line, paths)}'
+        for key, lines in keys
+        for line in dict.fromkeys(lines)
+        if not _matches(line.removeprefix("!"), workspace, paths)
+    )
+
+
+def _matches(line: str, workspace: Path, paths: Sequence[str]) -> bool:
+    """Return whether a pattern matches a path, or lies in something that git ignores."""
+    fixed = _fixed(line)
+    if any(map(Patterns((line.casefold(),)).match, map(str.casefold, paths))):
+        return True
+    exists = bool(fixed) and os.path.lexists(workspace / fixed)
+    return exists and not any(f"{path}/".startswith(f"{fixed}/") for path in paths)
+
+
+def _fixed(line: str) -> str:
+    """Return the folders and the name that a pattern begins with, up to the first one with a wildcard."""
+    parts = re.split(r"[^/]*[*?\[\\]", line.strip("/"), maxsplit=1)
+    return parts[0].strip("/")
+
+
+def _near(line: str, paths: Sequence[str]) -> str:
+    fixed = _fixed(line.removeprefix("!"))
+    if not fixed or len(paths) > _MANY:
+        return ""
+    known = {*paths, *(str(folder) for path in paths for folder in Path(path).parents)}
+    found = difflib.get_close_matches(fixed, sorted(known), n=1, cutoff=0.6)
+    return f'; did you mean "{line.replace(fixed, found[0], 1)}"?' if found and found[0] != fixed else ""
+
+
+def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list[str]:
+    """Return what `git ls-files` names; without a repository every file, and nothing that is ignored."""
+    code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=_GIT_TIMEOUT)
+    if code != 0:
+        return [] if "--ignored" in arguments else list(_walked(workspace))
+    names = sorted(set(output.split(b"\0")) - {b""})
+    return [os.fsdecode(name) if "--ignored" in arguments else shown(name) for name in names]
+
+
+def _walked(workspace: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(workspace):
+        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules", ".venv"))
+        for name in sorted(files):
+            yield shown(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace)))
+
+
+_NOT_STARTED = (126, 127)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a validator cannot work as it is written, and what to type."""
+
+    message: str
+    hint: str
+
+
+def before_the_run(goal: Goal, models: Models, named: Named | None, place: RunPlace) -> Callable[[], None]:
+    """Return what checks agent, models and validators before anything is spent; it raises GoalError."""
+
+    def check() -> None:
+        if named is not None:
+            cell = agent_cell(goal, place, place.home, named.preset.home)
+            check_installed(named, workspace_of(goal), place.environ, cell)
+        models.check()
+        refuse_hopeless_validators(goal, place.environ)
+
+    return check
+
+
+def refuse_hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> None:
+    """Raise ValidatorMissing for the first validator whose command line only a person can correct."""
+    finding = next(hopeless_validators(goal, environ), None)
+    if finding is not None:
+        raise ValidatorMissing(finding.message, finding.hint)
+
+
+def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what only a person can correct: a missing program or tool, a mistyped path."""
+    workspace, said = workspace_of(goal), _said(goal)
+    tree = TestTree(workspace)
+    for spec, place in _commands(goal, workspace, environ):
+        line, name = spec.run or "", name_of(spec)
+        # What `setup` installs is not there yet.
+        absent = None if goal.workspace.setup else absent_program(line, place)
+        if absent is not None and not (absent.is_guess and mentions(said, absent.word)):
+            yield Finding(f"validator {name} cannot run here: {absent.what}", absent.line(line))
+        for item in absent_paths(line, place, tree, said):
+            if item.instead and not item.empty:
+                meant = f'did you mean {item.instead}? write "{item.corrected(line)}"'
+                yield Finding(f"validator {name}: {item.word} does not exist", meant)
+        if sets_pipefail(line) and not shell_knows_pipefail():
+            what = f"validator {name} cannot run here: {SHELL} does not know `set -o pipefail`"
+            yield Finding(what, _with_bash(line))
+        script = unstartable_script(line, place)
+        if script and not (Patterns(goal.workspace.allow).match(_inside(place, script)) or mentions(said, script)):
+            yield Finding(f"validator {name} cannot run here: {script} cannot be executed", f"chmod +x {script}")
+
+
+def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each way in which a validator passes whatever it finds, for each path of one that does not
+    exist yet or holds no tests, and for each pattern of `protect` and `editable` that matches no file.
+    """
+    workspace = workspace_of(goal)
+    tree = TestTree(workspace)
+    found = [
+        f"validator {name_of(spec)} is red until the folder {spec.cwd} exists"
+        for spec in goal.validators
+        if spec.run and not (spec.hidden or goal.workspace.setup or (workspace / spec.cwd).is_dir())
+    ]
+    for spec, place in _commands(goal, workspace, environ):
+        if spec.hidden:
+            continue
+        found += weaknesses_of(spec, workspace)
+        items = absent_paths(spec.run or "", place, tree, _said(goal))
+        found += [_warning(name_of(spec), item) for item in items if item.empty or not item.instead]
+        start = "" if goal.workspace.setup else absent_start(spec.run or "", place)
+        if start and start not in (item.path for item in items):
+            found.append(f"validator {name_of(spec)} is red until {start} exists")
+        if not tree.files and runs_all_tests(spec.run or ""):
+            found.append(f"validator {name_of(spec)} is red until there are tests: the workspace has no test file")
+    return (*dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
+
+
+def _warning(name: str, item: AbsentPath) -> str:
+    if item.empty:
+        near = f"; did you mean {item.instead}?" if item.instead else ""
+        return f"validator {name}: no test file in {item.word}{near}"
+    near = f"; did you mean {item.near}?" if item.near else ""
+    return f"validator {name} is red until {item.word} exists{near}"
+
+
+def _with_bash(line: str) -> str:
+    if "\n" in line:
+        return 'move the lines into a script, and write "bash SCRIPT"'
+    return f'write "{as_written(f"bash -c {shlex.quote(line)}")}"'
+
+
+def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterator[tuple[ValidatorSpec, Place]]:
+    for spec in goal.validators:
+        if spec.run and spec.expect.exit_code not in _NOT_STARTED:
+            folder = Path(os.path.realpath(workspace / spec.cwd))
+            if folder.is_dir():
+                yield spec, Place(workspace, folder, {**environ, **spec.env})
+
+
+def _inside(place: Place, word: str) -> str:
+    """A path of a validator's line, relative to the workspace."""
+    return os.path.relpath(place.folder / word, place.workspace)
+
+
+def _said(goal: Goal) -> str:
+    """What the goal says of the work; a path that it names may be what the work is to bring."""
+    return "\n".join((goal.objective, *goal.success_criteria, *goal.constraints))

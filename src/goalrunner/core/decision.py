@@ -1,0 +1,238 @@
+"""`decide(state) -> Step`: limits, order and stop rules of the loop. Pure: no clock, no input or output, no model."""
+
+from __future__ import annotations
+
+from goalrunner.core.approval_rules import completion_rule
+from goalrunner.core.events import PromptKind
+from goalrunner.core.limits import awaiting_approval, budget_spent, denied, out_of_budget, unreadable
+from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.run_state import Approval, Baseline, Phase, RunState
+from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, Finish, RunRound, Step, TakeBaseline, Validate
+from goalrunner.core.verdict import protected_message, verdict_of
+
+
+def proven(state: RunState) -> bool:
+    """Whether the runner holds the proof: every validator green in this round, and the judge's verdict where one is asked.
+
+    Looks again at everything that a verdict must be, whoever made it: a doubt is a no.
+    """
+    plan, verdict = state.plan, state.verdict
+    if verdict is None or not verdict.complete or not (plan.validators or plan.has_judge):
+        return False
+    if plan.validators and not state.validators_green:
+        return False
+    if not plan.has_judge:
+        return verdict.source == "validators"
+    criteria = verdict.criteria
+    judged = state.phase is Phase.JUDGED and verdict.source == "judge" and verdict.score >= plan.minimum_score
+    return judged and bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
+
+
+UNSTABLE_AUDITS = 2
+"""Audits in a row that fail on freshness alone before the run is blocked."""
+
+UNREAD_AUDITS = 3
+"""Audits in a row without an answer that can be read before the run fails: more of the agent's rounds cure no judge."""
+
+OBSTACLES = 2
+"""How often validators may be unable to run in one round before the run fails."""
+
+LEAKS = 2
+"""How often the workspace may change while it is checked before the run stops."""
+
+FIRST_BLOCKED_ROUND = 2
+"""The round from which a blocked verdict may be confirmed; never in round 1 alone."""
+
+
+def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
+    """The next step. The same state always gives the same one."""
+    match state.phase:
+        case Phase.ENDED:
+            return Finish(state.status, state.stop_reason or StopReason.INTERNAL_ERROR, state.message, state.signal)
+        case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
+            return _unstable_workspace(state)
+        case Phase.READY if state.plan.takes_baseline:
+            return TakeBaseline()
+        case Phase.READY:
+            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
+        case Phase.BASELINED if state.baseline is not None:
+            return _after_baseline(state, state.baseline)
+        case Phase.WORKING | Phase.BASELINED:
+            return _unless_spent(state, RunRound(_again(state)))
+        case Phase.WORKED if state.plan.validators:
+            return Validate(state.round)
+        case Phase.WORKED:
+            return _unless_spent(state, Audit(state.round))
+        case Phase.VALIDATED if state.obstacles >= OBSTACLES:
+            return _validators_cannot_run(state)
+        case Phase.VALIDATED if state.leaked or state.obstacle:
+            return Validate(state.round)
+        case Phase.VALIDATED if state.changed_checks is not None:
+            return AskApproval(
+                f"checks changed: {', '.join(state.changed_checks.paths)}",
+                "the validators are green only with the agent's versions of these files",
+                "checks",
+            )
+        case Phase.VALIDATED if not state.decided_by_validators:
+            return _unless_spent(state, Audit(state.round))
+        case Phase.VALIDATED | Phase.JUDGED:
+            return _after_decision(state)
+        case Phase.CONFIRMED if state.confirmed:
+            return Finish(GoalStatus.BLOCKED, StopReason.IMPOSSIBLE, state.confirmed)
+        case Phase.CONFIRMED:
+            return _go_on(state)
+
+
+def _unstable_workspace(state: RunState) -> Finish:
+    """The workspace changes while it is checked, so no result is about what is there at the end."""
+    shown = ", ".join(state.leaked[:5]) + (f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else "")
+    return Finish(
+        GoalStatus.BLOCKED,
+        StopReason.EVIDENCE_UNSTABLE,
+        f"the workspace changed while it was checked: {shown}\n"
+        f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}",
+    )
+
+
+def _validators_cannot_run(state: RunState) -> Finish:
+    """What keeps the validators from running is a person's to change, so no round is spent on it."""
+    hint = f"correct that; then goal resume {state.goal.run_id}"
+    return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, f"{state.obstacle}\n{hint}")
+
+
+def _after_baseline(state: RunState, baseline: Baseline) -> Step:
+    match baseline.standing:
+        case "cannot_run":
+            return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, baseline.reason)
+        case "differs":
+            return Finish(GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED, baseline.reason)
+        case "green" if state.plan.wants_red:
+            return Finish(
+                GoalStatus.FAILED,
+                StopReason.BASELINE_GREEN,
+                'every check passes before any work is done, and the goal says baseline = "red"\n'
+                'add a check that fails, or set baseline = "any"',
+            )
+        case "green" if state.plan.needs_round:
+            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
+        case "green" if not state.plan.has_judge:
+            return _with_leave(state)
+        case "green":
+            return _unless_spent(state, Audit(0))
+        case "red":
+            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
+
+
+def _after_decision(state: RunState) -> Step:
+    if proven(state):
+        return _with_leave(state)
+    if state.unread >= UNREAD_AUDITS:
+        return unreadable(state)
+    claim = _blocked_claim(state)
+    if claim and claim != state.refuted and state.round >= FIRST_BLOCKED_ROUND:
+        return _unless_spent(state, Confirm(claim))
+    if state.unstable >= UNSTABLE_AUDITS:
+        missing = state.verdict.missing if state.verdict else ""
+        remedy = "stop what changes these files while the run is checked"
+        return Finish(GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE, f"{missing}\n{remedy}")
+    return _go_on(state)
+
+
+def _blocked_claim(state: RunState) -> str:
+    """Only a judge that read the evidence makes a claim of this kind; the agent's own word brings it to the judge."""
+    verdict = state.verdict
+    return verdict.blocked if verdict is not None and verdict.source == "judge" else ""
+
+
+def _with_leave(state: RunState) -> Step:
+    """Complete, where the goal wants no person to see it first, or one has agreed to this very snapshot."""
+    rule = completion_rule(state.plan.approvals, state.goal.risk_class)
+    approval = state.completion
+    if not rule or (approval is not None and approval.decision == "approved"):
+        return _complete(state)
+    if approval is not None and approval.refused:
+        return denied(approval) if _stops(state, approval) else _go_on(state)
+    return AskApproval(f"complete: {state.goal.description}", rule)
+
+
+def _stops(state: RunState, refused: Approval) -> bool:
+    """Whether the run ends for a denial; once is enough: whoever resumes it then wants it to go on."""
+    return state.plan.approvals.on_deny == "stop" and not refused.told
+
+
+def _complete(state: RunState) -> Finish:
+    if state.waiting:
+        return awaiting_approval(state)
+    by = "verdict" if state.plan.has_judge else "validators"
+    where = f"round {state.round}" if state.round else "the baseline"
+    return Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, f"{by} of {where}")
+
+
+def _go_on(state: RunState) -> Step:
+    """The next round, unless a limit or a stall is in the way."""
+    refused = state.completion
+    if refused is not None and refused.refused and _stops(state, refused):
+        return denied(refused)
+    limit = state.plan.max_iterations
+    if limit is not None and state.iterations >= limit:
+        plural = "round" if limit == 1 else "rounds"
+        return Finish(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, f"not complete after {limit} {plural}")
+    stall = state.plan.stall_rounds
+    if stall is not None and state.stall.rounds > stall:
+        return Finish(
+            GoalStatus.BLOCKED,
+            StopReason.STALLED,
+            f"{state.stall.rounds} rounds in a row changed nothing: same files, same checks, same feedback",
+        )
+    if state.memory.open_questions:
+        return _open_questions(state)
+    return _unless_spent(state, RunRound(_retry(state)))
+
+
+def _open_questions(state: RunState) -> Finish:
+    questions = "\n".join(state.memory.open_questions)
+    run = state.goal.run_id
+    hint = f'goal answer {run} "..."; then goal resume {run}'
+    return Finish(GoalStatus.BLOCKED, StopReason.QUESTION_OPEN, f"only a person can answer: {questions}\n{hint}")
+
+
+def _again(state: RunState) -> Brief:
+    """The prompt of a round that was begun: the agent has it already, or is still to get it."""
+    if state.prompted:
+        return _brief(state, "resumed", state.round)
+    if state.round <= 1:
+        return _brief(state, "first", 1, _feedback(state))
+    brief = _retry(state)
+    return _brief(state, brief.kind, state.round, brief.feedback)
+
+
+def _retry(state: RunState) -> Brief:
+    verdict = state.verdict
+    number = state.round + 1
+    if state.round == 0:
+        return _brief(state, "first", 1, _feedback(state))
+    if state.plan.stall_rounds is not None and state.stall.rounds == state.plan.stall_rounds:
+        return _brief(state, "stalled", number, _feedback(state))
+    if verdict is not None and verdict.source == "fallback":
+        return _brief(state, "neutral", number)
+    return _brief(state, "retry", number, _feedback(state))
+
+
+def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> Brief:
+    return Brief(kind, number, feedback, state.interruption)
+
+
+def _feedback(state: RunState) -> str | None:
+    """What is missing, according to red validators or the judge, and which protected files the agent changed."""
+    if state.verdict is not None and state.verdict.source == "validators" and state.verdict.missing:
+        return state.verdict.missing.strip()
+    if state.validators and not state.validators_green:
+        return verdict_of(state.validators, state.refusal, state.protected_changes).missing.strip() or None
+    by_judge = state.verdict is not None and state.verdict.source == "judge"
+    missing = state.verdict.missing.strip() if state.verdict and by_judge else ""
+    note = protected_message(state.protected_changes)
+    return "\n\n".join(part for part in (missing, note) if part) or None
+
+
+def _unless_spent(state: RunState, step: Step) -> Step:
+    return out_of_budget(state) if budget_spent(state) else step

@@ -1,0 +1,157 @@
+"""The tree of exceptions and the exit codes. Each error says what failed, why, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goalrunner.core.outcome import GoalOutcome
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller. Signals end as 128 + number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+
+    COMPLETE = 0
+    CAPPED = 1
+    USAGE = 2
+    BLOCKED = 3
+    FAILED = 4
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class GoalError(Exception):
+    """An expected failure: `message` says what failed and why, `hint` what to type next (may be empty)."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(GoalError):
+    """The caller asked for something that cannot be done as asked."""
+
+    exit_code = ExitCode.USAGE
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a goal file: where (1-based line and column, 0 when unknown), which key, and what."""
+
+    message: str
+    key: str = ""
+    line: int = 0
+    column: int = 0
+
+
+class GoalFileError(UsageError):
+    """A goal file does not hold; carries every problem found at once, in the order of the file."""
+
+    def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
+        self.path = path
+        self.problems = problems
+        super().__init__("\n".join(self._line(problem) for problem in problems))
+
+    def _line(self, problem: Problem) -> str:
+        where = f"{self.path}:{problem.line}:{problem.column}" if problem.line else self.path
+        return f"{where}  {problem.message}"
+
+
+class RunNotFound(UsageError):
+    """No run folder matches the id that was given."""
+
+
+class ConversationBusy(UsageError):
+    """Another driver is at work on this conversation."""
+
+
+class RecordError(GoalError):
+    """A run's log, transcript or artifact cannot be written or read back; names file and byte offset.
+
+    `outcome` is how the run ended that this broke off, as far as it is known; None before a run and outside of one.
+    """
+
+    outcome: GoalOutcome | None = None
+
+
+class WorkspaceError(GoalError):
+    """The workspace, or the store of its snapshots, cannot be read or written; names the path."""
+
+
+class EnvironmentFailed(GoalError):
+    """The check environment cannot be set up, kept or undone. Never a red check: no validator result counts."""
+
+
+class ValidatorMissing(GoalError):
+    """The command line of a validator names a program or a path that does not exist and that only a person can correct."""
+
+
+class BudgetExhausted(GoalError):
+    """The budget of tokens or dollars is spent; raised before a model call, never during one."""
+
+    exit_code = ExitCode.CAPPED
+
+
+class ApprovalPending(GoalError):
+    """Something waits for a person, and nobody is there to decide. Nothing of it has been done."""
+
+    exit_code = ExitCode.BLOCKED
+
+
+class ApprovalDenied(GoalError):
+    """A person said no, or nobody decided in time. `approval_id` is which approval, `told` what an agent is to know."""
+
+    exit_code = ExitCode.BLOCKED
+
+    def __init__(self, message: str, approval_id: str, told: str = "") -> None:
+        super().__init__(message)
+        self.approval_id = approval_id
+        self.told = told or message
+
+
+class AgentError(GoalError):
+    """An external agent could not do its round, whatever its exit code says; `message` is its own."""
+
+
+class AgentNotInstalled(AgentError):
+    """The program of an external agent cannot be started."""
+
+
+class AgentNotSignedIn(AgentError):
+    """An external agent has no key or login, or a wrong one."""
+
+
+class AgentSpeaksOtherwise(AgentError):
+    """What was started does not speak the protocol that it is driven by."""
+
+
+class ModelError(GoalError):
+    """A model could not answer, for a reason that repeating the same call does not cure."""
+
+
+class AuthenticationFailed(ModelError):
+    """The key for a provider is missing or wrong."""
+
+
+class ModelNotFound(ModelError):
+    """The provider, or the model at the provider, does not exist."""
+
+
+class ContextWindowExceeded(ModelError):
+    """The request is longer than the model's context window."""
+
+
+class RequestRejected(ModelError):
+    """The provider refuses the request itself (400, 422), whatever the load."""
+
+
+class ProviderUnavailable(ModelError):
+    """Rate limit, server error, timeout or cut stream, still there after every retry."""

@@ -1,0 +1,184 @@
+"""The typed events of a run's log, with their schema version.
+
+Each event has its own tag (`type`). Large content lies in transcript and artifacts; events hold references. The tags
+goal_created, step_started, tool_result_recorded, approval_recorded, question_opened, question_answered, blocked,
+completed and cancelled are those of the Goals and State pattern."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, TypeAdapter
+
+from goalrunner.core.base import Frozen
+from goalrunner.core.outcome import StopReason
+from goalrunner.core.run_events import ApprovalRecorded as ApprovalRecorded
+from goalrunner.core.run_events import ApprovalRequested as ApprovalRequested
+from goalrunner.core.run_events import GoalCreated as GoalCreated
+from goalrunner.core.run_events import GoalRecord as GoalRecord
+from goalrunner.core.run_events import Plan as Plan
+from goalrunner.core.run_events import QuestionAnswered as QuestionAnswered
+from goalrunner.core.run_events import QuestionOpened as QuestionOpened
+from goalrunner.core.run_events import RiskClass as RiskClass
+from goalrunner.core.run_events import RunResumed as RunResumed
+from goalrunner.core.run_events import RunStarted as RunStarted
+from goalrunner.core.run_events import StartKept as StartKept
+from goalrunner.core.work_events import Account as Account
+from goalrunner.core.work_events import AgentRan as AgentRan
+from goalrunner.core.work_events import AuditFailed as AuditFailed
+from goalrunner.core.work_events import AuditStarted as AuditStarted
+from goalrunner.core.work_events import BaselineTaken as BaselineTaken
+from goalrunner.core.work_events import BlockReported as BlockReported
+from goalrunner.core.work_events import ChangedChecks as ChangedChecks
+from goalrunner.core.work_events import Colour as Colour
+from goalrunner.core.work_events import ConfirmationRecorded as ConfirmationRecorded
+from goalrunner.core.work_events import Content as Content
+from goalrunner.core.work_events import MessageRecorded as MessageRecorded
+from goalrunner.core.work_events import PlanProposed as PlanProposed
+from goalrunner.core.work_events import PromptKind as PromptKind
+from goalrunner.core.work_events import RoundFinished as RoundFinished
+from goalrunner.core.work_events import RoundStarted as RoundStarted
+from goalrunner.core.work_events import SecretsReplaced as SecretsReplaced
+from goalrunner.core.work_events import SessionOpened as SessionOpened
+from goalrunner.core.work_events import SnapshotTaken as SnapshotTaken
+from goalrunner.core.work_events import Standing as Standing
+from goalrunner.core.work_events import StepStarted as StepStarted
+from goalrunner.core.work_events import ToolCalled as ToolCalled
+from goalrunner.core.work_events import ToolResultRecorded as ToolResultRecorded
+from goalrunner.core.work_events import UsageRecorded as UsageRecorded
+from goalrunner.core.work_events import ValidatorsFinished as ValidatorsFinished
+from goalrunner.core.work_events import VerdictRecorded as VerdictRecorded
+from goalrunner.core.work_events import WorkspaceChanged as WorkspaceChanged
+
+
+class Blocked(Frozen):
+    """The run ends: a person is needed, or the goal cannot be reached."""
+
+    type: Literal["blocked"] = "blocked"
+    reason: str
+    stop_reason: StopReason
+
+
+class Completed(Frozen):
+    """The run ends: proven."""
+
+    type: Literal["completed"] = "completed"
+    result_ref: str = Field(description='what proves it: "validators of round 2", "verdict of round 3"')
+
+
+class Capped(Frozen):
+    """The run ends: a limit."""
+
+    type: Literal["capped"] = "capped"
+    stop_reason: StopReason
+    reason: str
+
+
+class Cancelled(Frozen):
+    """The run ends: somebody stopped it."""
+
+    type: Literal["cancelled"] = "cancelled"
+    reason: str
+    stop_reason: StopReason = StopReason.INTERRUPTED
+    signal: int | None = None
+
+
+class Failed(Frozen):
+    """The run ends: something it needs does not work."""
+
+    type: Literal["failed"] = "failed"
+    stop_reason: StopReason
+    reason: str
+
+
+Ending = Completed | Blocked | Capped | Cancelled | Failed
+"""How a run can end."""
+
+
+MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
+"""What may be promoted. (Source: the promotion rules of Goals and State.)"""
+
+
+class MemoryPromoted(Frozen):
+    """One fact of this run became durable, under the policy of its goal."""
+
+    type: Literal["memory_promoted"] = "memory_promoted"
+    memory_id: str
+    kind: MemoryKind
+    source_ref: str = Field(description="the observation or event that it rests on")
+
+
+class Unrecognised(Frozen):
+    """An event of a kind that a newer minor schema has. It is kept in the file, and changes no state here."""
+
+    type: Literal["unrecognised"] = "unrecognised"
+    kind: str
+
+
+SCHEMA_VERSION = "1.4"
+"""Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
+
+Event = Annotated[
+    GoalCreated
+    | RunStarted
+    | RunResumed
+    | StartKept
+    | SnapshotTaken
+    | BaselineTaken
+    | BlockReported
+    | StepStarted
+    | RoundStarted
+    | PlanProposed
+    | SecretsReplaced
+    | MessageRecorded
+    | ToolCalled
+    | ToolResultRecorded
+    | UsageRecorded
+    | RoundFinished
+    | SessionOpened
+    | AgentRan
+    | ValidatorsFinished
+    | WorkspaceChanged
+    | ConfirmationRecorded
+    | AuditStarted
+    | AuditFailed
+    | VerdictRecorded
+    | QuestionOpened
+    | QuestionAnswered
+    | ApprovalRequested
+    | ApprovalRecorded
+    | MemoryPromoted
+    | Blocked
+    | Completed
+    | Capped
+    | Cancelled
+    | Failed
+    | Unrecognised,
+    Field(discriminator="type"),
+]
+"""Everything that can happen in a run; closed, so that a fold that forgets one does not type-check."""
+
+
+KINDS = frozenset(
+    kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]) if kind is not Unrecognised
+)
+"""The tags that this version knows."""
+
+
+class Record(Frozen):
+    """One line of events.jsonl: an event, its place in the log and its time."""
+
+    v: str = Field(default=SCHEMA_VERSION, description="schema version, major.minor")
+    seq: int = Field(ge=1, description="place in the log, from 1, without gaps")
+    at: str = Field(description="ISO 8601, UTC")
+    elapsed: float = Field(default=0.0, ge=0, description="seconds of active time since the run began")
+    p: str = Field(
+        default="",
+        pattern=r"^([0-9a-f]{16})?$",
+        description="the line before it, by the beginning of its SHA-256; of the first line: of nothing; empty: no chain",
+    )
+    event: Event
+
+
+RECORD = TypeAdapter(Record)
+"""Reads one line: `RECORD.validate_json(line)`."""

@@ -1,0 +1,178 @@
+"""The evidence table of a verdict, and the index of a run's observations and claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.events import Record
+from goalrunner.core.fold import apply
+from goalrunner.core.observation import Claim, EvidenceRow, Observation
+from goalrunner.core.run_state import RunState
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+
+_ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
+_EXIT = re.compile(r"exit (\d+)")
+
+
+class EvidenceIndex:
+    """Every observation of a run by its id, and what was stale at the last verdict. Grows by one small entry for each."""
+
+    def __init__(self) -> None:
+        self.observations: dict[str, Observation] = {}
+        self.stale: Mapping[str, str] = {}
+        self._ends: dict[int, str] = {}
+
+    def add(self, record: Record) -> None:
+        """Take in one record; most say nothing of evidence."""
+        self.observations.update((item.id, item) for item in observations_of(record.event))
+        match record.event:
+            case events.VerdictRecorded(stale=stale):
+                self.stale = stale
+            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
+                self._ends[number] = snapshot.id
+            case _:
+                pass
+
+    def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
+        """The table of a state's last verdict; empty where there is none."""
+        if state.verdict is None:
+            return ()
+        return evidence_rows(state.verdict, self.observations, self.stale, state.validators, self._ends)
+
+
+def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
+    """The state that the records fold to, None for an empty log, and the table of its last verdict."""
+    index, state = EvidenceIndex(), None
+    for record in records:
+        state = apply(state, record)
+        index.add(record)
+    return state, index.rows(state) if state else ()
+
+
+def evidence_rows(
+    verdict: GoalVerdict,
+    observations: Mapping[str, Observation],
+    stale: Mapping[str, str],
+    results: Sequence[ValidatorResult] = (),
+    ends: Mapping[int, str] | None = None,
+) -> tuple[EvidenceRow, ...]:
+    """A row for each citation of each criterion, then one for each validator's result.
+
+    `stale` says by observation id why it did not count when the verdict was made, `ends` by round the id of the snapshot
+    at its end.
+    """
+    seen = partial(_seen, observations, ends or {})
+    rows = [row for criterion in verdict.criteria for row in _criterion_rows(criterion, seen, stale)]
+    return (*rows, *(_validator_row(result, seen) for result in results))
+
+
+def observations_of(event: events.Event) -> tuple[Observation, ...]:
+    """The observations that an event carries."""
+    match event:
+        case events.ToolResultRecorded():
+            return (event.observation,)
+        case events.BaselineTaken() | events.ValidatorsFinished():
+            return (*event.observations, *event.concealed)
+        case events.RoundFinished(response=Observation() as response):
+            return (response,)
+        case events.QuestionAnswered(observation=Observation() as answer):
+            return (answer,)
+        case _:
+            return ()
+
+
+def cited_stale(verdict: GoalVerdict, stale: Mapping[str, str]) -> dict[str, str]:
+    """Of all that is stale, what a verdict cites."""
+    cited = cited_in(verdict)
+    return {identifier: reason for identifier, reason in stale.items() if identifier in cited}
+
+
+def cited_in(verdict: GoalVerdict) -> tuple[str, ...]:
+    """The ids that a verdict cites, each once."""
+    citations = (citation for criterion in verdict.criteria for citation in criterion.evidence)
+    return tuple(dict.fromkeys(_identifier(citation) for citation in citations))
+
+
+def _criterion_rows(
+    criterion: CriterionVerdict, seen: Callable[[str], Mapping[str, object]], stale: Mapping[str, str]
+) -> Iterator[EvidenceRow]:
+    row = EvidenceRow(
+        criterion=criterion.criterion,
+        satisfied=criterion.satisfied,
+        missing="" if criterion.satisfied else criterion.missing,
+    )
+    if not criterion.evidence:
+        yield row
+    for citation in criterion.evidence:
+        identifier = _identifier(citation)
+        cited = {"observation": identifier, "quote": citation.quote, "fact": citation.fact}
+        yield row.model_copy(update={**cited, **seen(identifier), "stale": stale.get(identifier, "")})
+
+
+def _validator_row(result: ValidatorResult, seen: Callable[[str], Mapping[str, object]]) -> EvidenceRow:
+    row = EvidenceRow(
+        criterion=f"validator {result.name}",
+        kind="validator",
+        satisfied=result.passed,
+        missing="" if result.passed else result.summary,
+        observation=result.observation,
+        command=result.command,
+        exit_code=result.exit_code,
+        fact=result.summary or None,
+    )
+    return row.model_copy(update=dict(seen(result.observation)))
+
+
+def _seen(observations: Mapping[str, Observation], ends: Mapping[int, str], identifier: str) -> dict[str, object]:
+    """What is known of an observation, and by whom; nothing where there is none."""
+    observation = observations.get(identifier)
+    if observation is None:
+        return {}
+    after = ends.get(observation.round) if observation.reported_by else observation.after
+    code = next((found for fact in observation.facts if (found := _EXIT.fullmatch(fact))), None)
+    return {
+        "known": True,
+        "source": observation.source,
+        "command": observation.command,
+        "exit_code": int(code[1]) if code else None,
+        "facts": observation.facts,
+        "reported_by": observation.reported_by,
+        "snapshot": after or "",
+    }
+
+
+def _identifier(citation: Citation) -> str:
+    """An observation's id, however a judge may have written it: `o12`, `[o12]`, ` O12 `."""
+    found = _ID.fullmatch(citation.observation.strip().strip("[]").strip())
+    return found[0].lower() if found else citation.observation
+
+
+class TrailIndex:
+    """What happened and what was said, in order. Grows by one small entry for each."""
+
+    def __init__(self) -> None:
+        self.items: list[Observation | Claim] = []
+        self._round = 0
+
+    def add(self, record: Record) -> None:
+        """Take in one record; those that are neither observation nor claim only tell the round."""
+        event = record.event
+        match event:
+            case events.RoundStarted():
+                self._round = event.round
+            case events.ToolResultRecorded():
+                self.items.append(event.observation)
+            case events.ValidatorsFinished() | events.BaselineTaken():
+                self.items.extend(event.observations)
+            case events.RoundFinished(response=Observation() as response):
+                self.items.append(response)
+            case events.QuestionAnswered(observation=Observation() as answer):
+                self.items.append(answer)
+            case events.MessageRecorded(role="assistant", has_text=True):
+                self.items.append(Claim(round=self._round, text=event.text))
+            case _:
+                pass

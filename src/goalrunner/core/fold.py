@@ -1,0 +1,291 @@
+"""`apply(state, record)`: the only way a state changes. Pure; applying a record twice changes nothing."""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+from goalrunner.core import events, progress
+from goalrunner.core.approval_state import (
+    REPORTED_LABEL,
+    UNASKED_LABEL,
+    answered,
+    approval_recorded,
+    approval_requested,
+    asked,
+    begun,
+    kept,
+    labelled,
+    turned_over,
+    with_budget,
+    with_evidence,
+    with_fields,
+    with_memory,
+    withdrawn,
+)
+from goalrunner.core.errors import RecordError
+from goalrunner.core.events import Account, Record
+from goalrunner.core.observation import UNASKED
+from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.progress import count_usage, planned, resumed, spent
+from goalrunner.core.round_state import baselined, checks_decided, count_round, decided, outdated, validated
+from goalrunner.core.run_state import AuditFailures, MemoryStop, Phase, RunState, WorkingMemory
+
+RecordStatus = Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"]
+
+STOPS: dict[tuple[GoalStatus, StopReason], tuple[RecordStatus, MemoryStop]] = {
+    (GoalStatus.COMPLETE, StopReason.SATISFIED): ("completed", "success"),
+    # A limit is lifted by a person: the goal is blocked until then, not failed.
+    (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS): ("blocked", "budget_exhausted"),
+    (GoalStatus.CAPPED, StopReason.TIMEOUT): ("blocked", "budget_exhausted"),
+    (GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED): ("blocked", "budget_exhausted"),
+    (GoalStatus.BLOCKED, StopReason.APPROVAL_REQUIRED): ("waiting_for_approval", "approval_required"),
+    (GoalStatus.BLOCKED, StopReason.DENIED): ("blocked", "blocked"),
+    (GoalStatus.BLOCKED, StopReason.QUESTION_OPEN): ("blocked", "blocked"),
+    (GoalStatus.BLOCKED, StopReason.IMPOSSIBLE): ("blocked", "blocked"),
+    (GoalStatus.BLOCKED, StopReason.STALLED): ("blocked", "blocked"),
+    (GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE): ("blocked", "blocked"),
+    (GoalStatus.CANCELLED, StopReason.CANCELLED): ("cancelled", "cancelled"),
+    (GoalStatus.CANCELLED, StopReason.INTERRUPTED): ("cancelled", "cancelled"),
+    (GoalStatus.FAILED, StopReason.AUTHENTICATION): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.MODEL_NOT_FOUND): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.AGENT_FAILED): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.JUDGE_FAILED): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.VALIDATOR_MISSING): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.BASELINE_GREEN): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.INTERNAL_ERROR): ("failed", "failed"),
+}
+"""Outcome status and stop reason -> status of the goal record and stop reason of the working memory."""
+
+
+def record_status(status: GoalStatus, reason: StopReason) -> RecordStatus:
+    """The goal record's status; an ending that the table does not know is a failure."""
+    return STOPS.get((status, reason), ("failed", "failed"))[0]
+
+
+def memory_stop(status: GoalStatus, reason: StopReason) -> MemoryStop:
+    """The working memory's stop reason; an ending that the table does not know is a failure."""
+    return STOPS.get((status, reason), ("failed", "failed"))[1]
+
+
+def closed(state: RunState, event: events.Ending) -> RunState:
+    """How a run ended. An ending that is final stays."""
+    match event:
+        case events.Completed():
+            return _ended(
+                with_memory(state, current_step=None), GoalStatus.COMPLETE, StopReason.SATISFIED, event.result_ref
+            )
+        case events.Blocked():
+            return _ended(state, GoalStatus.BLOCKED, event.stop_reason, event.reason)
+        case events.Capped():
+            return _ended(state, GoalStatus.CAPPED, event.stop_reason, event.reason)
+        case events.Cancelled():
+            ended = _ended(state, GoalStatus.CANCELLED, event.stop_reason, event.reason)
+            return with_fields(ended, signal=event.signal)
+        case events.Failed():
+            return _ended(state, GoalStatus.FAILED, event.stop_reason, event.reason)
+        case _:
+            assert_never(event)
+
+
+def _ended(state: RunState, status: GoalStatus, reason: StopReason, message: str) -> RunState:
+    goal = state.goal.model_copy(update={"status": record_status(status, reason)})
+    ended = with_memory(state, stop_reason=memory_stop(status, reason))
+    left = state.left if state.phase is Phase.ENDED else state.phase
+    return count_usage(
+        with_fields(ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message)
+    )
+
+
+def apply(state: RunState | None, record: Record) -> RunState:
+    """The state after `record`. The first record must be goal_created; raises RecordError for a gap or a stray start."""
+    event = record.event
+    if state is None:
+        if not isinstance(event, events.GoalCreated):
+            raise RecordError(f"the log begins with {event.type}, not with goal_created")
+        return _created(event, record)
+    if record.seq <= state.memory.version:
+        return state
+    if record.seq != state.memory.version + 1:
+        raise RecordError(f"event {record.seq} follows event {state.memory.version}: events between them are missing")
+    if isinstance(event, events.MemoryPromoted):
+        # It may come long after the end, of which it changes nothing: not even when that was.
+        return with_memory(state, version=record.seq)
+    changed = _changed(state, record)
+    if changed.phase is Phase.ENDED and state.phase is not Phase.ENDED:
+        changed = with_fields(changed, ended_at=record.at)
+    moved: dict[str, object] = {"version": record.seq}
+    if changed is not state and _moved(state, changed):
+        moved["pending_steps"] = progress.remaining(changed)
+    memory = changed.memory.model_copy(update=moved)
+    goal = changed.goal.model_copy(update={"updated_at": record.at})
+    return changed.model_copy(update={"memory": memory, "goal": goal, "elapsed": record.elapsed})
+
+
+def _created(event: events.GoalCreated, record: Record) -> RunState:
+    goal = event.goal
+    memory = WorkingMemory(run_id=goal.run_id, goal_id=goal.goal_id, constraints=goal.constraints, version=record.seq)
+    state = RunState(goal=goal, memory=memory, plan=event.plan, criteria=goal.success_criteria, elapsed=record.elapsed)
+    return with_memory(state, pending_steps=progress.remaining(state))
+
+
+def _moved(old: RunState, new: RunState) -> bool:
+    """Whether what remains to be done may be another."""
+    before, after = old.memory, new.memory
+    return (
+        old.phase is not new.phase
+        or before.current_step != after.current_step
+        or before.pending_steps != after.pending_steps
+    )
+
+
+def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one arm per event, closed by assert_never
+    event = record.event
+    match event:
+        case events.GoalCreated():
+            raise RecordError("a second goal_created in one log")
+        case events.RunStarted():
+            started = with_budget(state, deadline_at=event.deadline_at)
+            about = {"models": event.models, "workspace": event.workspace, "sandbox": event.sandbox}
+            about |= {"check_environment": event.check_environment, "agent_command": event.agent_command}
+            return with_fields(started, labels=event.labels, external=bool(event.agent_command), **about)
+        case events.RunResumed():
+            return resumed(state, event)
+        case events.StepStarted():
+            return progress.begun(state, event.step_id)
+        case events.RoundStarted():
+            return _round_started(state, event)
+        case events.MessageRecorded():
+            return _heard(state, event)
+        case events.ToolCalled():
+            return with_fields(begun(state, event.tool_call_id), calling=event.tool_call_id, awaiting=_in_flight(state))
+        case events.SnapshotTaken():
+            return with_fields(state, base=event.snapshot) if event.moment == "start" else state
+        case events.StartKept():
+            return with_fields(state, kept=event.files)
+        case events.BaselineTaken():
+            return baselined(state, event)
+        case events.BlockReported():
+            return with_fields(state, block_report=event.reason)
+        case events.ToolResultRecorded():
+            return _tool_result(state, event)
+        case events.UsageRecorded():
+            return spent(state, event.account, event.usage)
+        case events.RoundFinished():
+            return _round_finished(state, event)
+        case events.ValidatorsFinished():
+            return validated(state, event)
+        case events.AuditStarted():
+            return with_fields(progress.begun(state, f"audit-{event.round}"), awaiting="judge")
+        case events.AuditFailed():
+            return _audit_failed(state, event)
+        case events.VerdictRecorded():
+            return _judged(state, event)
+        case events.WorkspaceChanged():
+            return outdated(state, event)
+        case events.ConfirmationRecorded():
+            return _confirmed(state, event)
+        case events.QuestionOpened():
+            return asked(state, (event.question,))
+        case events.QuestionAnswered():
+            return answered(state, event)
+        case events.ApprovalRequested():
+            return with_fields(approval_requested(state, event, record.at), awaiting=_in_flight(state))
+        case events.ApprovalRecorded():
+            return checks_decided(approval_recorded(state, event, record.at), event)
+        case events.PlanProposed():
+            return planned(state, event)
+        case events.SecretsReplaced():
+            return with_fields(state, redacted=_sums(state.redacted, event.counts))
+        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan() | events.Unrecognised():
+            return state
+        case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
+            return closed(state, event)
+        case _:
+            assert_never(event)
+
+
+def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
+    count = getattr(state.audit_failures, event.kind) + 1
+    failures: AuditFailures = state.audit_failures.model_copy(update={event.kind: count, "detail": event.detail})
+    failed = with_fields(state, audit_failures=failures)
+    # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
+    return failed if event.kind == "parse" else count_round(failed, passed=False)
+
+
+def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
+    unstable = state.unstable + 1 if event.stale_only else 0
+    unread = state.unread + 1 if event.verdict.source == "fallback" else 0
+    done = progress.ended(state, progress.audit_evidence(state, event.verdict))
+    judged = with_fields(done, phase=Phase.JUDGED, criteria=_bound(state, event))
+    judged = with_fields(judged, unstable=unstable, unread=unread, leaked=())
+    return decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
+
+
+def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
+    working = withdrawn(with_memory(progress.begun(state, f"round-{event.round}"), proposed_stop=""), lambda _: True)
+    working = with_fields(working, phase=Phase.WORKING, round=event.round, validators=(), refusal="", block_report="")
+    working = with_fields(working, leaked=(), leaks=0, obstacle="", obstacles=0, check_labels=())
+    working = with_fields(working, changed_checks=None)
+    return with_fields(working, prompted=False, calling=None, awaiting=None)
+
+
+def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
+    output = event.response.output if event.response else None
+    seen = with_evidence(state, [event.response.id] if event.response else [])
+    over = with_fields(turned_over(progress.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot)
+    # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
+    content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
+    return with_fields(
+        over, response=output.sha256 if output else "", lingering=event.left, content=content, awaiting=None
+    )
+
+
+def _in_flight(state: RunState) -> Account | None:
+    """Whose call a crash would cut while a tool runs, or a person is waited for: the built-in agent's model is not being
+    asked then, but an external agent says what a turn used when it is over."""
+    return state.awaiting if state.external else None
+
+
+def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
+    """After a prompt or a tool's answer the agent's model is asked."""
+    match event.role:
+        case "user" if state.phase is Phase.WORKING:
+            return with_fields(state, prompted=True, awaiting="agent", interruption=None)
+        case "tool" if state.phase is Phase.WORKING and state.calling is None:
+            return with_fields(state, awaiting="agent")
+        case _:
+            return state
+
+
+def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
+    refs = kept(state.memory.tool_result_refs, event.tool_call_id)
+    if event.observation.reported_by and UNASKED in event.observation.facts:
+        state = labelled(state, UNASKED_LABEL)
+    if event.observation.reported_by and state.plan.has_judge and not state.plan.validators:
+        state = labelled(state, REPORTED_LABEL) if state.plan.deliverable == "workspace" else state
+    seen = with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
+    return (
+        with_fields(seen, awaiting="agent") if event.observation.reported_by and state.phase is Phase.WORKING else seen
+    )
+
+
+def _confirmed(state: RunState, event: events.ConfirmationRecorded) -> RunState:
+    ended = with_fields(progress.ended(state), phase=Phase.CONFIRMED)
+    return (
+        with_fields(ended, confirmed=event.reason or event.claim)
+        if event.confirmed
+        else with_fields(ended, refuted=event.claim)
+    )
+
+
+def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:
+    """The criteria that bind: the goal's own, or all that audits derived so far. A later audit may add, never drop."""
+    if state.goal.success_criteria:
+        return state.criteria
+    derived = (item.criterion for item in event.verdict.criteria if item.criterion not in state.goal.constraints)
+    return tuple(dict.fromkeys((*state.criteria, *derived)))
+
+
+def _sums(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    return {kind: counts.get(kind, 0) + more.get(kind, 0) for kind in {**counts, **more}}

@@ -1,0 +1,252 @@
+"""Budgets, the endings that cut a step, and what a goal allows to be kept for later runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from goalrunner.core.agent_preset import BudgetName
+from goalrunner.core.errors import (
+    AgentError,
+    AgentNotSignedIn,
+    AuthenticationFailed,
+    EnvironmentFailed,
+    GoalError,
+    ModelError,
+    ModelNotFound,
+    ValidatorMissing,
+)
+from goalrunner.core.events import MemoryKind
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.run_state import Approval, RunState
+from goalrunner.core.steps import Finish
+
+_OPTIONS: dict[BudgetName, str] = {"tokens": "--tokens", "cost_usd": "--cost"}
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A budget that pays for nothing more."""
+
+    budget: BudgetName
+    words: str
+    unknown: bool = False
+    """Whether it is not spent as far as is known: something was used, and nobody knows how much."""
+
+
+def shortfall(state: RunState) -> Shortfall | None:
+    """The budget that is in the way; None where none is. What is unknown never counts as free.
+
+    Budgets that are `unenforced` count what is known.
+    """
+    found = _spent(state)
+    if found is not None:
+        return found
+    unknown = _unknown(state)
+    return unknown[0] if unknown else None
+
+
+def budget_spent(state: RunState) -> str:
+    """Which budget is spent, or can no longer be kept, in words; empty when none is."""
+    found = shortfall(state)
+    return found.words if found else ""
+
+
+def lifting(state: RunState) -> str:
+    """What to type where budgets can no longer be kept, because something is not known."""
+    names = [found.budget for found in _unknown(state)]
+    allow = " ".join(f"--allow-unenforced {name}" for name in names)
+    lift = " ".join(f"{_OPTIONS[name]} inf" for name in names)
+    return (
+        f"goal resume {state.goal.run_id} {allow} goes on and counts what is known alone; {lift} lifts the limit"
+        " (in a goal file: [budget] allow_unenforced)"
+    )
+
+
+def _spent(state: RunState) -> Shortfall | None:
+    total, plan = state.total, state.plan
+    if plan.tokens is not None and total.tokens >= plan.tokens:
+        return Shortfall("tokens", f"{total.tokens:,} of {plan.tokens:,} tokens are spent")
+    if plan.cost_usd is not None and total.known_cost_usd >= plan.cost_usd:
+        return Shortfall("cost_usd", f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f} are spent")
+    return None
+
+
+def _unknown(state: RunState) -> list[Shortfall]:
+    total, plan = state.total, state.plan
+    found = []
+    if plan.tokens is not None and total.uncounted_calls and "tokens" not in plan.unenforced:
+        known = f"{total.tokens:,} of {plan.tokens:,} tokens"
+        found.append(Shortfall("tokens", _untold(state, "used", known), unknown=True))
+    if plan.cost_usd is not None and total.cost_usd is None and "cost_usd" not in plan.unenforced:
+        known = f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f}"
+        usage = state.usage.get("agent")
+        untold = state.external and usage is not None and usage.cost_usd is None
+        words = "a model call without a known price was made, so the dollar budget can no longer be kept"
+        found.append(Shortfall("cost_usd", _untold(state, "cost", known) if untold else words, unknown=True))
+    return found
+
+
+def _untold(state: RunState, did: str, known: str) -> str:
+    agent = state.models.get("agent") or "the agent"
+    return f"what a turn of {agent} {did} is not known (it was cut, or {agent} did not say), beside {known} that are"
+
+
+_SHOWN = 200
+"""Characters of an action in a message."""
+
+
+def timed_out(state: RunState) -> Finish:
+    """The deadline cut whatever was under way."""
+    seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
+    step = f" during {state.memory.current_step}" if state.memory.current_step else ""
+    return Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, f"the time limit of {seconds} was reached{step}")
+
+
+def out_of_budget(state: RunState) -> Finish:
+    """The next model call cannot be paid for."""
+    found = shortfall(state)
+    said = found.words if found else "the budget is spent"
+    hint = f"\n{lifting(state)}" if found and found.unknown else ""
+    return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, said + hint)
+
+
+def unreadable(state: RunState) -> Finish:
+    """The judge answers, and nobody can read what."""
+    judge, detail = state.models.get("judge") or "its model", state.audit_failures.detail.partition("\n")[0]
+    last = f"; the last answer: {detail}" if detail else ""
+    return Finish(
+        GoalStatus.FAILED,
+        StopReason.JUDGE_FAILED,
+        f"the judge {judge} gave no answer that can be read in {state.unread} audits in a row{last}\n"
+        "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
+    )
+
+
+def interrupted(signal: int | None) -> Finish:
+    """Ctrl-C, SIGTERM, or the caller's own cancellation."""
+    return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
+
+
+def cancelled(said: str) -> Finish:
+    """Somebody ended it with `goal cancel`: final."""
+    return Finish(GoalStatus.CANCELLED, StopReason.CANCELLED, said)
+
+
+def awaiting_approval(state: RunState) -> Finish:
+    """Nobody is there to decide; nothing of what waits has been done."""
+    waits = "; ".join(f"{item.id} {in_short(named(item.kind, item.action))}" for item in state.waiting)
+    run = state.goal.run_id
+    which = "" if len(state.waiting) == 1 else " ID"
+    return Finish(
+        GoalStatus.BLOCKED,
+        StopReason.APPROVAL_REQUIRED,
+        f"this waits for a person: {waits}\n"
+        f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}",
+    )
+
+
+def named(kind: str, action: str) -> str:
+    """An action with its kind before it, once."""
+    return action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
+
+
+def in_short(action: str) -> str:
+    """An action on one line that people can read; the whole of it is in the log."""
+    line = " ".join(action.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def denied(approval: Approval) -> Finish:
+    """A person said no, or nobody decided in time: it is never done."""
+    what = "nobody decided in time on" if approval.decision == "expired" else "denied:"
+    reason = f" ({approval.reason})" if approval.reason else ""
+    return Finish(GoalStatus.BLOCKED, StopReason.DENIED, f"{what} {in_short(approval.action)}{reason}")
+
+
+def failed(state: RunState, error: GoalError) -> Finish:
+    """An expected failure of the agent or the judge, which trying again does not cure."""
+    judging = (state.memory.current_step or "").startswith("audit-")
+    match error:
+        case AuthenticationFailed() | AgentNotSignedIn():
+            reason = StopReason.AUTHENTICATION
+        case ModelNotFound():
+            reason = StopReason.MODEL_NOT_FOUND
+        case EnvironmentFailed():
+            reason = StopReason.ENVIRONMENT_FAILED
+        case ValidatorMissing():
+            reason = StopReason.VALIDATOR_MISSING
+        case ModelError() if judging:
+            reason = StopReason.JUDGE_FAILED
+        case ModelError() | AgentError():
+            reason = StopReason.AGENT_FAILED
+        case _:
+            reason = StopReason.INTERNAL_ERROR
+    return Finish(GoalStatus.FAILED, reason, str(error))
+
+
+def crashed(description: str) -> Finish:
+    """A defect of the runner or of an adapter."""
+    return Finish(GoalStatus.FAILED, StopReason.INTERNAL_ERROR, description)
+
+
+Sensitivity = Literal["low", "medium", "high"]
+
+LONGEST = 2_000
+"""Characters of what is remembered: a fact, not an output."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What somebody wants to be kept, as far as the rules look at it."""
+
+    kind: MemoryKind
+    text: str
+    sensitivity: Sensitivity = "low"
+    permission: str = ""
+    expires: bool = False
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why not, and what would help; names the key or the option."""
+
+    why: str
+    remedy: str
+
+
+def promotion_refusal(
+    wanted: Promotion, allowed: Collection[str], owner: str, source: Observation | None
+) -> Refusal | None:
+    """Why it may not be kept; None: it may. `source` is the observation that it rests on, None for an event."""
+    fresh = "a run keeps the goal that it began with, so this takes a new run"
+    if wanted.kind not in allowed:
+        said = f"the goal of this run does not allow to promote kind {wanted.kind}"
+        return Refusal(said, f'add it in the goal file: [memory] promote = ["{wanted.kind}"]; {fresh}')
+    if not owner.strip():
+        return Refusal("the goal of this run names no owner whose later runs could be told", f'owner = "..."; {fresh}')
+    if source is not None and not source.shows:
+        return Refusal(
+            f"{source.id} ({source.source}) shows nothing that happened: it holds the agent's words, or a call that was not done",
+            "name an observation that shows it: goal show RUN --evidence",
+        )
+    if not wanted.text.strip():
+        return Refusal(
+            "what is to be remembered is not clear: its source has no text of its own", 'say it: --text "..."'
+        )
+    if len(wanted.text) > LONGEST:
+        return Refusal(
+            f"the text is longer than {LONGEST:,} characters, which is no fact", 'say it shorter: --text "..."'
+        )
+    return _unclear(wanted)
+
+
+def _unclear(wanted: Promotion) -> Refusal | None:
+    if wanted.sensitivity != "low" and not wanted.permission.strip():
+        said = f"who allowed something of {wanted.sensitivity} sensitivity to be kept is not said"
+        return Refusal(said, '--permission "..."')
+    if wanted.sensitivity == "high" and not wanted.expires:
+        return Refusal("something of high sensitivity is not kept for ever", "--expires 30d")
+    return None

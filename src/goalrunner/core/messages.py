@@ -1,0 +1,238 @@
+"""From chat messages to a trail: which of them are observations, and which are claims.
+
+Tool messages are what really happened. What an assistant message says is a claim. User and system messages are
+neither, and are not shown to a judge. With the response as the deliverable, the last thing the assistant said is an
+observation too: of what the response says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail, source_of
+
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+"""The roles of OpenAI's chat messages, the old `function` included."""
+
+_OTHER_BLOCKS = frozenset(
+    """
+    image image_url input_image input_audio audio video file document input_file thinking redacted_thinking refusal
+    reasoning reasoningContent cachePoint guardContent citationsContent web_search_tool_result container_upload
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Blocks that hold neither words nor results of tools."""
+
+_COMMAND_KEYS = ("command", "cmd", "script", "code")
+_FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A tool call: which tool, its command, and the strings that the agent gave it."""
+
+    tool: str = "tool"
+    command: str = ""
+    given: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One message on its way into a trail; `call` is None for what the agent said."""
+
+    round: int
+    text: str
+    call: _Call | None = None
+
+
+def trail_of(
+    messages: Sequence[Mapping[str, Any]], *, deliverable: Literal["workspace", "response"] = "workspace"
+) -> Trail:
+    """The trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
+
+    `messages` are OpenAI's: `content` a string, None or a list of blocks (`{"type": "text", "text": ...}` or
+    `{"text": ...}`); the old `function_call` and role `function` are understood. So are the blocks for tool calls and
+    their results of Anthropic (`tool_use`, `tool_result`) and of Strands and Bedrock (`toolUse`, `toolResult`).
+    """
+    entries = list(_entries(messages))
+    said = [entry for entry in entries if entry.call is None]
+    response = said[-1] if said and deliverable == "response" else None
+    items: list[Observation | Claim] = []
+    texts: dict[int, str] = {}
+    number = 0
+    for entry in entries:
+        item: Observation | Claim
+        if entry.call is None and entry is not response:
+            item = Claim(round=entry.round)
+        else:
+            number += 1
+            item = _observation(entry, number)
+        items.append(item)
+        texts[id(item)] = entry.text
+    kept = tuple(items)
+    by_id = {item.id: texts[id(item)] for item in kept if isinstance(item, Observation)}
+
+    def read(item: Observation | Claim) -> str:
+        return by_id[item.id] if isinstance(item, Observation) else texts[id(item)]
+
+    return Trail(items=kept, read=read)
+
+
+def _observation(entry: _Entry, number: int) -> Observation:
+    identifier = f"o{number}"
+    if entry.call is None:
+        return Observation(id=identifier, source=RESPONSE, facts=(f"round {entry.round}",), round=entry.round)
+    return Observation(id=identifier, source=entry.call.tool, command=entry.call.command, round=entry.round)
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content; blocks that are not text have none."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        text = content.get("text")
+        return text if isinstance(text, str) else ""
+    if isinstance(content, Sequence):
+        return "\n".join(text for text in (text_of(block) for block in content) if text)
+    return ""
+
+
+def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
+    """What happened and what was said, in order; a round begins with each user message."""
+    calls: dict[str, _Call] = {}
+    last = _Call()
+    round_number = 0
+    for message in messages:
+        text = text_of(message.get("content"))
+        results = [block for block in blocks_of(message.get("content")) if block.kind == "result"]
+        match message.get("role"):
+            case "user":
+                # Results of tools come as user messages there: only words begin a round.
+                round_number += 1 if text.strip() or not results else 0
+                for block in results:
+                    yield _result(round_number, block.text, calls.get(block.id) or _Call())
+            case "assistant":
+                calls.update(_calls(message))
+                used = (block for block in blocks_of(message.get("content")) if block.kind == "call")
+                calls.update({block.id: _call({"name": block.name, "arguments": block.given}) for block in used})
+                old = message.get("function_call")
+                last = _call(old) if isinstance(old, Mapping) else _Call()
+                if text.strip():
+                    yield _Entry(round_number, text)
+            case "tool":
+                yield _result(round_number, text, calls.get(str(message.get("tool_call_id"))) or _call(message))
+            case "function":
+                yield _result(round_number, text, last if last != _Call() else _call(message))
+            case _:
+                continue
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a message's content: text, a tool call, a tool's result, another known kind, or an unknown one."""
+
+    kind: Literal["text", "call", "result", "other", "unknown"]
+    name: str = ""
+    """The tool of a call; the type of a block of another kind."""
+    id: str = ""
+    text: str = ""
+    given: object = None
+
+
+def blocks_of(content: object) -> tuple[Block, ...]:
+    """Return the blocks of a content that is a list of blocks; none for plain text."""
+    if not isinstance(content, Sequence) or isinstance(content, str | bytes):
+        return ()
+    return tuple(_block(item) for item in content)
+
+
+def unknown_block(content: object) -> str:
+    """Return the kind of the first block that cannot be read; empty if there is none."""
+    return next((block.name or "without a type" for block in blocks_of(content) if block.kind == "unknown"), "")
+
+
+KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"
+"""The hint of an error about an unknown block."""
+
+
+def _block(item: object) -> Block:
+    if isinstance(item, str):
+        return Block("text", text=item)
+    if not isinstance(item, Mapping):
+        return Block("unknown", type(item).__name__)
+    call, result = item.get("toolUse"), item.get("toolResult")
+    if isinstance(call, Mapping):
+        return Block("call", str(call.get("name", "")), str(call.get("toolUseId")), given=call.get("input"))
+    if isinstance(result, Mapping):
+        return Block("result", id=str(result.get("toolUseId")), text=_result_text(result.get("content")))
+    match item.get("type"):
+        case "tool_use" | "server_tool_use":
+            return Block("call", str(item.get("name", "")), str(item.get("id")), given=item.get("input"))
+        case "tool_result":
+            return Block("result", id=str(item.get("tool_use_id")), text=_result_text(item.get("content")))
+        case str() as kind if kind in _OTHER_BLOCKS:
+            return Block("other", kind)
+        case None | "text" | "input_text" | "output_text" if isinstance(item.get("text"), str):
+            return Block("text", text=str(item["text"]))
+        case str() as kind:
+            return Block("unknown", kind)
+        case _:
+            known = next((key for key in item if key in _OTHER_BLOCKS), None)
+            return Block("other", known) if known else Block("unknown", ", ".join(map(str, item))[:80])
+
+
+def _result_text(content: object) -> str:
+    """Return the text of a tool's result; what is not text is shown as JSON."""
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "\n".join(_result_text(item) for item in content)
+    text = text_of(content)
+    return text if text or content is None else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _result(round_number: int, text: str, call: _Call) -> _Entry:
+    """A tool's result. One that only hands back what the agent gave it (`finish`, `message`) is what the agent said."""
+    return _Entry(round_number, text, None if text.strip() in call.given else call)
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, _Call]]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ():
+        if isinstance(call, Mapping):
+            function = call.get("function")
+            yield str(call.get("id")), _call(function if isinstance(function, Mapping) else call)
+
+
+def _call(function: Mapping[str, Any]) -> _Call:
+    name = function.get("name")
+    arguments = function.get("arguments")
+    known = _parsed(arguments) if isinstance(arguments, str) else arguments
+    given = known.values() if isinstance(known, Mapping) else ()
+    return _Call(
+        tool=source_of(name if isinstance(name, str) else ""),
+        command=_command(arguments, known),
+        given=frozenset(value.strip() for value in given if isinstance(value, str) and value.strip()),
+    )
+
+
+def _parsed(arguments: str) -> object:
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _command(arguments: object, known: object) -> str:
+    """The command line of a shell-like call, the path of a file tool, else the arguments as they are."""
+    if isinstance(known, Mapping):
+        path = known.get("path")
+        if path is None:
+            for key in _COMMAND_KEYS:
+                if isinstance(known.get(key), str):
+                    return str(known[key])
+        elif isinstance(path, str) and set(known) <= _FILE_KEYS:
+            return path
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments, ensure_ascii=False, default=str)

@@ -1,0 +1,156 @@
+"""Observations and claims: what was recorded, and what was only said. The rows of the evidence table."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from goalrunner.core.base import Frozen
+
+SAID = frozenset({"report_blocked", "ask", "plan", "response"})
+"""Sources of observations that hold, or follow from, the agent's own words alone."""
+
+UNDONE = frozenset({"error", "denied", "interrupted"})
+"""Facts of a call that was not made, or of which nobody knows what it did."""
+
+UNASKED = "nobody was asked"
+"""Fact of an agent's action that somebody was to decide on, and that it reports to have done without asking."""
+
+OWNER = "owner"
+"""The source of an observation that holds what a person answered; it rests on no file. No tool may bear this name."""
+
+RESPONSE = "response"
+"""The source of an observation that is what the agent said, kept because it is the deliverable. No tool may bear it."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
+_NAME_LIMIT = 80
+_READ = 1_000
+
+
+def source_of(tool: str) -> str:
+    """The source of a tool's result, from a name that a model or an agent chose.
+
+    One word that cannot pass for facts, for another line, for a check of the runner's, for the response, or for a person.
+    """
+    # Normalised first: full-width letters and brackets become plain ones wherever they are shown.
+    name = _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT] or "tool"
+    return f"tool_{name}" if name.lower() in (OWNER, RESPONSE) else name
+
+
+class ArtifactRef(Frozen):
+    """A large output, kept whole on disk under its hash."""
+
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="hash of the bytes, also the file's name")
+    size: int = Field(ge=0, description="bytes")
+
+
+class TranscriptRef(Frozen):
+    """One line of transcript.jsonl: where it begins, how long it is (bytes, without the newline), and its hash."""
+
+    offset: int = Field(ge=0)
+    length: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Observation(Frozen):
+    """Something that really happened: a tool result, a validator result, or the response that is to be judged."""
+
+    kind: Literal["observation"] = "observation"
+    id: str = Field(pattern=r"^o[1-9][0-9]*$", description='"o12", numbered through the whole run')
+    source: str = Field(description='"shell", "read_file", "validator tests", "response", ...')
+    facts: tuple[str, ...] = Field(
+        default=(), description='what the runner itself knows of it: ("exit 0",); of one that is reported, what is said'
+    )
+    command: str = Field(default="", description="the command line, or the path that a file tool was given")
+    round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
+    output: ArtifactRef | None = Field(default=None, description="the whole output on disk")
+    before: str | None = Field(default=None, description="id of the snapshot before it ran; None: none was taken")
+    after: str | None = Field(default=None, description="id of the snapshot after it ran; None: none was taken")
+    path: str | None = Field(default=None, description="the only path that it depends on; None: the whole workspace")
+    reported_by: str = Field(
+        default="",
+        description="the external agent whose word it is; empty: the runner saw it. `before` is then the start"
+        " of its round, and its end stands for `after`",
+    )
+
+    @property
+    def shows(self) -> bool:
+        """Whether it shows something that was done: no words of the agent, and no call that failed or was never made."""
+        return self.source not in SAID and not UNDONE.intersection(self.facts)
+
+    @property
+    def heading(self) -> str:
+        """The line under which it is shown: `[o12] shell (exit 0)`, or `[o12] shell, reported by claude (exit 0)`."""
+        facts = f" ({', '.join(self.facts)})" if self.facts else ""
+        reported = f", reported by {self.reported_by}" if self.reported_by else ""
+        return f"[{self.id}] {self.source}{reported}{facts}"
+
+
+class Claim(Frozen):
+    """What the agent said. Never evidence."""
+
+    kind: Literal["claim"] = "claim"
+    round: int = Field(ge=0)
+    text: TranscriptRef | None = Field(default=None, description="the message in the transcript")
+
+
+@dataclass(frozen=True)
+class Trail:
+    """Observations and claims of a run in their order, and the way to their whole text.
+
+    `read(item)` gives an observation's output or a claim's text, whole and redacted, as str.
+    """
+
+    items: tuple[Observation | Claim, ...]
+    read: Callable[[Observation | Claim], str]
+
+    def observation(self, identifier: str) -> Observation | None:
+        """The observation of that id ("o12"), or None; a claim has no id and can never be cited."""
+        for item in self.items:
+            if isinstance(item, Observation) and item.id == identifier:
+                return item
+        return None
+
+
+class EvidenceRow(Frozen):
+    """One piece of evidence for a criterion or of a validator; a criterion without any has one row without observation."""
+
+    criterion: str = Field(description='the criterion in the words of the verdict, or "validator tests"')
+    kind: Literal["criterion", "validator"] = "criterion"
+    satisfied: bool
+    missing: str = Field(
+        default="", description="what the verdict misses of the criterion; of a red validator its summary"
+    )
+    observation: str = Field(default="", description='the id that is cited, "o12"; empty: nothing is')
+    known: bool = Field(default=False, description="whether the run has an observation of that id")
+    source: str = Field(default="", description='"shell", "validator tests", ...')
+    command: str = ""
+    exit_code: int | None = Field(default=None, description="None: it has none, as a file tool has")
+    facts: tuple[str, ...] = ()
+    quote: str | None = None
+    fact: str | None = None
+    reported_by: str = Field(
+        default="", description="the external agent whose word it is; empty: the runner saw it itself"
+    )
+    snapshot: str = Field(
+        default="",
+        description="id of the snapshot after it ran, of a reported one that at the end of its round; empty: none was taken",
+    )
+    stale: str = Field(
+        default="", description="why it no longer counted when the verdict was made; empty: it was fresh"
+    )
+
+    @property
+    def seen_by(self) -> str:
+        """Who saw it: "runner", or the external agent whose word it is; empty where it is nowhere."""
+        return (self.reported_by or "runner") if self.known else ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what is cited is there and nothing had changed after it."""
+        return self.known and not self.stale

@@ -1,0 +1,240 @@
+"""How a run ended, and what its model calls used."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from goalrunner.core.base import Frozen
+from goalrunner.core.errors import ExitCode
+from goalrunner.core.goal import ApprovalKind
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.verdict import GoalVerdict
+
+
+class Usage(Frozen):
+    """Tokens, dollars and calls of one account. What nobody knows is None and never 0; what is known in part says so.
+
+    `cost_usd` is None when any call had no known price. The tokens are None when nothing is known of them; beside
+    `uncounted_calls` they are a lower bound, as `known_cost_usd` is one where `cost_usd` is None.
+    """
+
+    input_tokens: int | None = Field(
+        default=0, ge=0, description="prompt tokens, cached ones included; None: nothing is known"
+    )
+    output_tokens: int | None = Field(
+        default=0, ge=0, description="completion tokens, reasoning included; None: nothing is known"
+    )
+    cost_usd: float | None = Field(default=0.0, ge=0, description="US dollars; None: not known of every call")
+    known_cost_usd: float = Field(default=0.0, ge=0, description="of the dollars, those that are known")
+    calls: int = Field(default=0, ge=0, description="answered model calls; of an external agent what it counts as one")
+    retries: int = Field(default=0, ge=0, description="calls repeated after 429, 5xx, a timeout or a cut stream")
+    estimated_tokens: int = Field(
+        default=0, ge=0, description="of the tokens, those of calls that were cut: estimated, not counted"
+    )
+    uncounted_calls: int = Field(
+        default=0, ge=0, description="calls whose tokens nobody knows; 0: the tokens are all of them"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: Any) -> Any:
+        """Fill in what follows from the rest, and what logs of schema 1.2 and earlier did not write.
+
+        They had 0 tokens for a call of which neither tokens nor dollars were known.
+        """
+        if not isinstance(data, dict):
+            return data
+        values = dict(data)
+        counted = (values.get("input_tokens") or 0) or (values.get("output_tokens") or 0)
+        if "uncounted_calls" not in values and not counted:
+            unpriced = "cost_usd" in values and values["cost_usd"] is None
+            values["uncounted_calls"] = values.get("calls") or 0 if unpriced else 0
+        if values.get("uncounted_calls") and not counted:
+            values["input_tokens"] = values["output_tokens"] = None
+        values.setdefault("known_cost_usd", values.get("cost_usd") or 0.0)
+        return values
+
+    @classmethod
+    def unknown(cls) -> Usage:
+        """A call, or a turn of an external agent, of which nothing was told: it cost something, and nobody knows what."""
+        return cls(cost_usd=None, calls=1, uncounted_calls=1)
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together, as far as they are known: beside `uncounted_calls` a lower bound."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        cost = self.known_cost_usd + other.known_cost_usd
+        return Usage(
+            input_tokens=(self.input_tokens or 0) + (other.input_tokens or 0),
+            output_tokens=(self.output_tokens or 0) + (other.output_tokens or 0),
+            cost_usd=cost if known else None,
+            known_cost_usd=cost,
+            calls=self.calls + other.calls,
+            retries=self.retries + other.retries,
+            estimated_tokens=self.estimated_tokens + other.estimated_tokens,
+            uncounted_calls=self.uncounted_calls + other.uncounted_calls,
+        )
+
+    def since(self, before: Usage) -> Usage:
+        """Return what one account spent between two looks at it. Its dollars are unknown if they are at either look."""
+        known = self.cost_usd is not None and before.cost_usd is not None
+        return Usage(
+            input_tokens=(self.input_tokens or 0) - (before.input_tokens or 0),
+            output_tokens=(self.output_tokens or 0) - (before.output_tokens or 0),
+            cost_usd=max((self.cost_usd or 0.0) - (before.cost_usd or 0.0), 0.0) if known else None,
+            known_cost_usd=max(self.known_cost_usd - before.known_cost_usd, 0.0),
+            calls=self.calls - before.calls,
+            retries=self.retries - before.retries,
+            estimated_tokens=max(self.estimated_tokens - before.estimated_tokens, 0),
+            uncounted_calls=self.uncounted_calls - before.uncounted_calls,
+        )
+
+
+class AgentSession(Frozen):
+    """The memory that an external agent keeps of a conversation."""
+
+    agent: str = Field(description="its name")
+    id: str = Field(description="as the agent itself names it; empty: there is none any more")
+    total: Usage = Field(default_factory=Usage, description="what it reported in all so far, where it reports totals")
+
+
+SCHEMA_VERSION = "1.2"
+"""Of outcome.json: a reader refuses another major number, and ignores fields it does not know.
+
+1.1: unknown usage is null; in 1.0 it was 0 tokens beside `cost_usd` null.
+1.2: `protected_changes` and `check_environment` replace `touched` and `proof`.
+"""
+
+
+class GoalStatus(StrEnum):
+    """How a run ended, or that it has not."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    CAPPED = "capped"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class StopReason(StrEnum):
+    """Which rule ended the run."""
+
+    SATISFIED = "satisfied"
+    MAX_ITERATIONS = "max_iterations"
+    TIMEOUT = "timeout"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    APPROVAL_REQUIRED = "approval_required"
+    DENIED = "denied"
+    QUESTION_OPEN = "question_open"
+    IMPOSSIBLE = "impossible"
+    STALLED = "stalled"
+    EVIDENCE_UNSTABLE = "evidence_unstable"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    AUTHENTICATION = "authentication"
+    MODEL_NOT_FOUND = "model_not_found"
+    AGENT_FAILED = "agent_failed"
+    JUDGE_FAILED = "judge_failed"
+    VALIDATOR_MISSING = "validator_missing"
+    ENVIRONMENT_FAILED = "environment_failed"
+    BASELINE_GREEN = "baseline_green"
+    INTERNAL_ERROR = "internal_error"
+
+
+EXIT_CODES: dict[GoalStatus, ExitCode] = {
+    GoalStatus.RUNNING: ExitCode.FAILED,
+    GoalStatus.COMPLETE: ExitCode.COMPLETE,
+    GoalStatus.CAPPED: ExitCode.CAPPED,
+    GoalStatus.BLOCKED: ExitCode.BLOCKED,
+    GoalStatus.CANCELLED: ExitCode.INTERRUPTED,
+    GoalStatus.FAILED: ExitCode.FAILED,
+}
+"""The exit code of each status. A run cancelled by SIGTERM exits 143 instead; one still running has none to give: 4."""
+
+
+class GoalAttempt(Frozen):
+    """One decided round: its number from 1, whether it passed, and the feedback that went back. (Source: GoalLoop.)"""
+
+    attempt: int = Field(ge=1)
+    passed: bool
+    feedback: str | None = None
+    score: float = Field(default=0.0, ge=0, le=1)
+
+
+class ApprovalRow(Frozen):
+    """Something that waited, or waits, for a person, and what was said of it."""
+
+    id: str
+    kind: ApprovalKind
+    action: str = Field(description="the command, the path, or what is to be called complete")
+    rule: str = Field(default="", description="what of the goal asked for it")
+    requested_at: str = Field(description="ISO 8601, UTC")
+    expires_at: str | None = Field(default=None, description="ISO 8601, UTC; None: never")
+    decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"
+    decided_at: str = ""
+    by: str = Field(default="", description="user@host")
+    reason: str = ""
+    guarded: bool = Field(default=True, description="False: given by a command that the agent could have run as well")
+    evidence_refs: tuple[str, ...] = Field(default=(), description="observations that it rests on")
+    diff: str = Field(default="", description="name of the artifact that holds what would be written")
+
+
+class GoalOutcome(Frozen):
+    """The result of a run, as `outcome.json` holds it."""
+
+    schema_version: str = SCHEMA_VERSION
+    run_id: str
+    objective: str
+    status: GoalStatus
+    stop_reason: StopReason | None = Field(default=None, description="None only while running")
+    message: str = Field(default="", description="one or two lines for people: why it failed and what to do")
+    iterations: int = Field(ge=0, description="rounds that were checked, judge reached or not")
+    verdict: GoalVerdict | None = Field(default=None, description="the last one; None when no round was decided")
+    evidence: tuple[EvidenceRow, ...] = Field(
+        default=(), description="what the last verdict rests on: a row for each citation, and for each validator"
+    )
+    attempts: tuple[GoalAttempt, ...] = Field(default=(), description="the last 100 decided rounds")
+    usage: dict[str, Usage] = Field(default_factory=dict, description='by account: "agent", "judge"')
+    limits: dict[str, float | None] = Field(
+        default_factory=dict, description="max_iterations, timeout (seconds), tokens, cost_usd; None: no limit"
+    )
+    models: dict[str, str] = Field(default_factory=dict, description='by role: "agent", "judge"')
+    workspace: str = ""
+    labels: tuple[str, ...] = Field(
+        default=(),
+        description='what weakens the proof: "self-judged", "rests on reports", "unguarded approval", "unasked actions",'
+        ' "checks changed: PATHS", "not verified: PATHS", "needs ignored files: PATHS", "dependencies changed: ...",'
+        ' "not isolated", "flaky: NAMES"',
+    )
+    protected_changes: tuple[str, ...] = Field(
+        default=(), description="protected paths that differ from the start, one line each"
+    )
+    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
+    check_environment: str = Field(default="", description='"overlay", "in-place" or "checkout"; empty: none is needed')
+    approvals: tuple[ApprovalRow, ...] = Field(default=(), description="what waited for a person, the last 100")
+    questions: tuple[str, ...] = Field(default=(), description="what only a person can answer, and nobody has")
+    redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced in what was kept, by kind")
+    started_at: str = Field(default="", description="ISO 8601, UTC")
+    finished_at: str = Field(default="", description="ISO 8601, UTC; empty while running")
+    duration: float = Field(default=0.0, ge=0, description="seconds of active time")
+    run_path: str = Field(default="", description="the run's folder")
+    signal: int | None = Field(default=None, description="number of the signal that interrupted it")
+
+    @property
+    def passed(self) -> bool:
+        """True only for `complete`."""
+        return self.status is GoalStatus.COMPLETE
+
+    @property
+    def exit_code(self) -> int:
+        """What the process exits with: 0, 1, 3, 4, or 128 + signal."""
+        if self.status is GoalStatus.CANCELLED and self.signal is not None:
+            return 128 + self.signal
+        return int(EXIT_CODES[self.status])

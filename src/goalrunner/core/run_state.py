@@ -1,0 +1,269 @@
+"""The state of one run: small and typed, without the transcript. Only `fold.apply` makes new ones.
+
+Names and values of GoalRecord and WorkingMemory are those of the Goals and State pattern.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from goalrunner.core.base import Frozen, Snapshot
+from goalrunner.core.events import Account, ChangedChecks, GoalRecord, Plan, Standing
+from goalrunner.core.goal import ApprovalKind
+from goalrunner.core.observation import ArtifactRef
+from goalrunner.core.outcome import GoalAttempt, GoalStatus, StopReason, Usage
+from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+
+KEPT = 100
+"""References and attempts that the state keeps, the newest; the log has them all."""
+
+MemoryStop = Literal["success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"]
+
+
+class BudgetState(Frozen):
+    """What has been spent, in the units of the pattern."""
+
+    iteration_count: int = 0
+    token_estimate: int | None = Field(
+        default=0, description="tokens, agent and judge together, as far as they are known; None: nothing is"
+    )
+    cost_cents: float | None = Field(default=0.0, description="US cents; None: some call had no known price")
+    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; while nobody waits")
+
+
+class WorkingMemory(Frozen):
+    """Run-scoped operational state. (Source: WorkingMemoryState of Goals and State.)"""
+
+    run_id: str
+    goal_id: str
+    current_step: str | None = None
+    completed_steps: tuple[str, ...] = ()
+    pending_steps: tuple[str, ...] = ()
+    open_questions: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    tool_result_refs: tuple[str, ...] = ()
+    approval_refs: tuple[str, ...] = ()
+    budget_state: BudgetState = Field(default_factory=BudgetState)
+    step_evidence: dict[str, str] = Field(
+        default_factory=dict,
+        description='of completed steps: the observation that shows it ("o7"); where there is none, the event ("e12")',
+    )
+    proposed_stop: str = Field(default="", description="why the agent says that it may stop; decides nothing")
+    stop_reason: MemoryStop | None = None
+    version: int = Field(default=0, description="place in the log of the last event that was applied")
+
+
+class Phase(StrEnum):
+    """Where in a round the run stands."""
+
+    READY = "ready"
+    BASELINED = "baselined"
+    WORKING = "working"
+    WORKED = "worked"
+    VALIDATED = "validated"
+    JUDGED = "judged"
+    CONFIRMED = "confirmed"
+    ENDED = "ended"
+
+
+class AuditFailures(Frozen):
+    """How often the judge gave no usable answer, by kind."""
+
+    parse: int = 0
+    transport: int = 0
+    authentication: int = 0
+    detail: str = Field(default="", description="what was wrong with the last one")
+
+
+class Baseline(Frozen):
+    """How the validators stood before round 1."""
+
+    standing: Standing
+    reason: str = ""
+    results: tuple[ValidatorResult, ...] = ()
+
+
+class Stall(Frozen):
+    """How many rounds in a row ended the same, or in one of two ways: same snapshot, same checks, same feedback."""
+
+    key: str = ""
+    before: str = Field(default="", description="the other one of two states between which rounds alternate")
+    rounds: int = 0
+
+
+class Approval(Frozen):
+    """Something that waited, or waits, for a person."""
+
+    id: str
+    kind: ApprovalKind
+    action: str
+    rule: str
+    tool_call_id: str = ""
+    snapshot: str = ""
+    requested_at: str
+    expires_at: str | None = None
+    preview: ArtifactRef | None = None
+    evidence_refs: tuple[str, ...] = ()
+    decision: Literal["approved", "denied", "expired", "withdrawn"] | None = Field(
+        default=None, description="None: it waits; withdrawn: what it was about is there no more"
+    )
+    decided_at: str = ""
+    by: str = ""
+    reason: str = ""
+    guarded: bool = True
+    used: bool = Field(default=False, description="whether the tool call has begun: it permits no other one")
+    told: bool = Field(default=False, description="whether the run has ended for its denial, and was taken up again")
+
+    @property
+    def refused(self) -> bool:
+        """Whether it must never be done."""
+        return self.decision in ("denied", "expired")
+
+
+class Interruption(Frozen):
+    """What the agent has not been told yet of the time in which nobody worked on the run."""
+
+    note: str = ""
+    changed: tuple[str, ...] = ()
+    answers: tuple[tuple[str, str], ...] = Field(default=(), description="question and answer")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.note or self.changed or self.answers)
+
+
+class RunState(Frozen):
+    """Everything that policy decides on, and what people are shown."""
+
+    goal: GoalRecord
+    memory: WorkingMemory
+    plan: Plan
+    phase: Phase = Phase.READY
+    left: Phase = Field(default=Phase.READY, description="where it stood when it ended")
+    prompted: bool = Field(default=False, description="whether the agent has the prompt of the round at hand")
+    calling: str | None = Field(default=None, description="id of the tool call that has begun and has no result")
+    awaiting: Account | None = Field(default=None, description="whose model is being asked")
+    external: bool = Field(default=False, description="whether the agent is a program of its own")
+    agent_command: str = Field(default="", description="an external agent and its command, for people")
+    last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
+    resumes: int = Field(default=0, description="how often another process took the run up")
+    interruption: Interruption | None = Field(default=None, description="what the agent is still to be told")
+    outside: tuple[str, ...] = Field(
+        default=(), description="paths that changed while nobody watched, of the whole run; the newest"
+    )
+    approvals: tuple[Approval, ...] = Field(default=(), description="the newest, decided or not")
+    requested: int = Field(default=0, description="approvals requested so far")
+    redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced, by kind")
+    round: int = Field(default=0, description="rounds begun")
+    iterations: int = Field(default=0, description="rounds decided")
+    counted: int = Field(default=-1, description="the round that was counted last")
+    observations: int = Field(default=0, description="observations numbered so far")
+    seen: str = Field(default="", description="id of the newest observation of the step at hand")
+    validators: tuple[ValidatorResult, ...] = Field(default=(), description="of the round at hand")
+    refusal: str = Field(default="", description="why the validators' results do not count; empty: they do")
+    leaked: tuple[str, ...] = Field(
+        default=(), description="paths that changed in the workspace while it was checked, or between check and end"
+    )
+    obstacle: str = Field(default="", description="why validators could not run; only a person can change that")
+    obstacles: int = Field(default=0, description="how often that happened in a row in the round at hand")
+    leaks: int = Field(default=0, description="how often that happened in the round at hand")
+    protected_changes: tuple[str, ...] = Field(
+        default=(), description="protected paths that differ from the start, one line each"
+    )
+    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
+    check_labels: tuple[str, ...] = Field(default=(), description="what weakens the results of the round at hand")
+    changed_checks: ChangedChecks | None = Field(
+        default=None, description="set while a person must decide on the agent's versions of the checks"
+    )
+    check_environment: str = ""
+    verdict: GoalVerdict | None = Field(default=None, description="the last one")
+    baseline: Baseline | None = None
+    base: Snapshot | None = Field(default=None, description="the workspace at the start")
+    kept: dict[str, str] = Field(
+        default_factory=dict,
+        description="files that say more of the start, and their SHA-256; empty: none, or not known",
+    )
+    snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
+    content: str = Field(
+        default="", description="id of the snapshot that the agent's last change led to: a stall keeps it"
+    )
+    response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
+    lingering: tuple[str, ...] = Field(
+        default=(), description="processes that the agent left running at the end of the last round; they were ended"
+    )
+    block_report: str = Field(default="", description="why the agent says that it cannot go on, in the round at hand")
+    refuted: str = Field(default="", description="a claim of being blocked that the second opinion did not confirm")
+    confirmed: str = Field(default="", description="why the goal is blocked, by two opinions")
+    stall: Stall = Field(default_factory=Stall)
+    unread: int = Field(default=0, description="audits in a row that gave no answer that can be read")
+    unstable: int = Field(default=0, description="audits in a row that failed on freshness alone")
+    criteria: tuple[str, ...] = Field(
+        default=(), description="the goal's, or those the judge derived at its first audit"
+    )
+    attempts: tuple[GoalAttempt, ...] = ()
+    usage: dict[str, Usage] = Field(default_factory=dict, description="by account")
+    audit_failures: AuditFailures = Field(default_factory=AuditFailures)
+    models: dict[str, str] = Field(default_factory=dict)
+    labels: tuple[str, ...] = Field(default=(), description="what weakens the proof of this run")
+    workspace: str = ""
+    sandbox: str = Field(
+        default="none", description="the jail that every command of the run was in; none: not all were"
+    )
+    elapsed: float = Field(default=0.0, description="seconds of active time")
+    status: GoalStatus = GoalStatus.RUNNING
+    stop_reason: StopReason | None = None
+    message: str = Field(default="", description="why it ended, for people")
+    signal: int | None = None
+    ended_at: str = Field(default="", description="ISO 8601, UTC; empty while it goes on")
+
+    @property
+    def total(self) -> Usage:
+        """What agent and judge spent together."""
+        return sum(self.usage.values(), Usage())
+
+    @property
+    def waiting(self) -> tuple[Approval, ...]:
+        """What waits for a person now."""
+        return tuple(approval for approval in self.approvals if approval.decision is None)
+
+    def approval_of(self, tool_call_id: str) -> Approval | None:
+        """The approval that a tool call asked for before it began. Ids of calls come again: one that began is another."""
+        of_it = (item for item in reversed(self.approvals) if item.tool_call_id == tool_call_id)
+        return next((item for item in of_it if not item.used and item.decision != "withdrawn"), None)
+
+    @property
+    def subject(self) -> str:
+        """What a completion would be of: the snapshot, else the response, else the round."""
+        return self.snapshot.id if self.snapshot else self.response or f"round {self.round}"
+
+    @property
+    def completion(self) -> Approval | None:
+        """The newest approval of the completion of what is there now."""
+        of_it = (item for item in reversed(self.approvals) if item.kind == "complete" and item.snapshot == self.subject)
+        return next((item for item in of_it if item.decision != "withdrawn"), None)
+
+    @property
+    def approved_checks(self) -> frozenset[str]:
+        """Keys of the changed checks that a person has accepted."""
+        approved = (item for item in self.approvals if item.kind == "checks" and item.decision == "approved")
+        return frozenset(item.snapshot for item in approved)
+
+    @property
+    def validators_green(self) -> bool:
+        """Whether every validator of the goal, hidden ones included, ran in this round and passed, and the results count."""
+        ran = tuple(result.name for result in self.validators)
+        passed = ran == (*self.plan.validators, *self.plan.hidden) and all(item.passed for item in self.validators)
+        return passed and not self.refusal and not self.leaked
+
+    @property
+    def decided_by_validators(self) -> bool:
+        """Whether the validators alone decide this round: nobody else is asked, or one is red.
+
+        An agent that reports itself blocked is judged all the same, so that an impossible goal does not burn its rounds.
+        """
+        return not self.plan.has_judge or not (self.validators_green or self.block_report)

@@ -1,0 +1,126 @@
+"""The steps that `decide` can return, and which steps of an agent's plan count as done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from goalrunner.core.agent_ports import ProposedPlan
+from goalrunner.core.events import PlanProposed, PromptKind
+from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.progress import is_runners
+from goalrunner.core.run_state import Interruption
+
+
+@dataclass(frozen=True)
+class TakeBaseline:
+    """Run the validators once before the agent works."""
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a prompt has to say; its words are made elsewhere."""
+
+    kind: PromptKind
+    round: int
+    feedback: str | None = None
+    """Red output or the judge's `missing`, verbatim; None when there is nothing to say."""
+    interruption: Interruption | None = None
+    """What happened while nobody worked on the run; None where there is nothing to tell."""
+
+
+@dataclass(frozen=True)
+class RunRound:
+    """Let the agent work."""
+
+    prompt: Brief
+
+
+@dataclass(frozen=True)
+class Validate:
+    """Run every validator once."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Ask the judge."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    """End the run."""
+
+    status: GoalStatus
+    reason: StopReason
+    message: str = ""
+    signal: int | None = None
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """Ask for a second, independent opinion on a claim that the goal is blocked."""
+
+    claim: str
+
+
+@dataclass(frozen=True)
+class AskApproval:
+    """Let a person decide whether the run may end complete, or which versions of the checks count."""
+
+    action: str
+    rule: str
+    kind: Literal["complete", "checks"] = "complete"
+
+
+Step = TakeBaseline | RunRound | Validate | Audit | Confirm | AskApproval | Finish
+"""What is to be done next; closed."""
+
+
+Find = Callable[[str], Observation | None]
+"""The observation of that id; None where there is none."""
+
+
+def settle_plan(plan: ProposedPlan, find: Find) -> tuple[PlanProposed, str]:
+    """The event that keeps what is believed of a plan, and what the agent is told.
+
+    What it is told holds none of its own words: they would stand in an observation that a judge may quote.
+    """
+    believed: dict[str, str] = {}
+    refused: list[str] = []
+    told: list[str] = []
+    for number, (step, shown) in enumerate(plan.completed.items(), start=1):
+        why = _refusal(step, shown, find)
+        if why:
+            refused.append(step)
+            told.append(f"- completed step {number} is not believed: {why}")
+        else:
+            believed[step] = shown
+    own = (*plan.pending, plan.current)
+    if any(map(is_runners, own)):
+        told.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
+    event = PlanProposed(
+        current="" if is_runners(plan.current) else plan.current,
+        pending=tuple(step for step in plan.pending if not is_runners(step)),
+        completed=believed,
+        refused=tuple(refused),
+        stop_reason=plan.stop_reason,
+    )
+    head = f"The plan is kept: {len(believed)} completed, {len(event.pending)} pending."
+    return event, "\n".join([head, *told]) + "\n"
+
+
+def _refusal(step: str, shown: str, find: Find) -> str:
+    if is_runners(step):
+        return "its name is one of the runner's own"
+    observation = find(shown)
+    if observation is None:
+        return f"there is no result {shown}"
+    if not observation.shows:
+        return f"{shown} shows nothing that was done"
+    return ""

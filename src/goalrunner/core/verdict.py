@@ -1,0 +1,194 @@
+"""The verdict of the judge, and the results of validators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from goalrunner.core.base import Frozen
+from goalrunner.core.observation import ArtifactRef
+
+FEEDBACK_TAIL = 4_000
+"""Characters of a validator's output that go back to the agent; the last ones, where test runners put their summary."""
+
+TEST_IDS = 20_000
+"""Tests of one run that a result names at most."""
+_TAIL_OF_NPM = re.compile(r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?")
+"""Last lines of npm that say nothing of the cause."""
+_BARE = re.compile(r"exit \d+(?:, expected \d+)?")
+_SHOWN = 160
+"""Characters of the last line of an output that stand beside the exit code."""
+
+
+class ValidationOutcome(Frozen):
+    """What a Python validator may return: passed or not, and what to tell the agent. (Source: Strands' GoalLoop.)"""
+
+    passed: bool = Field(strict=True)
+    feedback: str | None = Field(default=None, description="what is wrong, in words the agent can act on")
+
+
+class RunnerCount(Frozen):
+    """One summary of a test runner in an output."""
+
+    runner: str
+    ran: int = Field(ge=0, description="tests that passed or failed; for go test: packages")
+    skipped: int = Field(default=0, ge=0, description="tests that were skipped, pending, todo or expected to fail")
+    failed: bool = Field(default=False, description="whether it reports failures")
+    named: bool = Field(default=False, description="whether the ids of these tests are known")
+    certain: bool = Field(default=True, description="whether it cannot be a part of what a failing test printed")
+
+
+class SuiteRecord(Frozen):
+    """What the output of a validator tells about its tests, for the comparison with the baseline."""
+
+    counts: tuple[RunnerCount, ...] = Field(default=(), description="the summaries, in the order of the output")
+    ended_early: str = Field(default="", description="test programs that started and printed no result")
+    filters: tuple[str, ...] = Field(default=(), description="options of the validator that select tests: -k")
+    varying: bool = Field(default=False, description="the selection depends on what changed: --testmon")
+    whole: bool = Field(default=True, description="whether the output was read from its beginning")
+    quiet: bool = Field(
+        default=False, description="the summary may be missing in a green run: `pytest >log || cat log`"
+    )
+
+
+class ValidatorResult(Frozen):
+    """One run of one validator, as the runner saw it."""
+
+    name: str = Field(min_length=1)
+    passed: bool = Field(strict=True)
+    feedback: str = Field(
+        default="", description=f"output tail of {FEEDBACK_TAIL} characters, or the callable's feedback"
+    )
+    reason: Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result", "flaky"] = "red"
+    command: str = Field(default="", description="the command line, or module:function")
+    exit_code: int | None = Field(default=None, description="None for callables, and for a command that a signal ended")
+    duration: float = Field(default=0.0, ge=0, description="seconds")
+    summary: str = Field(default="", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
+    hidden: bool = Field(default=False, description="it runs at the proof alone and is never shown to the agent")
+    cannot_run: bool = Field(
+        default=False,
+        description="its own command line cannot work on this machine; what the workspace lacks is only red",
+    )
+    steady: bool = Field(
+        default=False,
+        description="equal content must give an equal colour: it is told of nothing but the workspace, and has no retries",
+    )
+    tests_run: int | None = Field(
+        default=None, ge=0, description="tests that ran, skipped ones not counted; None: no report tells"
+    )
+    tests_failed: int | None = Field(
+        default=None, ge=0, description="tests that failed or broke; None: no report tells"
+    )
+    test_ids: tuple[str, ...] = Field(
+        default=(),
+        description=f"tests that passed or failed, file::class::name, sorted, the first {TEST_IDS:,}; "
+        "a file alone where it could not be collected",
+    )
+    suite: SuiteRecord = SuiteRecord()
+    output: ArtifactRef | None = None
+    observation: str = Field(default="", description='the id under which the judge sees it, "o12"')
+
+    @property
+    def remark(self) -> str:
+        """What people are told in one line: the summary; beside a bare exit code the last thing that it printed."""
+        said = self.summary or self.reason.replace("_", " ")
+        if self.passed or not _BARE.fullmatch(said):
+            return said
+        lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
+        told = [line for line in lines if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)]
+        last = told[-1] if told else ""
+        return f"{said}: {last if len(last) <= _SHOWN else last[: _SHOWN - 1] + '…'}" if last else said
+
+
+class Citation(Frozen):
+    """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
+
+    observation: str = Field(description='"o12"')
+    quote: str | None = Field(default=None, description="verbatim words of the output")
+    fact: str | None = Field(default=None, description="a fact of the heading, for commands whose success is silent")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Citation:
+        if (self.quote is None) == (self.fact is None):
+            raise ValueError("a citation has either a quote or a fact")
+        return self
+
+
+class CriterionVerdict(Frozen):
+    """One criterion: satisfied or not, by which evidence, and what is missing."""
+
+    criterion: str = Field(min_length=1)
+    satisfied: bool = Field(strict=True)
+    evidence: tuple[Citation, ...] = ()
+    missing: str = ""
+
+
+class GoalVerdict(Frozen):
+    """The answer to "is it provably done?". `missing` is what goes back to the agent. (Source: OpenHands' goal loop.)"""
+
+    score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
+    complete: bool = Field(strict=True)
+    missing: str = Field(default="", description="what remains; empty when complete")
+    criteria: tuple[CriterionVerdict, ...] = ()
+    blocked: str = Field(
+        default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
+    )
+    questions: tuple[str, ...] = Field(default=(), description="facts that only a person can give, as questions")
+    source: Literal["judge", "validators", "fallback"] = Field(
+        default="judge", description="who made it; fallback: the judge's answers could not be read"
+    )
+
+    @model_validator(mode="after")
+    def _complete_means_all(self) -> GoalVerdict:
+        if self.complete and any(not criterion.satisfied for criterion in self.criteria):
+            raise ValueError("complete beside a criterion that is not satisfied")
+        if self.complete and self.blocked:
+            raise ValueError("complete and blocked at once")
+        return self
+
+
+HIDDEN = "a check that is not shown to you failed; go through the objective again"
+"""All that the agent learns about a hidden validator."""
+
+
+def verdict_of(
+    results: Sequence[ValidatorResult], refusal: str = "", protected_changes: Sequence[str] = ()
+) -> GoalVerdict:
+    """Return the runner's own verdict: complete if every validator is green and none at all is not.
+
+    `refusal` says why the results do not count. `protected_changes` are named beside red results, because validators
+    saw these files in their original state.
+    """
+    red = [result for result in results if not result.passed]
+    passed = bool(results) and not red and not refusal
+    said = [f"validator {result.name}: {_said(result)}" for result in red if not result.hidden]
+    if any(result.hidden for result in red):
+        said.append(HIDDEN)
+    if refusal:
+        said.append(refusal)
+    elif not results:
+        said = ["no validator has run"]
+    if not passed and (note := protected_message(protected_changes)):
+        said.append(note)
+    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(said), source="validators")
+
+
+def protected_message(lines: Sequence[str]) -> str:
+    """Return what the agent reads about protected paths that it changed; empty if there are none."""
+    more = f"\n- and {len(lines) - 10} more" if len(lines) > 10 else ""
+    listed = "".join(f"\n- {line}" for line in lines[:10])
+    return (
+        f"Validators see these files in their original state, not as you changed them:{listed}{more}" if lines else ""
+    )
+
+
+def _said(result: ValidatorResult) -> str:
+    """Summary and feedback; a summary that is but the beginning of the feedback is not said twice."""
+    summary, feedback = result.summary.strip(), result.feedback.strip()
+    first = " ".join(feedback.partition("\n")[0].split())
+    if first.startswith(summary.removesuffix("…")):
+        return feedback or summary
+    return f"{summary}\n{feedback}".strip()

@@ -1,0 +1,256 @@
+"""Events of the work and of the checks: rounds, tool calls, snapshots, validators, audits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from goalrunner.core.base import Frozen, Snapshot
+from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
+from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+
+Account = Literal["agent", "judge"]
+PromptKind = Literal["first", "retry", "neutral", "stalled", "resumed"]
+
+
+class SnapshotTaken(Frozen):
+    """The workspace was looked at, whole."""
+
+    type: Literal["snapshot_taken"] = "snapshot_taken"
+    snapshot: Snapshot
+    moment: Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
+
+
+class BlockReported(Frozen):
+    """The agent says that it cannot go on. A claim: it ends nothing by itself."""
+
+    type: Literal["block_reported"] = "block_reported"
+    reason: str
+
+
+class StepStarted(Frozen):
+    """The runner is about to do one bounded thing: intent before effect."""
+
+    type: Literal["step_started"] = "step_started"
+    step_id: str = Field(description='"validate-2"')
+    description: str
+
+
+class RoundStarted(Frozen):
+    """A prompt is about to go to the agent."""
+
+    type: Literal["round_started"] = "round_started"
+    round: int = Field(ge=1)
+    prompt: PromptKind
+
+
+class PlanProposed(Frozen):
+    """The agent says which steps there are. A proposal: the runner keeps it, and believes no step done without evidence."""
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    current: str = ""
+    pending: tuple[str, ...] = ()
+    completed: dict[str, str] = Field(default_factory=dict, description="step -> id of the observation that shows it")
+    refused: tuple[str, ...] = Field(default=(), description="steps called done without evidence that exists")
+    stop_reason: str = Field(default="", description="why the agent says that it may stop")
+
+
+class SecretsReplaced(Frozen):
+    """How many secrets were replaced since the last such event, in everything that was written."""
+
+    type: Literal["secrets_replaced"] = "secrets_replaced"
+    counts: dict[str, int] = Field(description="by kind")
+
+
+class MessageRecorded(Frozen):
+    """A chat message was written to the transcript."""
+
+    type: Literal["message"] = "message"
+    role: Literal["system", "user", "assistant", "tool"]
+    text: TranscriptRef
+    has_text: bool = Field(default=True, description="False for an assistant message that holds tool calls alone")
+
+
+class ToolCalled(Frozen):
+    """The agent's tool call is about to run."""
+
+    type: Literal["tool_called"] = "tool_called"
+    tool_call_id: str
+    tool: str
+    summary: str = Field(description="one line for people: the command, or the path")
+
+
+class ToolResultRecorded(Frozen):
+    """A tool call ended, well or badly."""
+
+    type: Literal["tool_result_recorded"] = "tool_result_recorded"
+    tool_call_id: str
+    evidence_ref: str = Field(description="the observation's id")
+    observation: Observation
+    duration: float = Field(default=0.0, ge=0, description="seconds")
+    summary: str = Field(default="", description='one short line for people: "exit 1", "+4 −1"')
+
+
+class UsageRecorded(Frozen):
+    """One model call was answered, or given up after so many retries."""
+
+    type: Literal["usage_recorded"] = "usage_recorded"
+    account: Account
+    usage: Usage
+
+
+class RoundFinished(Frozen):
+    """The agent's turn is over. Says nothing about success."""
+
+    type: Literal["round_finished"] = "round_finished"
+    round: int = Field(ge=1)
+    reason: Literal["answered", "max_steps"] = "answered"
+    steps: int = Field(default=0, ge=0, description="model calls")
+    response: Observation | None = Field(
+        default=None, description="the response as an observation, where it is the deliverable"
+    )
+    snapshot: Snapshot | None = Field(
+        default=None, description="the workspace as the round left it: what is to be proven"
+    )
+    idle: bool = Field(default=False, description="whether the agent left everything as it had found it")
+    left: tuple[str, ...] = Field(
+        default=(), description="names of background processes that the agent left, and that were ended"
+    )
+
+
+class AgentRan(Frozen):
+    """A process of an external agent is over. What it wrote is evidence of nothing. It is kept whole, but where the run was
+    cut: then of a long output the two ends."""
+
+    type: Literal["agent_ran"] = "agent_ran"
+    agent: str = Field(description="its name")
+    ending: str = Field(description='"exit 0", "killed by SIGKILL", "cut": a claim like any other')
+    duration: float = Field(default=0.0, ge=0, description="seconds")
+    output: ArtifactRef | None = Field(default=None, description="stdout; None where it was empty")
+    errors: ArtifactRef | None = Field(default=None, description="stderr; None where it was empty")
+    note: str = Field(default="", description="what people must be told of it")
+
+
+class SessionOpened(Frozen):
+    """An external agent keeps a memory of its own, and this is its name; written anew where its totals have grown."""
+
+    type: Literal["session_opened"] = "session_opened"
+    session: AgentSession
+
+
+Standing = Literal["green", "red", "cannot_run", "differs"]
+
+
+class Colour(Frozen):
+    """Whether one validator passed in one run."""
+
+    name: str
+    passed: bool
+
+
+class Content(Frozen):
+    """The content that validators ran on, and their results: a resumed run still detects a flaky validator."""
+
+    key: str = Field(description="identifies the content: a snapshot, and a hash of the ignored files")
+    when: str = Field(description="for people: in which round")
+    said: tuple[Colour, ...] = ()
+
+
+class ChangedChecks(Frozen):
+    """Validators that are green only with the agent's versions of existing tests or test-runner configuration."""
+
+    key: str = Field(description="hash over the paths and their content: an approval is for exactly this")
+    paths: tuple[str, ...] = Field(description="the files that the agent changed")
+    diff: ArtifactRef | None = Field(default=None, description="what the agent changed in them")
+    results: tuple[ValidatorResult, ...] = Field(description="the results with the agent's versions")
+
+
+class BaselineTaken(Frozen):
+    """The validators ran once before round 1, in the check environment."""
+
+    type: Literal["baseline_taken"] = "baseline_taken"
+    standing: Standing
+    results: tuple[ValidatorResult, ...]
+    observations: tuple[Observation, ...] = ()
+    concealed: tuple[Observation, ...] = Field(
+        default=(), description="those of hidden validators, which neither agent nor judge sees"
+    )
+    reason: str = Field(default="", description="why it cannot run, or what differs and the line that helps")
+    snapshot: Snapshot | None = Field(
+        default=None, description="what it ran on, where that is not the start: a resumed run may find other files"
+    )
+    content: Content | None = Field(default=None, description="None if no workspace is watched")
+
+
+class ValidatorsFinished(Frozen):
+    """The validators ran in the check environment on what the round left."""
+
+    type: Literal["validators_finished"] = "validators_finished"
+    round: int = Field(ge=0)
+    results: tuple[ValidatorResult, ...]
+    observations: tuple[Observation, ...] = ()
+    concealed: tuple[Observation, ...] = Field(
+        default=(), description="those of hidden validators, which neither agent nor judge sees"
+    )
+    refusal: str = Field(default="", description="why nothing counts, in words for the agent; else empty")
+    hint: str = Field(default="", description="what a person can do about the refusal")
+    leaked: tuple[str, ...] = Field(default=(), description="paths that changed in the workspace while they ran")
+    snapshot: Snapshot | None = Field(default=None, description="the workspace afterwards, if it changed meanwhile")
+    protected_changes: tuple[str, ...] = Field(
+        default=(), description="protected paths that differ from the start, one line each"
+    )
+    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
+    labels: tuple[str, ...] = Field(default=(), description="what weakens a completion that rests on these results")
+    changed_checks: ChangedChecks | None = Field(
+        default=None, description="set if the results are red and the agent's versions of the checks are green"
+    )
+    content: Content | None = Field(default=None, description="None if no workspace is watched")
+
+
+class WorkspaceChanged(Frozen):
+    """The workspace is no longer what was checked; the checks run again."""
+
+    type: Literal["workspace_changed"] = "workspace_changed"
+    paths: tuple[str, ...]
+    snapshot: Snapshot
+
+
+class ConfirmationRecorded(Frozen):
+    """A second, independent opinion on whether the goal is blocked."""
+
+    type: Literal["confirmation_recorded"] = "confirmation_recorded"
+    claim: str
+    confirmed: bool
+    reason: str = ""
+
+
+class AuditStarted(Frozen):
+    """The judge is about to be asked."""
+
+    type: Literal["audit_started"] = "audit_started"
+    round: int = Field(ge=0)
+
+
+class AuditFailed(Frozen):
+    """The judge gave no usable answer. Never told to the agent as outstanding work."""
+
+    type: Literal["audit_failed"] = "audit_failed"
+    round: int = Field(ge=0)
+    kind: Literal["parse", "transport", "authentication"]
+    detail: str
+
+
+class VerdictRecorded(Frozen):
+    """The judge's verdict, after the runner checked its citations."""
+
+    type: Literal["verdict_recorded"] = "verdict_recorded"
+    round: int = Field(ge=0)
+    verdict: GoalVerdict
+    citations_checked: int = Field(default=0, ge=0)
+    stale_only: bool = Field(default=False, description="complete but for evidence that is out of date")
+    refusals: tuple[str, ...] = Field(default=(), description="why a citation did not count, one sentence each")
+    stale: dict[str, str] = Field(
+        default_factory=dict, description="of the observations that it cites: why one no longer counted, by its id"
+    )

@@ -1,0 +1,209 @@
+"""Approvals and questions of a run: asked and recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from goalrunner.core import events
+from goalrunner.core.approval_rules import Action, expires_at, is_late, rule_for
+from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceError
+from goalrunner.core.goal import ApprovalKind
+from goalrunner.core.limits import denied
+from goalrunner.core.observation import OWNER, ArtifactRef, Observation
+from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, QuestionReply
+from goalrunner.core.run_parts import Parts
+from goalrunner.core.run_state import Approval
+from goalrunner.engine.journal import Deadline, Journal
+from goalrunner.engine.snapshot_tracker import Watch
+
+_PREVIEW = 200_000
+"""Bytes of a patch that a person is shown at most."""
+
+TOLD = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
+
+
+class People:
+    """Asks whoever is there. Everything that waits, and every decision, is in the log before anything is done."""
+
+    def __init__(self, parts: Parts, journal: Journal, watch: Watch, deadline: Deadline) -> None:
+        self._parts = parts
+        self._journal = journal
+        self._watch = watch
+        self._deadline = deadline
+
+    async def permit(
+        self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
+    ) -> str | None:
+        """None: go ahead; a text: it is denied, and the agent is told. Raises ApprovalPending and ApprovalDenied."""
+        state = self._journal.state
+        rule = rule_for(Action(kind, text), state.plan.approvals, state.goal.risk_class)
+        if not rule:
+            return None
+        shown = self._parts.redact(preview)
+        kept = self._journal.artifacts.put(shown.encode(errors="replace")) if shown else None
+        approval = self._known(tool_call_id, kind, text, kept) or self._request(
+            kind, text, rule, tool_call_id=tool_call_id, preview=kept
+        )
+        decided = await self._decided(ApprovalRequest(approval, shown))
+        if not decided.refused:
+            return None
+        told = TOLD.format(reason=f": {decided.reason}" if decided.reason else "")
+        if state.plan.approvals.on_deny == "stop":
+            raise ApprovalDenied(denied(decided).message, decided.id, told)
+        return told
+
+    async def completion(self, action: str, rule: str) -> None:
+        """Let a person decide on what is proven. Raises ApprovalPending."""
+        state = self._journal.state
+        approval = state.completion or self._request("complete", action, rule, snapshot=state.subject)
+        request = ApprovalRequest(approval)
+        if self._parts.approver is not None and approval.decision is None:
+            request = replace(
+                request,
+                preview=self._parts.redact(await self._patch()),
+                changed=await self._watch.changed(state.base, state.snapshot),
+                evidence=self._journal.evidence(),
+            )
+        await self._decided(request)
+
+    async def checks(self, action: str, rule: str) -> None:
+        """Let a person decide whether the agent's versions of the checks count. Raises ApprovalPending."""
+        state = self._journal.state
+        changed = state.changed_checks
+        if changed is None:
+            raise RuntimeError("no changed checks wait for a decision")
+        known = (item for item in reversed(state.waiting) if item.kind == "checks" and item.snapshot == changed.key)
+        approval = next(known, None) or self._request(
+            "checks", action, rule, snapshot=changed.key, preview=changed.diff
+        )
+        head = self._journal.artifacts.ends(changed.diff, _PREVIEW)[0] if changed.diff else b""
+        await self._decided(ApprovalRequest(approval, head.decode(errors="replace"), changed=changed.paths))
+
+    async def answer(self, question: str) -> QuestionReply | None:
+        """What a person says to a question; None where nobody is there. The question stands open meanwhile."""
+        if self._parts.approver is None:
+            return None
+        self._journal.save()
+        with self._deadline.standing():
+            return await self._parts.approver.answer(question)
+
+    async def answers_all(self) -> bool:
+        """Ask everything that is open; says whether all of it was answered."""
+        for question in self._journal.state.memory.open_questions:
+            reply = await self.answer(question)
+            if reply is None:
+                return False
+            record_answer(self._journal, question, reply)
+        return True
+
+    def _known(self, tool_call_id: str, kind: str, text: str, preview: ArtifactRef | None) -> Approval | None:
+        """The approval that was requested for this very action; for another one under the same id there is none."""
+        known = self._journal.state.approval_of(tool_call_id)
+        if known is None or known.kind != kind or known.action != self._parts.redact(text):
+            return None
+        return known if known.preview == preview else None
+
+    def _request(
+        self,
+        kind: ApprovalKind,
+        action: str,
+        rule: str,
+        *,
+        tool_call_id: str = "",
+        snapshot: str = "",
+        preview: ArtifactRef | None = None,
+    ) -> Approval:
+        state = self._journal.state
+        self._journal.append(
+            events.ApprovalRequested(
+                approval_id=f"a{state.requested + 1}",
+                kind=kind,
+                action=self._parts.redact(action),
+                rule=rule,
+                tool_call_id=tool_call_id,
+                snapshot=snapshot,
+                preview=preview,
+                evidence_refs=self._seen() if kind == "complete" else state.memory.evidence_refs[-10:],
+                expires_at=expires_at(state.plan.approvals, self._parts.clock.now()),
+            )
+        )
+        return self._journal.state.approvals[-1]
+
+    def _seen(self) -> tuple[str, ...]:
+        """The observations that the verdict rests on."""
+        return tuple(dict.fromkeys(row.observation for row in self._journal.evidence() if row.observation))
+
+    async def _decided(self, request: ApprovalRequest) -> Approval:
+        """The approval with its decision. Raises ApprovalPending where nobody is there."""
+        approval, approver = request.approval, self._parts.approver
+        if approval.decision is None and self._is_late(approval):
+            self._expire(approval)
+        elif approval.decision is None:
+            answer = None
+            if approver is not None:
+                self._journal.save()
+                with self._deadline.standing():
+                    answer = await approver.approve(request)
+            if answer is None:
+                raise ApprovalPending(f"{approval.id} waits for a person: {approval.action}")
+            if self._is_late(approval):
+                self._expire(approval)
+            else:
+                self._journal.append(await self._recorded(approval, answer))
+        return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
+
+    async def _recorded(self, approval: Approval, answer: ApprovalAnswer) -> events.ApprovalRecorded:
+        """The decision; for a completion with what changed in the workspace while the person was looking at it."""
+        recorded = events.ApprovalRecorded(
+            approval_id=approval.id,
+            decision=answer.decision,
+            by=answer.by,
+            reason=self._parts.redact(answer.reason),
+            guarded=not answer.typed or self._journal.state.sandbox != "none",
+            evidence_refs=approval.evidence_refs,
+        )
+        proven = self._journal.state.snapshot
+        if approval.kind != "complete" or answer.decision != "approved" or proven is None:
+            return recorded
+        now = await self._watch.take("approval")
+        changed = await self._watch.changed(proven, now)
+        return recorded.model_copy(update={"changed": changed, "snapshot": now}) if changed else recorded
+
+    async def _patch(self) -> str:
+        try:
+            return await self._watch.patch(self._journal.state.base, self._journal.state.snapshot)
+        except WorkspaceError:  # the paths are shown all the same
+            return ""
+
+    def _expire(self, approval: Approval) -> None:
+        self._journal.append(events.ApprovalRecorded(approval_id=approval.id, decision="expired"))
+
+    def _is_late(self, approval: Approval) -> bool:
+        return is_late(approval.expires_at, self._parts.clock.now())
+
+
+def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None:
+    """Keep a person's answer as an observation, so that agent and judge can be shown it, and close the question."""
+    observation = Observation(
+        id=journal.next_observation(),
+        source=OWNER,
+        facts=answered_by(reply),
+        command=question,
+        round=journal.state.round,
+        output=journal.artifacts.put(reply.text.encode(errors="replace")),
+    )
+    journal.append(
+        events.QuestionAnswered(
+            question=question,
+            answer=reply.text,
+            evidence_ref=observation.id,
+            observation=observation,
+            by=reply.by,
+        )
+    )
+
+
+def answered_by(reply: QuestionReply) -> tuple[str, ...]:
+    """The fact that a person answered."""
+    return (f"answered by {reply.by}",) if reply.by else ("answered",)

@@ -1,0 +1,158 @@
+"""The user messages of a run: the first prompt and the feedback of later rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from goalrunner.core.goal import Goal
+from goalrunner.core.run_state import Interruption
+from goalrunner.core.steps import Brief
+
+ResumePrompt = str | Callable[[str | None], str]
+"""A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (None: none) to message."""
+
+RETRY = """The objective is not complete yet (round {iteration}). This is what is missing:
+
+{feedback}
+
+Do what is missing, then check it and let the check be the last thing you run. The objective is unchanged:
+
+{objective}"""
+
+RETRY_WITHOUT_FEEDBACK = """The objective is not complete yet (round {iteration}), and the check did not say what is missing.
+Go through the objective again, find what is not done or not shown by a result, do it, and check it last:
+
+{objective}"""
+
+NEUTRAL = """Go on with the objective (round {iteration}). Make sure that each part of it is done
+and shown by the result of a command or a file that you read, then finish:
+
+{objective}"""
+
+STALLED = """The last rounds ended just as the ones before: nothing in the files changed, and the same is missing. What you did
+does not lead there. Stop, find out why the check fails, and take a different way (round {iteration}). If the objective
+cannot be reached, or only a person can go on, say so with report_blocked. This is missing:
+
+{feedback}
+
+The objective is unchanged:
+
+{objective}"""
+
+RESUMED = "Go on with the objective (round {iteration}). It is unchanged."
+
+REMEMBERED = """Remembered from earlier runs. None of it is evidence, and it may be out of date: check it before you rely on it.
+"""
+
+_MOST_PATHS = 30
+
+CHECK_LAST = "Clean up first, then run your checks last: a result counts only if nothing changed after it."
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Makes the words of a brief for one goal."""
+
+    goal: Goal
+    resume_prompt: ResumePrompt | None = None
+    """Replaces the retry message. None: the goal's own template, or the built-in one."""
+    first: str | None = None
+    """Replaces the first message: the caller's original input, where the objective is only its quality bar."""
+
+    remembered: tuple[str, ...] = ()
+    """What of earlier runs is told with the first message, one line each."""
+
+    def render(self, brief: Brief) -> str:
+        """The user message of a round; empty where the agent goes on in the middle of one and there is nothing to tell."""
+        said = self._said(brief)
+        told = _interruption(brief.interruption)
+        return "\n\n".join(part for part in (told, said) if part)
+
+    def _said(self, brief: Brief) -> str:
+        match brief.kind:
+            case "resumed":
+                return _fill(RESUMED, self._values(brief)) if brief.interruption else ""
+            case "first":
+                return self._first(brief.feedback)
+            case "retry":
+                return self._again(self._retry(brief))
+            case "stalled":
+                # An external agent has no such tool.
+                template = STALLED.replace(" with report_blocked", "") if self.goal.agent.external else STALLED
+                return self._again(_fill(template, self._values(brief)))
+            case "neutral":
+                return self._again(_fill(NEUTRAL, self._values(brief)))
+            case _:
+                assert_never(brief.kind)
+
+    def _again(self, message: str) -> str:
+        """Where the conversation starts afresh, the retry carries the original input with it."""
+        return message if self.goal.preserve_context else f"{self._first()}\n\n{message}"
+
+    def _first(self, feedback: str | None = None) -> str:
+        remembered = [REMEMBERED + _items(self.remembered)] if self.remembered else []
+        if self.first is not None:
+            return "\n\n".join([self.first, *remembered, *([feedback] if feedback is not None else [])])
+        goal = self.goal
+        parts = [goal.objective.strip()]
+        if goal.success_criteria:
+            parts.append("It is complete when all of this holds:\n" + _items(goal.success_criteria))
+        if goal.constraints:
+            parts.append("Keep to this all the way:\n" + _items(goal.constraints))
+        commands = tuple(spec.run or spec.python or "" for spec in goal.validators if not spec.hidden)
+        if commands:
+            parts.append("When you finish, this is run to check your work:\n" + _items(commands))
+        if goal.workspace.protect:
+            kept = "Leave these as they are; they are taken from the start when your work is checked:\n"
+            parts.append(kept + _items(goal.workspace.protect))
+        parts += remembered
+        if goal.deliverable == "workspace":
+            parts.append(CHECK_LAST)
+        if feedback is not None:
+            parts.append(f"The checks pass already. This is still missing:\n{feedback}")
+        return "\n\n".join(parts)
+
+    def _retry(self, brief: Brief) -> str:
+        custom = self.resume_prompt if self.resume_prompt is not None else self.goal.resume_prompt
+        if callable(custom):
+            return custom(brief.feedback)
+        default = RETRY if brief.feedback else RETRY_WITHOUT_FEEDBACK
+        return _fill(default if custom is None else custom, self._values(brief))
+
+    def _values(self, brief: Brief) -> dict[str, str]:
+        feedback = brief.feedback or "That did not pass, and the check gave no details."
+        return {
+            "feedback": feedback,
+            "missing": feedback,
+            "iteration": str(brief.round),
+            "objective": self.goal.objective.strip(),
+        }
+
+
+def _interruption(told: Interruption | None) -> str:
+    """What happened while nobody worked on the run, for the agent."""
+    if told is None:
+        return ""
+    parts = []
+    if told.changed:
+        shown = _items(told.changed[:_MOST_PATHS])
+        more = f"\n- and {len(told.changed) - _MOST_PATHS} more" if len(told.changed) > _MOST_PATHS else ""
+        parts.append(
+            f"The run was interrupted. These files have changed since you were last seen; look at them again:\n{shown}{more}"
+        )
+    parts += [
+        f"Your question was answered.\nQuestion: {question}\nAnswer: {answer}" for question, answer in told.answers
+    ]
+    parts += [f"The owner says:\n{told.note}"] if told.note else []
+    return "\n\n".join(parts)
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """Put the values in; braces inside them stay what they are."""
+    return template.format_map(values)
+
+
+def _items(lines: tuple[str, ...]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

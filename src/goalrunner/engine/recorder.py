@@ -1,0 +1,175 @@
+"""What an agent or a judge records while it works: artifact first, then transcript, then event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from goalrunner.core.agent_ports import AgentRun, ProposedPlan, Recorded, ToolResult
+from goalrunner.core.errors import BudgetExhausted
+from goalrunner.core.events import (
+    Account,
+    AgentRan,
+    AuditFailed,
+    BlockReported,
+    MessageRecorded,
+    QuestionAnswered,
+    QuestionOpened,
+    SessionOpened,
+    ToolCalled,
+    ToolResultRecorded,
+    UsageRecorded,
+)
+from goalrunner.core.limits import budget_spent
+from goalrunner.core.messages import text_of
+from goalrunner.core.observation import OWNER, Observation, source_of
+from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.ports import Message
+from goalrunner.core.steps import settle_plan
+from goalrunner.engine.approvals import People, answered_by
+from goalrunner.engine.journal import Journal
+from goalrunner.engine.resumption import recorded
+from goalrunner.engine.snapshot_tracker import Watch
+from goalrunner.engine.validation import Keeping
+
+_SMALL = 1_000_000
+"""Bytes of an output in memory that are kept in no time."""
+
+
+class RunRecorder:
+    """The port `Recorder` over a journal."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        watch: Watch,
+        people: People,
+        scratch: Callable[[str], Path],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._journal = journal
+        self._watch = watch
+        self._people = people
+        self._scratch = scratch
+        self._redact = redact
+
+    def message(self, message: Message) -> None:
+        """Transcript line, then event."""
+        ref = self._journal.transcript.append(message)
+        has_text = bool(text_of(message.get("content")).strip())
+        self._journal.append(MessageRecorded(role=message["role"], text=ref, has_text=has_text))
+
+    async def permit(
+        self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
+    ) -> str | None:
+        """None: go ahead; a text: it is denied, and the agent is told. Raises ApprovalPending and ApprovalDenied."""
+        return await self._people.permit(tool_call_id, kind, text, preview)
+
+    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
+        """Intent before effect."""
+        self._journal.append(ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=self._redact(summary)))
+
+    async def tool_result(self, result: ToolResult) -> Recorded:
+        """Keep the whole output, look at the workspace where it may have changed, number it, and write the event.
+
+        A question is asked first: what a person says to it is the result.
+        """
+        if result.plan is not None:
+            result = self._planned(result, result.plan)
+        source, reply, question = source_of(result.tool), None, self._redact(result.command)
+        if result.notice == "question":
+            self._journal.append(QuestionOpened(question=question))
+            reply = await self._people.answer(question)
+        if reply is not None:
+            said, facts = reply.text.encode(errors="replace"), answered_by(reply)
+            source, result = OWNER, replace(result, output=said, facts=facts, summary="answered")
+        if result.reported_by:  # nobody watched: its round stands for it
+            before, after = self._watch.round_start, None
+        else:
+            before = self._watch.last
+            after = await self._watch.take("tool") if result.writes else before
+        artifacts = self._journal.artifacts
+        keeping, output = Keeping(artifacts), result.output
+        if isinstance(output, Path):
+            ref = await keeping.take(output)
+        else:  # an agent may report anything: a deadline must still be seen
+            ref = artifacts.put(output) if len(output) < _SMALL else await asyncio.to_thread(artifacts.put, output)
+        observation = Observation(
+            id=self._journal.next_observation(),
+            source=source,
+            facts=result.facts,
+            command=self._redact(result.command),
+            round=self._journal.state.round,
+            output=ref,
+            before=before.id if before else None,
+            after=after.id if after else None,
+            path=result.path,
+            reported_by=result.reported_by,
+        )
+        self._journal.append(
+            ToolResultRecorded(
+                tool_call_id=result.tool_call_id,
+                evidence_ref=observation.id,
+                observation=observation,
+                duration=result.duration,
+                summary=self._redact(result.summary),
+            )
+        )
+        if result.notice == "blocked":
+            self._journal.append(BlockReported(reason=self._redact(result.command)))
+        if reply is not None:
+            answered = QuestionAnswered(question=question, answer=reply.text, evidence_ref=observation.id, by=reply.by)
+            self._journal.append(answered)
+        keeping.settle()
+        return recorded(observation, artifacts)
+
+    def _planned(self, result: ToolResult, plan: ProposedPlan) -> ToolResult:
+        """Keep a plan; the result is what the agent is told. A crash in between leaves a call that was cut: it plans again."""
+        event, told = settle_plan(plan, self._journal.trail().observation)
+        self._journal.append(event)
+        refused = f", {len(event.refused)} refused" if event.refused else ""
+        return replace(result, output=told.encode(), summary=f"{len(event.completed)} done{refused}")
+
+    def usage(self, account: Account, usage: Usage) -> None:
+        """One model call's usage."""
+        self._journal.append(UsageRecorded(account=account, usage=usage))
+
+    def session(self, session: AgentSession) -> None:
+        """What another process needs to go on with an external agent."""
+        self._journal.append(SessionOpened(session=session))
+
+    async def agent_ran(self, ran: AgentRun) -> None:
+        """Its output kept, then the event. Where the run is cut meanwhile, of a large output the two ends are kept."""
+        keeping = Keeping(self._journal.artifacts)
+        self._journal.append(
+            AgentRan(
+                agent=ran.agent,
+                ending=self._redact(ran.ending),
+                duration=ran.duration,
+                output=await keeping.adopt(ran.output),
+                errors=await keeping.adopt(ran.errors),
+                note=self._redact(ran.note),
+            )
+        )
+        keeping.settle()
+
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+        """Its own event, never a message to the agent."""
+        self._journal.append(AuditFailed(round=self._journal.state.round, kind=kind, detail=self._redact(detail)))
+
+    def text(self, delta: str) -> None:
+        """For progress alone."""
+        self._journal.stream(delta)
+
+    def check_budget(self) -> None:
+        """Raises BudgetExhausted when nothing is left to pay the next call with."""
+        spent = budget_spent(self._journal.state)
+        if spent:
+            raise BudgetExhausted(spent, "raise [budget] tokens or cost_usd (--tokens, --cost)")
+
+    def scratch(self, suffix: str = "") -> Path:
+        """A fresh path in the run's own folder."""
+        return self._scratch(suffix)

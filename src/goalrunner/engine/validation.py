@@ -1,0 +1,188 @@
+"""Running the validators of a round, and storing their output as artifacts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.core.check_ports import ValidationContext, Validator
+from goalrunner.core.errors import RecordError
+from goalrunner.core.observation import ArtifactRef, Observation
+from goalrunner.core.ports import Artifacts
+from goalrunner.core.verdict import SuiteRecord, ValidatorResult
+from goalrunner.engine.journal import Journal
+
+_SMALL = 4_000_000
+"""Bytes of an output that are kept in no time."""
+
+
+class Keeping:
+    """Keeps files one after another, large ones in a thread, so that a deadline is seen meanwhile.
+
+    Once the task is cancelled, of what is not kept yet the two ends are, which takes no time either. The cancellation is
+    put off until `settle`, so that whoever keeps can still write down what there is.
+    """
+
+    def __init__(self, artifacts: Artifacts) -> None:
+        self._artifacts = artifacts
+        self._hurried = threading.Event()
+        self._cut: asyncio.CancelledError | None = None
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            self._hurried.set()
+
+    async def adopt(self, path: Path) -> ArtifactRef | None:
+        """Keep a file's content and remove the file; None for one that is empty or not there. Raises RecordError."""
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return None
+        if not size:
+            path.unlink(missing_ok=True)
+            return None
+        return await self.take(path)
+
+    async def take(self, path: Path) -> ArtifactRef:
+        """The same for an output that has to be there, if only empty. Raises RecordError, also for one that is not."""
+        if not path.exists() or path.stat().st_size < _SMALL:
+            return self._artifacts.adopt(path)
+        keeping = asyncio.ensure_future(asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set))
+        while not keeping.done():
+            try:
+                await asyncio.wait((keeping,))
+            except asyncio.CancelledError as cut:
+                self._cut = cut
+                self._hurried.set()
+        return keeping.result()
+
+    def settle(self) -> None:
+        """All is written down. Raises CancelledError where that came meanwhile."""
+        if self._cut is not None:
+            raise self._cut
+
+
+class InterruptedByValidatorError(Exception):
+    """A validator raised KeyboardInterrupt; an ordinary exception, since a bare one would tear down the event loop."""
+
+
+Answer = tuple[ValidatorResult, Path | None]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The answers of one run in an environment, and which of them a third run decided."""
+
+    answers: tuple[Answer, ...]
+    flaky: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Files of the snapshot that validators wrote with another content; the workspace has not changed."""
+
+    @property
+    def green(self) -> bool:
+        """Return whether there are results and all are green."""
+        return bool(self.answers) and all(result.passed for result, _ in self.answers)
+
+
+def is_hidden(validator: Validator) -> bool:
+    """Whether it runs at the proof alone; a validator of somebody's own need not say."""
+    return bool(getattr(validator, "hidden", False))
+
+
+async def run_validators(validators: Sequence[Validator], context: ValidationContext) -> list[Answer]:
+    """Every validator's answer, in the order of the goal. Those marked serial run one by one after the others."""
+    answers: dict[int, Answer] = {}
+
+    async def run(index: int) -> None:
+        answers[index] = await _answer(validators[index], context)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index, validator in enumerate(validators):
+                if not validator.serial:
+                    group.create_task(run(index))
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
+    for index, validator in enumerate(validators):
+        if validator.serial:
+            await run(index)
+    return [answers[index] for index in range(len(validators))]
+
+
+async def _answer(validator: Validator, context: ValidationContext) -> Answer:
+    """The validator's answer under the validator's own name. One that raises is red: a check that broke checked nothing."""
+    try:
+        result, output = await validator.validate(context)
+    except RecordError:
+        raise
+    except KeyboardInterrupt:
+        raise InterruptedByValidatorError from None
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}"
+        result, output = ValidatorResult(name=validator.name, passed=False, reason="crashed", feedback=said), None
+        result = result.model_copy(update={"summary": said.splitlines()[0][:200], "command": validator.command})
+    return result.model_copy(update={"name": validator.name}), output
+
+
+async def observe(
+    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: str | None = None
+) -> tuple[list[ValidatorResult], list[Observation]]:
+    """Keep the outputs and number the results, so that the judge can cite them like any other observation.
+
+    `seen` is the id of the snapshot that they ran on. Whoever is cut meanwhile is cut before anything is numbered.
+    """
+    refs = await _kept(answers, journal)
+    results, observations = [], []
+    for ahead, ((raw, _), kept) in enumerate(zip(answers, refs, strict=True)):
+        shown = {name: redact(getattr(raw, name)) for name in ("feedback", "command", "summary")}
+        result = raw.model_copy(update=shown)
+        ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
+        identifier = journal.next_observation(ahead)
+        update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
+        results.append(result.model_copy(update=update))
+        observations.append(
+            Observation(
+                id=identifier,
+                source=f"validator {result.name}",
+                facts=_facts(result),
+                command=result.command,
+                round=journal.state.round,
+                output=ref,
+                before=seen,
+                after=seen,
+            )
+        )
+    return results, observations
+
+
+async def _kept(answers: Sequence[Answer], journal: Journal) -> list[ArtifactRef | None]:
+    """Their outputs, None for one that has none. A check may have written hundreds of megabytes: a deadline is seen."""
+    keeping = Keeping(journal.artifacts)
+    refs = [None if output is None else await keeping.take(output) for _, output in answers]
+    keeping.settle()
+    return refs
+
+
+def _facts(result: ValidatorResult) -> tuple[str, ...]:
+    colour = "green" if result.passed else "red"
+    if result.reason == "flaky":
+        return ("flaky", colour)
+    if result.exit_code is not None:
+        return (f"exit {result.exit_code}", colour)
+    return (colour,) if result.reason in ("passed", "red") else (result.reason.replace("_", " "), colour)
+
+
+def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str]) -> str:
+    """Write the traceback of the exception at hand into the run's folder; gives one line for people, and the path."""
+    text = redact(traceback.format_exc())
+    said = text.strip().splitlines()[-1]
+    path = scratch(".traceback.txt")
+    try:
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:  # a full disk, above all
+        return f"{said}\nits traceback could not be written: {error.strerror}"
+    return f"{said}\nthe traceback is in {path}"

@@ -1,0 +1,254 @@
+"""Large outputs by hash, and the transcript of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from goalrunner.core.errors import RecordError
+from goalrunner.core.observation import ArtifactRef, TranscriptRef
+from goalrunner.core.ports import Message
+from goalrunner.records.log_lines import AppendFile, encode
+from goalrunner.records.redaction import Redactor
+
+_CHUNK = 1 << 20
+_SEAM = 1 << 16
+"""Bytes on either side of a cut that are looked through for secrets."""
+
+
+class Redacts(Protocol):
+    """What replaces secrets in a stream of bytes."""
+
+    def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The stream without secrets."""
+        ...
+
+
+class ArtifactStore:
+    """The port `Artifacts` over a folder: `<folder>/<first two of the hash>/<hash>`, mode 0600."""
+
+    def __init__(self, folder: Path, redactor: Redacts) -> None:
+        self._folder = folder
+        self._redactor = redactor
+
+    def put(self, data: bytes) -> ArtifactRef:
+        """Keep bytes durably, secrets replaced; the same bytes twice are one file. Raises RecordError."""
+        return self._keep(data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
+
+    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+        """Keep a file's content, secrets replaced, and remove the file. Memory is bounded. Raises RecordError.
+
+        As soon as `hurried` says so, of what is not kept yet the two ends are, with the omission marked.
+        """
+        try:
+            ref = self._keep(_content(path, hurried, self._tears))
+            path.unlink()
+        except OSError as error:
+            raise RecordError(f"cannot take over {path}: {error.strerror}") from error
+        return ref
+
+    def read(self, ref: ArtifactRef) -> bytes:
+        """The bytes. Raises RecordError when they are gone or do not match their hash."""
+        path = self.path(ref)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise RecordError(f"artifact {path} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != ref.sha256:
+            raise RecordError(f"artifact {path} is damaged: its content does not match its name")
+        return data
+
+    def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
+        """The first and the last `each` bytes; all of them and nothing where it is no longer than both."""
+        if ref.size <= 2 * each:
+            return self.read(ref), b""
+        try:
+            with self.path(ref).open("rb") as file:
+                head = file.read(each)
+                file.seek(-each, os.SEEK_END)
+                return head, file.read(each)
+        except OSError as error:
+            raise RecordError(f"artifact {self.path(ref)} cannot be read: {error.strerror}") from error
+
+    def path(self, ref: ArtifactRef) -> Path:
+        """Where the bytes lie."""
+        return self._folder / ref.sha256[:2] / ref.sha256
+
+    def _tears(self, before: bytes, after: bytes) -> bool:
+        """Whether a secret would be cut in two between them: neither half is known for one."""
+        return self._clean(before) + self._clean(after) != self._clean(before + after)
+
+    def _clean(self, data: bytes) -> bytes:
+        return b"".join(self._redactor.chunks((data,)))
+
+    def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
+            try:
+                ref = self._write(handle, chunks)
+                self._settle(handle, Path(name), ref)
+            finally:
+                os.close(handle)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)  # noqa: PTH108
+        except OSError as error:
+            raise RecordError(
+                f"cannot keep an output in {self._folder}: {error.strerror}", "free some space, or set GOAL_HOME"
+            ) from error
+        return ref
+
+    def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactRef:
+        digest = hashlib.sha256()
+        size = 0
+        for chunk in self._redactor.chunks(chunks):
+            digest.update(chunk)
+            size += len(chunk)
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        return ArtifactRef(sha256=digest.hexdigest(), size=size)
+
+    def _settle(self, handle: int, new: Path, ref: ArtifactRef) -> None:
+        """Give the written file its name. What a power loss left under that name before is not trusted unread."""
+        path = self.path(ref)
+        if path.is_file() and _digest(path) == ref.sha256:
+            return
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        new.replace(path)
+        _sync(handle, path.parent, self._folder)
+
+
+def _sync(handle: int, *folders: Path) -> None:
+    """Flush a file and folders, all at once: the disk then does it in one go, which is several times faster."""
+    with ThreadPoolExecutor(len(folders)) as threads:
+        others = [threads.submit(_sync_folder, folder) for folder in folders]
+        os.fsync(handle)
+        for other in others:
+            other.result()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _content(path: Path, hurried: Callable[[], bool], tears: Callable[[bytes, bytes], bool]) -> Iterator[bytes]:
+    """A regular file piece by piece; a link or a pipe in its place is refused."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise RecordError(f"cannot take over {path}: it is no regular file")
+        while chunk := file.read(_CHUNK):
+            here = file.tell()
+            left_out = os.fstat(handle).st_size - _CHUNK - here
+            if left_out <= 0 or not hurried():
+                yield chunk
+                continue
+            # Whole lines alone, and no cut within a secret that is longer than a line.
+            end = chunk.rfind(b"\n") + 1
+            while end and tears(*_around(handle, here - len(chunk) + end)):
+                end = chunk.rfind(b"\n", 0, max(0, end - _SEAM)) + 1
+            yield chunk[:end]
+            yield f"[... {left_out:,} bytes and more left out, for the run was cut ...]\n".encode()
+            start = file.seek(left_out, os.SEEK_CUR)
+            tail = file.read(_CHUNK)
+            at = _line_at(tail, 0)
+            while at < len(tail) and tears(*_around(handle, start + at)):
+                at = _line_at(tail, at + _SEAM)
+            yield tail[at:]
+
+
+def _line_at(data: bytes, place: int) -> int:
+    """Where the next line begins; the end where none does."""
+    return data.find(b"\n", place) + 1 or len(data)
+
+
+def _around(handle: int, place: int) -> tuple[bytes, bytes]:
+    """What stands on both sides of a place in a file."""
+    start = max(0, place - _SEAM)
+    return os.pread(handle, place - start, start), os.pread(handle, _SEAM, place)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class TranscriptFile:
+    """The port `Transcript` over a file, secrets replaced. The run's log holds the lock for it. Raises RecordError."""
+
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._file = AppendFile(path)
+
+    def append(self, message: Message) -> TranscriptRef:
+        """Write one message durably and say where it stands."""
+        line = encode(self._redactor.json(dict(message)))
+        offset = self._file.append(line)
+        return TranscriptRef(offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest())
+
+    def read(self, ref: TranscriptRef) -> Message:
+        """Read one message back. Raises RecordError when it is not what was written."""
+        return _checked(self._file.read(ref.offset, ref.length), ref, self._file.path)
+
+    def close(self) -> None:
+        """Give the file back; closing twice does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_message(path: Path, ref: TranscriptRef) -> Message:
+    """One message of a transcript that nobody writes. Raises RecordError when it is not what was written."""
+    try:
+        with path.open("rb") as file:
+            file.seek(ref.offset)
+            line = file.read(ref.length)
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}") from error
+    return _checked(line, ref, path)
+
+
+def read_messages(path: Path) -> Iterator[Message]:
+    """Every message of a transcript in order; half a line at its end does not count. Raises RecordError for damage."""
+    offset = 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield _message(line, offset, path)
+                offset += len(line)
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _checked(line: bytes, ref: TranscriptRef, path: Path) -> Message:
+    if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
+        raise RecordError(f"{path}: the message at byte {ref.offset} is not what was written")
+    return _message(line, ref.offset, path)
+
+
+def _message(line: bytes, offset: int, path: Path) -> Message:
+    try:
+        message: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path}: the message at byte {offset} is damaged: {error}") from error
+    if not isinstance(message, dict):
+        raise RecordError(f"{path}: the message at byte {offset} is damaged: it is no object")
+    return message

@@ -1,0 +1,203 @@
+"""The log of a run: numbered events with time and link, and the lock of its only writer."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from goalrunner.core.errors import RecordError
+from goalrunner.core.events import RECORD, Event, Record
+from goalrunner.core.ports import Clock
+from goalrunner.records.log_lines import AppendFile, encode, link, without_surrogates
+from goalrunner.records.reading import LogEnd, TornTail, read_end
+from goalrunner.records.redaction import Redactor
+
+
+class LogInUse(RecordError):
+    """Another process writes this log: `owner` says which."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.owner = owner
+        super().__init__(f"{folder} is in use: {owner} is writing it", "wait for it to end")
+
+
+class WriterLock:
+    """Held from creation to `close`. Raises LogInUse naming the owner when another writer holds it, and RecordError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise RecordError(f"cannot open {path}: {error.strerror}", "check GOAL_HOME and its permissions") from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._handle)
+            raise LogInUse(path.parent, owner(path)) from error
+        with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+
+    def close(self) -> None:
+        """Let the next writer in; closing twice does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def owner(path: Path) -> str:
+    """Who holds, or held, the lock, in words."""
+    try:
+        data = json.loads(path.read_bytes())
+        return f"process {data['pid']} on {data['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def is_written(log: Path) -> bool:
+    """Whether a process is writing that log now. One whose lock cannot be looked at counts as written."""
+    try:
+        handle = os.open(lock_of(log), os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def lock_of(log: Path) -> Path:
+    """The lock file of a log."""
+    return log.with_suffix(".lock")
+
+
+class EventLog:
+    """The port `Log` over a file. Continues a log that is there; one writer at a time.
+
+    `start` is the end of the log as its reader found it; without it the log is read here. A tail that a crash left is
+    cut and told to `on_torn`. Raises RecordError when the log is damaged, in use, or not to be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        redactor: Redactor,
+        start: LogEnd | None = None,
+        on_torn: Callable[[TornTail], None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._redactor = redactor
+        self._lock = WriterLock(lock_of(path))
+        try:
+            end = read_end(path) if start is None else start
+            self._file = _opened(path, end)
+        except BaseException:
+            self._lock.close()
+            raise
+        if self._file.torn and on_torn is not None:
+            on_torn(TornTail(path, end.size, self._file.torn))
+        self._seq = end.seq
+        self._link = end.link
+        self._before = end.elapsed
+        self._opened = clock.monotonic()
+        self._stood: float | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of active time since the run began, those of earlier processes included."""
+        now = self._clock.monotonic() if self._stood is None else self._stood
+        return self._before + max(0.0, now - self._opened)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A time that a person takes: it is no active time."""
+        self._stood = since = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._stood = None
+            self._opened += self._clock.monotonic() - since
+
+    def append(self, event: Event) -> Record:
+        """Write one event, secrets replaced, and give it its place. Raises RecordError when it cannot be written whole."""
+        at = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
+        record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), p=self._link, event=event)
+        written = self._written(record)
+        line = encode(written.model_dump(mode="python"))
+        self._file.append(line)
+        self._seq, self._link = written.seq, link(line)
+        return written
+
+    def close(self) -> None:
+        """Give log and lock back; closing twice does nothing."""
+        self._file.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _written(self, record: Record) -> Record:
+        """The record as it will be read back: secrets and lone surrogates replaced."""
+        before = record.model_dump(mode="python")
+        after = {**before, "event": self._clean(before["event"])}
+        return record if after == before else RECORD.validate_python(after)
+
+    def _clean(self, value: Any) -> Any:
+        """The schema's own words stay, whatever somebody has for a password: without them no record can be read."""
+        match value:
+            case str():
+                clean = without_surrogates(self._redactor.text(value))
+                return value if clean == value or value in _vocabulary() else clean
+            case dict():
+                return {self._clean(key): self._clean(item) for key, item in value.items()}
+            case tuple():
+                return tuple(self._clean(item) for item in value)
+            case _:
+                return value
+
+
+def _opened(path: Path, end: LogEnd) -> AppendFile:
+    file = AppendFile(path)
+    if file.size != end.size:
+        file.close()
+        raise RecordError(f"{file.path}: it ends at byte {file.size}, and was read to byte {end.size}", "try again")
+    return file
+
+
+@cache
+def _vocabulary() -> frozenset[str]:
+    """Every word that the schema fixes: field names, tags, enumerations."""
+    words: set[str] = set()
+
+    def collect(node: Any) -> None:
+        match node:
+            case dict():
+                words.update(node.get("properties", {}))
+                words.update(word for word in (node.get("const"), *node.get("enum", ())) if isinstance(word, str))
+                for item in node.values():
+                    collect(item)
+            case list():
+                for item in node:
+                    collect(item)
+
+    collect(RECORD.json_schema())
+    return frozenset(words)

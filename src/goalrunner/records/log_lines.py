@@ -1,0 +1,200 @@
+"""Records as lines of JSON, linked by hashes and appended durably; records of earlier schemas are converted."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from goalrunner.core.errors import RecordError
+
+
+def encode(value: Any) -> bytes:
+    """A JSON value as a line, without its newline. Lone surrogates become U+FFFD: no reader takes them.
+
+    Raises RecordError for what JSON cannot say, NaN included.
+    """
+    try:
+        return json.dumps(_whole(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RecordError(f"cannot write a record: {error}") from error
+
+
+def without_surrogates(text: str) -> str:
+    """The text with U+FFFD for lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return without_surrogates(value)
+        case dict():
+            return {_whole(key): _whole(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_whole(item) for item in value]
+        case _:
+            return value
+
+
+_LENGTH = 16
+"""Hexadecimal digits: chance is ruled out, and a line stays short."""
+
+
+def link(line: bytes) -> str:
+    """What the next line says of this one, given without its newline; `link(b"")` is what the first line says."""
+    return hashlib.sha256(line).hexdigest()[:_LENGTH]
+
+
+BEGINNING = link(b"")
+
+
+_STOPS = {"baseline_differs": "environment_failed"}
+
+
+def as_current(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the event of a record before schema 1.4 with the fields that the current schema has."""
+    new = dict(event)
+    if isinstance(plan := new.get("plan"), dict):
+        new["plan"] = {key: value for key, value in plan.items() if key != "clean_proof"}
+    match new.get("type"):
+        case "proof_finished":
+            return _checked_again(new)
+        case "baseline_taken":
+            # It names another content: results of then and now are never compared.
+            new.pop("content", None)
+        case "validators_finished":
+            new.pop("content", None)
+            new["protected_changes"] = new.pop("touched", [])
+            if drift := new.pop("drift", None):
+                new["refusal"] = f"the checks changed {', '.join(map(str, drift))}"
+        case "failed":
+            new["stop_reason"] = _STOPS.get(str(new.get("stop_reason")), new.get("stop_reason"))
+        case _:
+            pass
+    return new
+
+
+def _checked_again(proof: dict[str, Any]) -> dict[str, Any]:
+    """Return the second run of the validators, in a clean checkout, as a run of the validators."""
+    results = proof.get("results", [])
+    hidden = {result.get("observation") for result in results if result.get("hidden")}
+    observations = proof.get("observations", [])
+    red = any(not result.get("passed") for result in results)
+    return {
+        "type": "validators_finished",
+        "round": proof.get("round"),
+        "results": results,
+        "observations": [item for item in observations if item.get("id") not in hidden],
+        "concealed": [item for item in observations if item.get("id") in hidden],
+        "refusal": "" if proof.get("passed") or red else proof.get("feedback") or "the clean checkout proved nothing",
+    }
+
+
+_BLOCK = 1 << 16
+
+_flush = getattr(os, "fdatasync", os.fsync)
+"""Data and length to the disk; times of change may come later, which is several times faster. (macOS has only fsync.)"""
+
+
+class AppendFile:
+    """An open file, mode 0600. `torn` is the number of bytes that were cut from its end when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._broken = ""
+        self._handle = -1
+        try:
+            new = not path.exists()
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            self._size = os.fstat(self._handle).st_size
+            if new:
+                os.fsync(self._handle)
+                _sync_folder(path.parent)
+            self.torn = self._cut_tail()
+        except OSError as error:
+            self.close()
+            raise RecordError(f"cannot open {path}: {error.strerror}", "check GOAL_HOME and its permissions") from error
+
+    @property
+    def size(self) -> int:
+        """Bytes, all of them in whole lines."""
+        return self._size
+
+    def append(self, line: bytes) -> int:
+        """Write a line (given without its newline) durably; gives its offset. Raises RecordError, the file unchanged."""
+        self._check()
+        offset = self._size
+        data = memoryview(line + b"\n")
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]  # a full disk writes less, and fails only the next time
+            _flush(self._handle)
+        except OSError as error:
+            self._take_back(offset)
+            raise RecordError(
+                f"cannot write {self.path}: {error.strerror} at byte {offset}",
+                "free some space; what is there is intact",
+            ) from error
+        self._size = offset + len(line) + 1
+        return offset
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes as they are on disk; fewer at the end. Raises RecordError."""
+        try:
+            return os.pread(self._handle, length, offset)
+        except OSError as error:
+            raise RecordError(f"cannot read {self.path}: {error.strerror} at byte {offset}") from error
+
+    def close(self) -> None:
+        """Give the file back; closing twice does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _check(self) -> None:
+        if self._handle < 0:
+            raise RecordError(f"cannot write {self.path}: it is closed")
+        now = os.fstat(self._handle)
+        if now.st_nlink == 0 or not self.path.exists():
+            raise RecordError(f"cannot write {self.path}: it was removed while the run was writing it")
+        if self._broken or now.st_size != self._size:
+            raise RecordError(f"cannot write {self.path}: {self._broken or 'another program has changed it'}")
+
+    def _take_back(self, offset: int) -> None:
+        try:
+            os.ftruncate(self._handle, offset)
+        except OSError as error:
+            self._broken = f"a line was cut at byte {offset} and cannot be taken back: {error.strerror}"
+        with contextlib.suppress(OSError):
+            os.fsync(self._handle)
+
+    def _cut_tail(self) -> int:
+        end = self._size
+        while end > 0:
+            start = max(0, end - _BLOCK)
+            newline = os.pread(self._handle, end - start, start).rfind(b"\n")
+            end = start + newline + 1
+            if newline >= 0:
+                break
+        torn = self._size - end
+        if torn:
+            os.ftruncate(self._handle, end)
+            os.fsync(self._handle)
+            self._size = end
+        return torn
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

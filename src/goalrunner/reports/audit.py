@@ -1,0 +1,141 @@
+"""Evidence, verification and verdicts as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+
+from goalrunner.app.verification import Verification
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.verdict import GoalVerdict
+from goalrunner.reports import figures
+from goalrunner.reports.figures import one_line
+from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.summary import json_text
+
+SHORT_ID = 12
+"""Characters of a snapshot's id that people are shown."""
+
+_MAKERS = {
+    "judge": "by the judge",
+    "validators": "by the validators",
+    "fallback": "the judge's answer could not be read",
+}
+
+
+def evidence_json(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> str:
+    """The verdict's figures and the rows, whole, as JSON text."""
+    given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
+    evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
+    return json_text({"run_id": run_id, "verdict": given, "evidence": evidence})
+
+
+def evidence_text(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], *, columns: int | None = None
+) -> str:
+    """A block for each criterion and validator. `columns` is a terminal's width, None a pipe's."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(fact)) for fact in _facts(run_id, verdict, rows))
+
+
+def _facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    yield Fact("run", run_id)
+    if verdict is None:
+        yield Fact("verdict", "none yet")
+        return
+    said = "complete" if verdict.complete else "not complete"
+    yield Fact("verdict", f"{said} · {figures.score(verdict.score)} · {_MAKERS[verdict.source]}")
+    if not rows:
+        yield Fact("", "It names no criterion and cites no evidence.")
+    for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
+        yield from _block(list(group))
+
+
+def _block(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    first = rows[0]
+    yield Fact("✓" if first.satisfied else "✗", first.criterion, "good" if first.satisfied else "bad")
+    if first.missing:
+        yield Fact("", f"missing: {first.missing}")
+    for row in rows:
+        if row.observation:
+            yield from _evidence(row)
+        elif not first.missing:
+            yield Fact("", "no evidence is cited")
+
+
+def _evidence(row: EvidenceRow) -> Iterator[Fact]:
+    if not row.known:
+        yield Fact(f"  {row.observation}", "no such observation")
+    elif row.kind == "validator":
+        yield Fact(f"  {row.observation}", row.command or row.source)
+    else:
+        yield Fact(f"  {row.observation}", f"{row.source}: {row.command}" if row.command else row.source)
+    if row.quote is not None:
+        yield Fact("", f"says “{row.quote}”")
+    elif row.fact is not None and row.kind == "criterion":
+        yield Fact("", f"fact “{row.fact}”")
+    elif row.fact is not None and row.fact not in row.facts:
+        yield Fact("", row.fact)
+    standing = [", ".join(row.facts), _seen_by(row), _snapshot(row), _freshness(row)]
+    if row.known:
+        yield Fact("", " · ".join(part for part in standing if part))
+
+
+def _seen_by(row: EvidenceRow) -> str:
+    return f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
+
+
+def _snapshot(row: EvidenceRow) -> str:
+    return f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
+
+
+def _freshness(row: EvidenceRow) -> str:
+    return f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
+
+
+def verification_json(done: Verification) -> str:
+    """Every field, and `verified`, as JSON text."""
+    values = asdict(done)
+    run = {name: values.pop(name) for name in ("run_id", "path")}
+    return json_text({**run, "verified": done.broken is None, **values})
+
+
+def verification_text(done: Verification) -> str:
+    """One line: what was checked, or the first thing that does not hold; then what could not be checked."""
+    notes = "".join(f"note: {one_line(note)}\n" for note in done.notes)
+    if done.broken is not None:
+        place = done.broken.file if done.broken.byte is None else f"{done.broken.file}, byte {done.broken.byte}"
+        return f"does not hold: {one_line(place)}: {one_line(done.broken.what)}\n{notes}"
+    counts = (
+        figures.count(done.events, "event"),
+        figures.count(done.artifacts, "artifact"),
+        figures.count(done.citations, "citation"),
+    )
+    return f"verified: {', '.join(counts)}\n{notes}"
+
+
+def verdict_json(verdict: GoalVerdict) -> str:
+    """The verdict's fields as JSON text."""
+    return json_text(verdict.model_dump(mode="json"))
+
+
+def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:
+    """Complete or not, each criterion, and what is missing. `columns` is a terminal's width, None a pipe's."""
+    layout = Layout(columns)
+    return "".join(plain(layout.rows(fact)) for fact in _verdict_facts(verdict))
+
+
+def _verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
+    if verdict.source == "fallback":
+        yield Fact("verdict", "none; the judge's answers could not be read")
+        return
+    yield Fact("verdict", f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}")
+    for index, criterion in enumerate(verdict.criteria):
+        missing = f": {criterion.missing}" if criterion.missing and not criterion.satisfied else ""
+        said = f"{'✓' if criterion.satisfied else '✗'} {criterion.criterion}{missing}"
+        yield Fact("" if index else "criteria", said)
+    if not verdict.complete:
+        told = {one_line(said) for one in verdict.criteria for said in (one.missing, f"{one.criterion}: {one.missing}")}
+        rest = [line for line in verdict.missing.splitlines() if one_line(line) not in {"", *told}]
+        yield from (Fact("missing" if index == 0 else "", line) for index, line in enumerate(rest))

@@ -1,0 +1,287 @@
+"""What differs between two snapshots, and patterns of paths in the form of .gitignore."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from goalrunner.core.base import Change, Snapshot
+from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.snapshots.git import Git, GitFailed
+from goalrunner.snapshots.objects import Entry, Recent, object_id, raw, shown, tree_id
+from goalrunner.snapshots.path_classes import read_manifest
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+
+_TEXT_LIMIT = "1m"
+"""A larger file is shown as one that differs, not line by line."""
+
+_TREES = 2
+"""That are kept in memory once they were read: the start of a run, and the newest."""
+
+
+class Comparison:
+    """Reads snapshots. A snapshot's tree holds `content`, and `unstored` where something is named but not kept."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._entries = Recent[Mapping[bytes, Entry]](_TREES)
+        self._unstored = Recent[Mapping[bytes, Entry]](_TREES)
+
+    def forget(self) -> None:
+        """Read everything again: snapshots were removed."""
+        self._entries.forget()
+        self._unstored.forget()
+
+    async def entries(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
+        """Every path of a snapshot. Raises WorkspaceError when it is not in the store, or is not what was recorded."""
+        return await self._entries.get(snapshot.tree, self._list)
+
+    async def read(self, snapshot: Snapshot, path: bytes) -> bytes | None:
+        """Return the content of a path; None if it does not exist. Raise WorkspaceError if it was not kept, or changed."""
+        entry = (await self.entries(snapshot)).get(path)
+        if entry is None:
+            return None
+        if not entry.stored:
+            raise WorkspaceError(f"{shown(path)} is in the snapshot by its hash alone; its content was not kept")
+        content = await self._git.ask("cat-file", "blob", entry.blob)
+        if object_id("blob", content) != entry.blob:
+            raise self.changed_outside(shown(path))
+        return content
+
+    def changed_outside(self, what: str) -> WorkspaceError:
+        """Return the error for content that is not what its snapshot recorded."""
+        return WorkspaceError(
+            f"the kept content of {what} is not what the snapshot recorded: a file in {self._git.store} was changed",
+            f"remove {self._git.store} and start a new run; the original content is lost",
+        )
+
+    async def unstored(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
+        """The paths that a snapshot names without their content."""
+        return await self._unstored.get(snapshot.tree, self._name_unstored)
+
+    async def changed(self, old: Snapshot, new: Snapshot) -> dict[bytes, str]:
+        """Every path that differs, and whether it was added, modified or deleted."""
+        if old.tree == new.tree:
+            return {}
+        trees = (f"{old.tree}:content", f"{new.tree}:content")
+        output = await self._git.ask("diff-tree", "-r", "-z", "--name-status", "--no-renames", *trees)
+        fields = output.split(b"\0")[:-1]
+        kinds = {path: _KINDS[status] for status, path in zip(fields[::2], fields[1::2], strict=True)}
+        before, after = await self.unstored(old), await self.unstored(new)
+        for path in before.keys() | after.keys():
+            if before.get(path) != after.get(path):
+                kinds[path] = _merged(kinds.get(path), path in before, path in after)
+        return kinds
+
+    async def repositories(self, old: Snapshot, new: Snapshot) -> list[str]:
+        """The repositories whose HEAD, refs or index differ, as `.git` or `vendor/lib/.git`."""
+        if old.repository == new.repository:
+            return []
+        before, after = await self._states(old), await self._states(new)
+        return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """Everything that differs, sorted by path."""
+        changes = [Change(path=shown(path), kind=kind) for path, kind in (await self.changed(old, new)).items()]
+        changes += [Change(path=path, kind="repository") for path in await self.repositories(old, new)]
+        return tuple(sorted(changes, key=lambda change: (change.path, change.kind)))
+
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
+        """Compare each of these with the next one; return by path what identifies its content before and after.
+
+        It is empty where the path does not exist. At most two git processes run, however many snapshots there are.
+        """
+        pairs = list(pairwise(snapshots))
+        rows = await self._rows([(old.tree, new.tree) for old, new in pairs])
+        manifests = [step.pop(b"unstored", (_ABSENT, _ABSENT)) for step in rows]
+        states = [
+            (old.repository, new.repository) if old.repository != new.repository else ("", "") for old, new in pairs
+        ]
+        named = {entry.blob for pair in manifests for entry in pair} | {state for pair in states for state in pair}
+        blobs = await self._blobs(sorted(named - {""}))
+        steps = []
+        for contents, manifest, state in zip(rows, manifests, states, strict=True):
+            step = {path.removeprefix(b"content/"): pair for path, pair in contents.items()}
+            before, after = (read_manifest(blobs[entry.blob]) if entry.blob else {} for entry in manifest)
+            for path in before.keys() | after.keys():
+                was, now = step.get(path, (_ABSENT, _ABSENT))
+                step[path] = before.get(path, was), after.get(path, now)
+            told = {shown(path): (_identity(was), _identity(now)) for path, (was, now) in step.items() if was != now}
+            old, new = (json.loads(blobs[name]) if name else {} for name in state)
+            told |= {path: (old.get(path, ""), new.get(path, "")) for path in old.keys() | new.keys()}
+            steps.append({path: pair for path, pair in told.items() if pair[0] != pair[1]})
+        return steps
+
+    async def _rows(self, pairs: Sequence[tuple[str, str]]) -> list[dict[bytes, tuple[Entry, Entry]]]:
+        """Return for each pair of trees the paths that differ, and their entries."""
+        stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+        output = await self._git.ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin)
+        steps = []
+        place = 0
+        for old, new in pairs:
+            heading = f"{old} {new}\n".encode()
+            if not output.startswith(heading, place):
+                raise GitFailed(f"a snapshot cannot be read: the tree {old} or {new} is not in {self._git.store}")
+            place += len(heading)
+            step = {}
+            while output.startswith(b":", place):
+                meta_end = output.index(b"\0", place)
+                path_end = output.index(b"\0", meta_end + 1)
+                was_mode, mode, was_blob, blob, _ = output[place + 1 : meta_end].decode().split(" ")
+                step[output[meta_end + 1 : path_end]] = _listed(was_mode, was_blob), _listed(mode, blob)
+                place = path_end + 1
+            steps.append(step)
+        return steps
+
+    async def _blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+        if not names:
+            return {}
+        output = await self._git.ask("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
+        blobs = {}
+        place = 0
+        for name in names:
+            heading_end = output.index(b"\n", place)
+            heading = output[place:heading_end].split(b" ")
+            if heading[1:2] != [b"blob"]:
+                raise GitFailed(f"a snapshot cannot be read: the object {name} is not in {self._git.store}")
+            place = heading_end + 1 + int(heading[2])
+            blobs[name] = output[heading_end + 1 : place]
+            place += 1
+        return blobs
+
+    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str]) -> str:
+        """A unified patch, for reading: bytes that are no UTF-8 are replaced, large and binary files only named."""
+        trees = (f"{old.tree}:content", f"{new.tree}:content")
+        how = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
+        limit = ("-c", f"core.bigFileThreshold={_TEXT_LIMIT}")
+        output = await self._git.ask(*limit, "diff-tree", "-r", "-p", *how, *trees, "--", *map(raw, paths))
+        before, after = await self.unstored(old), await self.unstored(new)
+        wanted = tuple(paths)
+        lines = [
+            f"{shown(path)}: {_said(before.get(path))} -> {_said(after.get(path))}\n"
+            for path in sorted(before.keys() | after.keys())
+            if before.get(path) != after.get(path) and (not wanted or _within(shown(path), wanted))
+        ]
+        return output.decode("utf-8", "replace") + "".join(lines)
+
+    async def _list(self, tree: str) -> Mapping[bytes, Entry]:
+        output = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
+        rows = (row.partition(b"\t") for row in output.split(b"\0")[:-1])
+        listed = {path: _entry(meta) for meta, _, path in rows}
+        files = ((path, entry.mode, entry.blob) for path, entry in listed.items())
+        if await asyncio.to_thread(tree_id, files) != tree:
+            raise self.changed_outside("a folder")
+        manifest = listed.pop(b"unstored", None)
+        named = await self._read_unstored(tree, manifest.blob) if manifest else {}
+        return {**{path.removeprefix(b"content/"): entry for path, entry in listed.items()}, **named}
+
+    async def _name_unstored(self, tree: str) -> Mapping[bytes, Entry]:
+        listed = await self._git.ask("ls-tree", "-z", tree)
+        return await self._read_unstored(tree) if b"\tunstored\0" in listed else {}
+
+    async def _read_unstored(self, tree: str, blob: str = "") -> Mapping[bytes, Entry]:
+        """Read the paths that a tree names alone; `blob` is the id that this list must have."""
+        data = await self._git.ask("cat-file", "blob", blob or f"{tree}:unstored")
+        if blob and object_id("blob", data) != blob:
+            raise self.changed_outside("the list of paths without content")
+        return read_manifest(data)
+
+    async def _states(self, snapshot: Snapshot) -> Mapping[str, str]:
+        if not snapshot.repository:
+            return {}
+        states: dict[str, str] = json.loads(await self._git.ask("cat-file", "blob", snapshot.repository))
+        return states
+
+
+_KINDS = {b"A": "added", b"D": "deleted", b"M": "modified", b"T": "modified"}
+
+
+_ABSENT = Entry("", "")
+
+
+def _listed(mode: str, blob: str) -> Entry:
+    """Return one side of a row that git printed; an absent path has a mode and an id of zeros."""
+    return Entry(mode, blob) if blob.strip("0") else _ABSENT
+
+
+def _identity(entry: Entry) -> str:
+    return "" if entry == _ABSENT else f"{entry.mode} {entry.blob}{'' if entry.stored else ' not kept'}"
+
+
+def _entry(meta: bytes) -> Entry:
+    mode, _, blob = meta.decode().split(" ")
+    return Entry(mode, blob)
+
+
+def _merged(kind: str | None, before: bool, after: bool) -> str:
+    """A path may move between what is stored and what is only named: then it is there before and after."""
+    was = before or kind in {"modified", "deleted"}
+    is_ = after or kind in {"modified", "added"}
+    return "modified" if was and is_ else "added" if is_ else "deleted"
+
+
+def _said(entry: Entry | None) -> str:
+    if entry is None:
+        return "not there"
+    return f"not kept, sha256 {entry.blob[:16]}" if entry.blob else "unreadable"
+
+
+def _within(path: str, paths: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in paths)
+
+
+class Patterns:
+    """An ordered list of patterns; the last one that matches decides, `!` takes a path out again.
+
+    `tests/**` is everything below `tests`, `build/` the folder of that name anywhere, `/setup.py` the one at the root.
+    Paths are relative, with forward slashes, in the form of `names.shown`. Case counts, on every system.
+    """
+
+    def __init__(self, lines: Sequence[str], *, own: bool = False) -> None:
+        """Raises UsageError naming a pattern that cannot be read.
+
+        `own` are lines that this program itself has made: they are read when they are asked for, and many never are.
+        """
+        self.lines = tuple(lines)
+        if self.lines and not own:
+            _compiled(self.lines)
+
+    def rule(self, path: str) -> str | None:
+        """The line that covers the path; None when none does, or when a later one takes it out again."""
+        if not self.lines:
+            return None
+        result = _compiled(self.lines).check_file(path)
+        return self.lines[result.index] if result.include and result.index is not None else None
+
+    def match(self, path: str) -> bool:
+        """Whether the path is covered."""
+        return self.rule(path) is not None
+
+
+@lru_cache(maxsize=64)
+def _compiled(lines: tuple[str, ...]) -> GitIgnoreSpec:
+    """A run has a few lists, and makes rules of the same ones in each round."""
+    from pathspec import GitIgnoreSpec  # many commands never match a pattern
+
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        line, error = next((line, error) for line in lines if (error := _problem(line)))
+        raise UsageError(f"{line!r} is no pattern of paths: {error}", "write it as in a .gitignore") from error
+
+
+def _problem(line: str) -> ValueError | None:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError as error:
+        return error
+    return None

@@ -1,0 +1,244 @@
+"""Git as a tool: a clean environment, a time limit, and the one-line description of a workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.system.adopted import as_helper
+from goalrunner.system.environment import child_environment
+from goalrunner.system.launcher import program_outside
+
+_SAFE = (
+    "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.trustctime=true",
+    "-c", "core.pager=cat", "-c", "credential.helper=", "-c", "protocol.allow=never",
+)  # fmt: skip
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without the caller's `GIT_*` and keys; without global and system configuration; no prompt, no lock that is optional."""
+    kept = {name: value for name, value in child_environment(environ).items() if not name.startswith("GIT_")}
+    return {
+        **kept,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+
+
+def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
+    """The first git on PATH that no agent can have put there: no relative entry, none inside the workspace.
+
+    Raises WorkspaceError when there is none.
+    """
+    program = program_outside("git", environ, (workspace,))
+    if program is None:
+        raise WorkspaceError("git is not on PATH; snapshots of the workspace need it", "install git")
+    return str(program)
+
+
+def ask_git(
+    folder: Path,
+    *arguments: str,
+    environ: Mapping[str, str],
+    timeout: float,
+    workspace: Path | None = None,
+    stdin: bytes = b"",
+) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of one call in `folder`; 127 when git is missing, 124 after `timeout` seconds.
+
+    `workspace` is where no git is taken from; without one it is the folder itself.
+    """
+    try:
+        answer = subprocess.run(
+            [git_program(workspace or folder, environ), *_SAFE, *arguments],
+            cwd=folder,
+            env=git_environment(environ),
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, b"", b"timed out"
+    except (OSError, WorkspaceError) as error:
+        return 127, b"", str(error).encode()
+    return answer.returncode, answer.stdout, answer.stderr
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_TIMEOUT = 900.0
+_GRACE = 2.0
+
+_OPTIONS = (
+    "--no-pager", "--no-replace-objects",
+    "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.trustctime=true",
+    "-c", "core.quotepath=false",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call gave."""
+
+    code: int
+    output: bytes
+    errors: bytes
+
+
+class GitFailed(WorkspaceError):
+    """A call of git ended as it should not have."""
+
+
+class Git:
+    """Calls git on one private store, and on the work tree of one workspace."""
+
+    def __init__(self, store: Path, workspace: Path, environ: Mapping[str, str]) -> None:
+        self.store = store
+        self.workspace = workspace
+        self._environ = {**git_environment(environ), "GIT_LITERAL_PATHSPECS": "1"}
+        self._program = git_program(workspace, environ)
+
+    async def run(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        tree: Path | None = None,
+        index: Path | None = None,
+        repository: Path | None = None,
+    ) -> Answer:
+        """One call to its end, its deadline or cancellation. Raises WorkspaceError when it cannot be started.
+
+        `tree` is the work tree, and the folder to run in; without one the call sees the store alone. `index` and
+        `repository` stand in for the store's own.
+        """
+        store = repository or self.store
+        argv: list[str | bytes] = [self._program, *_OPTIONS, f"--git-dir={store}"]
+        argv += [f"--work-tree={tree}"] if tree else []
+        environ = {**self._environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
+        if arguments[0] == "check-ignore":  # the one that takes no literal paths
+            del environ["GIT_LITERAL_PATHSPECS"]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                *arguments,
+                cwd=tree or store,
+                env=as_helper(environ),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            missing = tree or store
+            what = f"cannot run git in {missing}" if missing.is_dir() else f"{missing} is gone"
+            raise WorkspaceError(f"{what}: {error.strerror}") from error
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                output, errors = await process.communicate(stdin)
+        except TimeoutError as error:
+            raise GitFailed(f"git {_said(arguments)} took more than {_TIMEOUT:g} s") from error
+        finally:
+            if process.returncode is None:
+                await asyncio.shield(_end(process))
+        return Answer(process.returncode or 0, output, errors)
+
+    async def ask(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        tree: Path | None = None,
+        index: Path | None = None,
+        repository: Path | None = None,
+    ) -> bytes:
+        """The output of a call that must succeed. Raises GitFailed with git's own words."""
+        answer = await self.run(*arguments, stdin=stdin, tree=tree, index=index, repository=repository)
+        if answer.code != 0:
+            words = answer.errors.decode("utf-8", "replace").strip()
+            raise GitFailed(f"git {_said(arguments)} failed in {self.store}: {words or answer.code}")
+        return answer.output
+
+
+async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
+    """What two calls give, made side by side. Where one fails or both are cancelled, none is left behind."""
+    beside = asyncio.ensure_future(second)
+    try:
+        return await first, await beside
+    finally:
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Let git take its lock away, then insist."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _GRACE)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _said(arguments: tuple[str | bytes, ...]) -> str:
+    return os.fsdecode(arguments[0])
+
+
+_DESCRIBE_TIMEOUT = 2.0
+
+
+@dataclass(frozen=True)
+class WorkspaceDescription:
+    """A folder; `clean` is None when git could not say, `branch` is empty when there is none (or no commit is named)."""
+
+    path: Path
+    is_git: bool
+    clean: bool | None
+    branch: str = ""
+
+    @property
+    def summary(self) -> str:
+        """In words: "git, clean", "git, uncommitted changes", "git", "no git"."""
+        if not self.is_git:
+            return "no git"
+        return {True: "git, clean", False: "git, uncommitted changes", None: "git"}[self.clean]
+
+
+def describe(
+    path: Path, environ: Mapping[str, str] | None = None, timeout: float = _DESCRIBE_TIMEOUT
+) -> WorkspaceDescription:
+    """Look at a folder for at most `timeout` seconds. Never raises for what git says; changes nothing."""
+    code, output, _ = ask_git(
+        path,
+        *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--", "."),
+        environ=os.environ if environ is None else environ,
+        timeout=timeout,
+    )
+    if code != 0:
+        return WorkspaceDescription(path, is_git=_has_repository(path), clean=None)
+    lines = [line for line in output.split(b"\0") if line]
+    heads = [line for line in lines if line.startswith(b"# ")]
+    named = [head.removeprefix(b"# branch.head ") for head in heads if head.startswith(b"# branch.head ")]
+    branch = named[0].decode("utf-8", "replace") if named else ""
+    return WorkspaceDescription(
+        path, is_git=True, clean=len(lines) == len(heads), branch="" if branch == "(detached)" else branch
+    )
+
+
+def _has_repository(path: Path) -> bool:
+    """Whether there is one all the same: git is missing, too slow, or refuses another owner's folder."""
+    folder = path.absolute()
+    return any((parent / ".git").exists() for parent in (folder, *folder.parents))

@@ -1,0 +1,244 @@
+"""Blobs, trees and folders of a snapshot store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import zlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.snapshots.git import Git
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a snapshot knows of one path. Equal entries, equal files."""
+
+    mode: str
+    """As git writes it: 100644 a file, 100755 an executable one, 120000 a symbolic link, 000000 an unreadable path."""
+    blob: str
+    """The id of the content in the store; of a path that is not stored its SHA-256, of an unreadable one nothing."""
+    stored: bool = True
+    """False: known, but without its content: too large, unreadable, or of a name that git cannot hold."""
+
+
+def write_blob(store: Path, content: bytes) -> str:
+    """Keep bytes as a blob; gives its id. Raises OSError."""
+    return _write(store, "blob", content)
+
+
+def write_tree(store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str]) -> str:
+    """Keep a tree of named trees and blobs, by their ids; gives its own id. Raises OSError."""
+    rows = [(f"{name}/", f"40000 {name}", id_) for name, id_ in trees.items()]
+    rows += [(name, f"100644 {name}", id_) for name, id_ in blobs.items()]
+    body = b"".join(row.encode() + b"\0" + bytes.fromhex(id_) for _, row, id_ in sorted(rows))
+    return _write(store, "tree", body)
+
+
+def object_id(kind: Literal["blob", "tree"], body: bytes) -> str:
+    """Return the id that git gives to this content."""
+    return hashlib.sha1(_heading(kind, body) + body, usedforsecurity=False).hexdigest()
+
+
+def tree_id(files: Iterable[tuple[bytes, str, str]]) -> str:
+    """Return the id of the tree that holds these files: path, mode and blob of each. `content` is a folder in any case.
+
+    Git does not compare what it reads with the ids of the objects, so a changed object is found in this way.
+    """
+    folders: dict[bytes, list[tuple[bytes, bytes]]] = {b"": [], b"content": []}
+    for path, mode, blob in files:
+        folder, _, name = path.rpartition(b"/")
+        folders.setdefault(folder, []).append((name, b"%b %b\0%b" % (mode.encode(), name, bytes.fromhex(blob))))
+    for folder in list(folders):
+        above = folder.rpartition(b"/")[0]
+        while above not in folders:
+            folders[above] = []
+            above = above.rpartition(b"/")[0]
+    # The deepest first, the root last. Git sorts a folder as if its name ended with a slash.
+    for folder in sorted(folders, key=lambda folder: folder.count(b"/") if folder else -1, reverse=True):
+        id_ = object_id("tree", b"".join(row for _, row in sorted(folders[folder])))
+        if folder:
+            above, _, name = folder.rpartition(b"/")
+            folders[above].append((name + b"/", b"40000 %b\0%b" % (name, bytes.fromhex(id_))))
+    return id_
+
+
+def _heading(kind: str, body: bytes) -> bytes:
+    return f"{kind} {len(body)}\0".encode()
+
+
+def _write(store: Path, kind: Literal["blob", "tree"], body: bytes) -> str:
+    name = object_id(kind, body)
+    place = store / "objects" / name[:2] / name[2:]
+    if not place.exists():
+        place.parent.mkdir(exist_ok=True)
+        write_file(place, zlib.compress(_heading(kind, body) + body, 1))
+    return name
+
+
+def write_file(place: Path, data: bytes) -> None:
+    """A file, whole or not at all. Raises OSError."""
+    handle, new = tempfile.mkstemp(prefix="tmp_", dir=place.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        Path(new).replace(place)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = false
+\tfilemode = true
+\tsymlinks = true
+\tignorecase = false
+\tprecomposeunicode = false
+\tprotecthfs = false
+\tprotectntfs = false
+\tautocrlf = false
+\tsafecrlf = false
+\ttrustctime = true
+\tcheckstat = default
+\tuntrackedcache = false
+\tfsmonitor = false
+\thookspath = /dev/null
+\tattributesfile = /dev/null
+\texcludesfile = /dev/null
+\tloosecompression = 1
+\tcompression = 1
+\tlogallrefupdates = false
+[gc]
+\tautodetach = false
+[maintenance]
+\tauto = false
+"""
+
+_ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !merge !export-ignore !export-subst\n"
+"""Stronger than any .gitattributes: content is bytes, whatever a workspace says of line ends, filters or encodings."""
+
+
+_SAMPLE, _LOOSE, _PACKS = "17", 20, 40
+"""Git looks at this one of the 256 folders of loose objects: more than 27 there, or more than 50 packs, are too many."""
+
+
+def store_name(workspace: Path) -> str:
+    """The name of a workspace's store; the path is absolute and without links."""
+    return hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+
+
+def make_store(folder: Path) -> None:
+    """Make the store, or mend what is missing of it. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+    for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
+        (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):
+        write_file(folder / name, text.encode())
+
+
+def is_crowded(folder: Path) -> bool:
+    """Whether `git gc --auto` may find something to do. It counts as this does, only that it begins a little later."""
+    loose = sum(1 for _ in (folder / "objects" / _SAMPLE).glob("*"))
+    packs = sum(1 for _ in (folder / "objects" / "pack").glob("*.pack"))
+    return loose > _LOOSE or packs > _PACKS
+
+
+async def packs_well(git: Git) -> bool:
+    """Whether this git puts the files of one `update-index` into one pack. Raises WorkspaceError for one too old."""
+    found = re.match(rb"git version (\d+)\.(\d+)", await git.ask("version"))
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if version < (2, 31):
+        raise WorkspaceError("git is too old for snapshots of the workspace", "install git 2.31 or newer")
+    return version >= (2, 38)
+
+
+_BEGINNING = re.compile(r"[0-9a-f]{1,64}")
+_FOLDER = "refs/snapshots/"
+
+
+async def find_snapshot(git: Git, beginning: str) -> Snapshot:
+    """The only snapshot of the store whose id begins so. Raises UsageError for none or several, WorkspaceError."""
+    listed = await git.ask("for-each-ref", "--format=%(refname)", _FOLDER)
+    names = [name.removeprefix(_FOLDER) for name in listed.decode().split()]
+    found = [name for name in names if _BEGINNING.fullmatch(beginning) and name.startswith(beginning)]
+    if not found:
+        raise UsageError(f'no snapshot "{beginning}" is kept of {git.workspace}', "give the id, or its beginning")
+    if len(found) > 1:
+        raise UsageError(f'"{beginning}" begins {len(found)} snapshots of {git.workspace}', "give more of the id")
+    return await _read(git, found[0])
+
+
+async def keeps(git: Git, snapshot: Snapshot) -> bool:
+    """Whether the store still has a snapshot. Raises WorkspaceError when the store cannot be read."""
+    answer = await git.run("show-ref", "--verify", "--quiet", f"{_FOLDER}{snapshot.id}")
+    return answer.code == 0
+
+
+async def _read(git: Git, identifier: str) -> Snapshot:
+    rows = (await git.ask("ls-tree", "-z", f"{_FOLDER}{identifier}")).decode().split("\0")[:-1]
+    parts = {name: meta.split(" ")[2] for meta, _, name in (row.partition("\t") for row in rows)}
+    tree, repository = parts.get("tree", ""), parts.get("repository", "")
+    if hashlib.sha256(f"{tree} {repository}".encode()).hexdigest() != identifier:
+        raise WorkspaceError(f"snapshot {identifier} in {git.store} is not what was kept")
+    return Snapshot(id=identifier, tree=tree, repository=repository)
+
+
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+
+
+def shown(name: bytes) -> str:
+    """The text form of a path: `caf\\xe9`, `two\\x0alines`."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        text = name.decode(errors="surrogateescape")
+    else:
+        if text.isprintable() and "\\" not in text:
+            return text
+    return "".join(_character(character) for character in text)
+
+
+def raw(path: str) -> bytes:
+    """The bytes of a path on disk: the inverse of `shown`."""
+    return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), path.encode(errors="surrogateescape"))
+
+
+def _character(character: str) -> str:
+    if character.isprintable() and character != "\\":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
+
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """Answers by the id of what they are about, the `size` that were asked for last."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[str, T] = OrderedDict()
+
+    async def get(self, id_: str, ask: Callable[[str], Awaitable[T]]) -> T:
+        """The answer that is kept, or the one that `ask(id_)` gives now. What `ask` raises is not kept."""
+        if id_ not in self._kept:
+            self._kept[id_] = await ask(id_)
+        answer = self._kept[id_]
+        self._kept.move_to_end(id_)
+        while len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+        return answer
+
+    def forget(self) -> None:
+        """Ask again, whatever it is."""
+        self._kept.clear()

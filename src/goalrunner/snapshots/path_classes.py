@@ -1,0 +1,173 @@
+"""What a path holds, and how it can be kept in a snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalrunner.snapshots.objects import Entry, raw, shown
+
+LARGE = 50_000_000
+"""Bytes; a larger file is hashed, not stored."""
+
+UNREADABLE = Entry("000000", "", stored=False)
+
+_TICK = 50_000_000
+"""Nanoseconds; the clock of a file system goes by ticks, so two changes within one may carry the same time."""
+
+
+@dataclass
+class Sorted:
+    """Paths by what they are: content to store, content to name only, nothing."""
+
+    storable: list[bytes] = field(default_factory=list)
+    unstored: dict[bytes, Entry] = field(default_factory=dict)
+    gone: list[bytes] = field(default_factory=list)
+    """Also what is no content: a pipe, a socket, a device, a folder."""
+
+
+class Sorter:
+    """Looks at paths below a folder, and remembers the hashes of what is not stored."""
+
+    def __init__(self, folder: Path, large: int) -> None:
+        self._root = os.fsencode(folder)
+        self._large = large
+        self._hashes: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
+
+    def sort(self, paths: Collection[bytes], doubtful: Collection[bytes]) -> Sorted:
+        """Sort paths; `doubtful` ones could not be read before and are tried first."""
+        result = Sorted()
+        folders: dict[bytes, bool] = {b"": True}
+        for path in sorted(paths):
+            try:
+                info = (
+                    os.lstat(os.path.join(self._root, path)) if self._is_real(os.path.dirname(path), folders) else None
+                )
+                entry = self._unstored(path, info, path in doubtful) if info else None
+            except (FileNotFoundError, NotADirectoryError):
+                info = None
+            except OSError:
+                info, entry = None, UNREADABLE
+                result.unstored[path] = entry
+                continue
+            if info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+                result.gone.append(path)
+            elif entry:
+                result.unstored[path] = entry
+            else:
+                result.storable.append(path)
+        return result
+
+    def unreadable(self, paths: Collection[bytes]) -> set[bytes]:
+        """Those that cannot be opened, though they are there."""
+        found = set()
+        for path in paths:
+            try:
+                self._try(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                found.add(path)
+        return found
+
+    def changed_since(self, paths: Collection[bytes], second: int) -> set[bytes]:
+        """Those whose inode changed in that second (of the epoch) or later."""
+        found = set()
+        for path in paths:
+            try:
+                if os.lstat(os.path.join(self._root, path)).st_ctime >= second:
+                    found.add(path)
+            except OSError:
+                continue
+        return found
+
+    def is_folder(self, path: bytes) -> bool:
+        """Whether a path is a folder now, and no part of the way to it a link."""
+        try:
+            return self._is_real(path, {b"": True})
+        except OSError:
+            return False
+
+    def _is_real(self, folder: bytes, known: dict[bytes, bool]) -> bool:
+        """Whether every part of the way to a folder is a folder, and none a link."""
+        if folder not in known:
+            known[folder] = self._is_real(os.path.dirname(folder), known) and stat.S_ISDIR(
+                os.lstat(os.path.join(self._root, folder)).st_mode
+            )
+        return known[folder]
+
+    def _try(self, path: bytes) -> None:
+        try:
+            os.close(os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        except OSError:
+            if not os.path.islink(os.path.join(self._root, path)):
+                raise
+
+    def _unstored(self, path: bytes, info: os.stat_result, doubtful: bool) -> Entry | None:
+        """The entry of a file whose content is not kept; None for the others."""
+        if stat.S_ISLNK(info.st_mode):
+            if _holdable(path, link=True):
+                return None
+            return Entry(
+                "120000", hashlib.sha256(os.readlink(os.path.join(self._root, path))).hexdigest(), stored=False
+            )
+        if not stat.S_ISREG(info.st_mode):
+            return None
+        if doubtful:
+            self._try(path)
+        if info.st_size <= self._large and _holdable(path, link=False):
+            return None
+        mark = (info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns, info.st_ctime_ns)
+        known = self._hashes.get(path)
+        if known and known[0] == mark:
+            return known[1]
+        began = time.time_ns()
+        entry = Entry("100755" if info.st_mode & 0o100 else "100644", self.sha256(path), stored=False)
+        if info.st_ctime_ns + _TICK < began:
+            self._hashes[path] = (mark, entry)
+        return entry
+
+    def sha256(self, path: bytes) -> str:
+        """The hash of a regular file. Raises OSError."""
+        handle = os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(handle, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
+    """Everything that a snapshot names without keeping it, as JSON."""
+    rows = {shown(path): [entry.mode, entry.blob] for path, entry in unstored.items()}
+    return json.dumps(rows, sort_keys=True, indent=0).encode()
+
+
+def read_manifest(data: bytes) -> dict[bytes, Entry]:
+    """The inverse of `manifest`. Raises ValueError."""
+    return {raw(path): Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
+
+
+def closed_folders(folder: Path, ignored: Collection[bytes]) -> frozenset[bytes]:
+    """Folders below `folder` that this process may not enter, but for ignored ones; relative to it."""
+    root = os.fsencode(folder)
+    closed = set()
+    for way, inner, _ in os.walk(root):
+        names = [
+            name for name in inner if name != b".git" and os.path.relpath(os.path.join(way, name), root) not in ignored
+        ]
+        inner[:] = [name for name in names if not os.path.islink(os.path.join(way, name))]
+        for name in inner:
+            path = os.path.join(way, name)
+            if not os.access(path, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+                closed.add(os.path.relpath(path, root))
+    return frozenset(closed)
+
+
+def _holdable(path: bytes, *, link: bool) -> bool:
+    """Whether git can hold the name: `.GIT` in any case is its own, and so is a link called `.gitmodules`."""
+    parts = path.lower().split(b"/")
+    return b".git" not in parts and not (link and b".gitmodules" in parts)

@@ -1,0 +1,181 @@
+"""Writing a snapshot as files, and removing files and folders."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from goalrunner.core.base import Snapshot
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.snapshots.diff import Comparison
+from goalrunner.snapshots.git import Git
+from goalrunner.snapshots.objects import Entry, object_id, shown
+from goalrunner.snapshots.path_classes import Sorter
+
+_CHUNK = 1 << 20
+
+
+class Placing:
+    """Writes the files of snapshots."""
+
+    def __init__(self, git: Git, reading: Comparison, sorter: Sorter) -> None:
+        self._git = git
+        self._reading = reading
+        self._sorter = sorter
+
+    async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
+        """Write a snapshot into an empty folder. Raises WorkspaceError."""
+        entries = await self._reading.entries(snapshot)
+        unstored = {path: entry for path, entry in entries.items() if not entry.stored}
+        stored = {path: entry for path, entry in entries.items() if entry.stored}
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise WorkspaceError(f"{folder} is not empty")
+            with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
+                index = Path(scratch, "index")
+                way = ("-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content")
+                await self._git.ask(*way, tree=folder, index=index)
+            wrong = await asyncio.to_thread(_differing, os.fsencode(folder), stored)
+            if wrong is not None:
+                raise self._reading.changed_outside(shown(wrong))
+            missing = await asyncio.to_thread(self._copy, unstored, folder)
+        except OSError as error:
+            raise WorkspaceError(f"cannot write a snapshot into {folder}: {error.strerror}") from error
+        if missing:
+            raise WorkspaceError(
+                f"not kept in the snapshot, and no longer the same in the workspace: {', '.join(missing)}",
+                "add what is large or unreadable to .gitignore",
+            )
+
+    async def restore(self, before: Snapshot, snapshot: Snapshot) -> None:
+        """Make the watched files those of `snapshot`; `before` is what they are. Raises WorkspaceError."""
+        await self._reading.entries(snapshot)  # raises an error if the tree was changed
+        await asyncio.to_thread(self._remove, await self._extra(before, snapshot))
+        workspace = self._git.workspace
+        await self._git.ask("read-tree", "--reset", "-u", f"{snapshot.tree}:content", tree=workspace)
+
+    async def restore_paths(self, before: Snapshot, snapshot: Snapshot, paths: Collection[bytes]) -> None:
+        """Make these files those of `snapshot`; `before` is what they are. Raise WorkspaceError."""
+        wanted = await self._reading.entries(snapshot)
+        there = await self._reading.entries(before)
+        await asyncio.to_thread(self._remove, [path for path in paths if path in there and path not in wanted])
+        found = [path for path in paths if path in wanted]
+        if found:
+            arguments = ("checkout", f"{snapshot.tree}:content", "--pathspec-from-file=-", "--pathspec-file-nul")
+            with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
+                await self._git.ask(
+                    *arguments,
+                    stdin=b"".join(path + b"\0" for path in found),
+                    tree=self._git.workspace,
+                    index=Path(scratch, "index"),
+                )
+
+    async def _extra(self, before: Snapshot, snapshot: Snapshot) -> list[bytes]:
+        now, wanted = await self._reading.unstored(before), await self._reading.unstored(snapshot)
+        return [path for path in now if path not in wanted and not path.endswith(b"/")]
+
+    def _remove(self, paths: list[bytes]) -> None:
+        for path in paths:
+            place = os.path.join(os.fsencode(self._git.workspace), path)
+            if self._sorter.is_folder(os.path.dirname(path)) and os.path.lexists(place):
+                os.unlink(place)
+
+    def _copy(self, unstored: Mapping[bytes, Entry], folder: Path) -> list[str]:
+        """Copy what is not kept from the workspace; gives what is another there now, or cannot be read."""
+        return [shown(path) for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
+
+    def _copied(self, path: bytes, entry: Entry, folder: Path) -> bool:
+        source = os.path.join(os.fsencode(self._git.workspace), path)
+        target = os.path.join(os.fsencode(folder), path)
+        try:
+            if not entry.blob or not self._sorter.is_folder(os.path.dirname(path)):
+                return False
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if entry.mode == "120000":
+                aim = os.readlink(source)
+                os.symlink(aim, target)
+                return hashlib.sha256(aim).hexdigest() == entry.blob
+            digest = hashlib.sha256()
+            handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(handle, "rb") as given, open(target, "xb") as taken:
+                while chunk := given.read(_CHUNK):
+                    digest.update(chunk)
+                    taken.write(chunk)
+                os.fchmod(taken.fileno(), 0o755 if entry.mode == "100755" else 0o644)
+            return digest.hexdigest() == entry.blob
+        except OSError:
+            return False
+
+
+def _differing(root: bytes, entries: Mapping[bytes, Entry]) -> bytes | None:
+    """Return the first path below a folder that is not what a snapshot holds, or that only one of them has."""
+    found = {
+        os.path.relpath(os.path.join(folder, name), root)
+        for folder, folders, names in os.walk(root)
+        for name in (*names, *(name for name in folders if os.path.islink(os.path.join(folder, name))))
+    }
+    for path in sorted(found.symmetric_difference(entries)):
+        return path
+    for path, entry in entries.items():
+        place = os.path.join(root, path)
+        if os.path.islink(place):
+            mode, content = "120000", os.readlink(place)
+        else:
+            with open(place, "rb") as file:
+                mode, content = "100755" if os.fstat(file.fileno()).st_mode & 0o100 else "100644", file.read()
+        if (mode, object_id("blob", content)) != (entry.mode, entry.blob):
+            return path
+    return None
+
+
+_PATIENCE = 5.0
+"""Seconds to wait for processes that still write into a folder."""
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, also one that is read-only; do nothing if the path does not exist."""
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+
+    def writable(function: Callable[[str], Any], name: str, _: object) -> None:
+        for there in (os.path.dirname(name), name):
+            if not os.path.islink(there):
+                os.chmod(there, stat.S_IRWXU)
+        if function in (os.scandir, os.open):  # a folder that could not be listed
+            shutil.rmtree(name, ignore_errors=True)
+        else:
+            function(name)
+
+    shutil.rmtree(path, onerror=writable)
+
+
+def clear(path: Path) -> None:
+    """Remove what stands at `path`, even if a process still writes into it: rename it, then remove that.
+
+    Raise OSError if it cannot be renamed. What cannot be removed for several seconds stays under the other name.
+    """
+    if not os.path.lexists(path):
+        return
+    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    path.rename(aside)
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            remove(aside)
+            return
+        except OSError:  # a process that is being ended wrote once more
+            if time.monotonic() > deadline:
+                return
+        time.sleep(0.05)

@@ -1,0 +1,288 @@
+"""The snapshots of a workspace, in a private store outside of it: one git folder and one index for each workspace.
+
+What a snapshot holds: every regular file, its executable bit and every symbolic link that no ignore rule of the start
+covers, repositories in folders included. What it does not: empty folders, times and owners, pipes, sockets and devices, and
+whatever is called `.git`. Files over 50 MB and paths that git cannot hold are hashed, not kept; unreadable ones are named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.core.base import Change, Snapshot
+from goalrunner.core.errors import WorkspaceError
+from goalrunner.snapshots.diff import Comparison, Patterns
+from goalrunner.snapshots.fingerprint import Look, QuickLook
+from goalrunner.snapshots.git import Git, GitFailed, both
+from goalrunner.snapshots.ignore_rules import CACHES, Start, ignore_rules, parent_of, tracked_paths
+from goalrunner.snapshots.index import Index
+from goalrunner.snapshots.objects import (
+    Entry,
+    is_crowded,
+    make_store,
+    packs_well,
+    raw,
+    shown,
+    store_name,
+    write_blob,
+    write_file,
+    write_tree,
+)
+from goalrunner.snapshots.path_classes import LARGE, Sorter, manifest
+from goalrunner.snapshots.repositories import Claim, Repository, RepositoryStates, repository_at
+from goalrunner.snapshots.restore import Placing
+
+
+class SnapshotStore:
+    """The port `Workspace`. The first snapshot claims the workspace for this object; `close` gives it back.
+
+    `outputs` are patterns of what checks write. `start` is the folder that keeps the ignore rules of a run: they are
+    found there again when the run is resumed. Without one every new store reads them anew at its first snapshot.
+    Raises WorkspaceError where there is no git to be trusted.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        home: Path,
+        *,
+        outputs: Sequence[str] = (),
+        start: Path | None = None,
+        large: int = LARGE,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.workspace = workspace.resolve()
+        self._home = home.resolve()
+        self.folder = self._home / "stores" / store_name(self.workspace)
+        self._passing = Patterns((*CACHES, *outputs), own=not outputs)
+        self._kept = start
+        self._start = Start(start or self.folder / "start")
+        self._sorter = Sorter(self.workspace, large)
+        self._git = Git(self.folder, self.workspace, os.environ if environ is None else environ)
+        self._reading = Comparison(self._git)
+        self._states = RepositoryStates(self._git)
+        self._parent: Repository | None = None
+        self._claim: Claim | None = None
+        self._run = start.parent.name if start is not None else ""
+        """The id of the run whose start is kept."""
+        self._index: Index | None = None
+        self._tracked: set[bytes] | None = None
+        self._last: Snapshot | None = None
+        self._quick = QuickLook(os.fsencode(self.workspace))
+        self._seen: Look | None = None
+        """What the last snapshot was made of, if it is known."""
+        self._content: tuple[str, dict[bytes, Entry]] | None = None
+        self._ignored: tuple[Look | None, list[bytes]] | None = None
+        """The ignored paths, and the names with which they were found; None if there are too many."""
+        self._turn = asyncio.Lock()
+
+    def close(self) -> None:
+        """Let another runner work in this workspace. What was taken can be read all the same."""
+        self._index = self._tracked = self._seen = self._content = self._ignored = None
+        if self._claim:
+            self._claim.close()
+            self._claim = None
+
+    async def snapshot(self) -> Snapshot:
+        """Take one now. Raises WorkspaceError when the folder is gone, cannot be read, or another run works in it."""
+        async with self._turn:
+            try:
+                try:
+                    return await self._take(await self._ready())
+                except GitFailed:  # an index or an object that a power cut damaged: both can be made anew
+                    self._index = self._seen = None
+                    (self.folder / "index").unlink(missing_ok=True)
+                    return await self._take(await self._ready())
+            except OSError as error:
+                hint = "see that the disk has room and GOAL_HOME can be written"
+                raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
+
+    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """What differs, sorted by path, outside of the table of caches and the goal's `outputs`."""
+        changes = await self.all_changes(old, new)
+        return tuple(change for change in changes if not self._passing.match(change.path))
+
+    async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
+        """Everything that differs, sorted by path."""
+        return await self._reading.changes(old, new)
+
+    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
+        """Compare each of these with the next one; return by path what identifies its content before and after.
+
+        It is empty where the path does not exist. The table of caches and the goal's `outputs` are left out.
+        """
+        return [
+            {path: contents for path, contents in step.items() if not self._passing.match(path)}
+            for step in await self._reading.differences(snapshots)
+        ]
+
+    async def ignored(self) -> tuple[str, ...]:
+        """What the rules of the start leave out of every snapshot, sorted, caches aside; a whole folder ends with a slash."""
+        async with self._turn:
+            found = await (await self._ready()).ignored()
+        caches, home = Patterns(CACHES), f"{os.path.relpath(self._home, self.workspace)}/"
+        names = sorted(map(shown, found))
+        return tuple(
+            name
+            for name in names
+            if not caches.match(f"{name}x" if name.endswith("/") else name) and not home.startswith(name)
+        )
+
+    async def ignored_names(self) -> tuple[str, ...]:
+        """Return what the rules of the start ignore and is there, sorted, as `os.fsdecode` gives it.
+
+        A folder that is ignored as a whole ends with a slash.
+        """
+        async with self._turn:
+            found = await self._ignored_paths()
+        home = f"{os.path.relpath(self._home, self.workspace)}/"
+        return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
+
+    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
+        """The unified patch from one to the other, of these paths or folders, or of all; for people and judges."""
+        return await self._reading.diff(old, new, paths)
+
+    async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
+        """Every path of a snapshot, in the form of `names.shown`, and what it holds."""
+        return {shown(path): entry for path, entry in (await self._reading.entries(snapshot)).items()}
+
+    async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
+        """The content of a file, or the target of a link; None when there is none.
+
+        Raises WorkspaceError if the content was not kept, or is not what the snapshot recorded.
+        """
+        return await self._reading.read(snapshot, raw(path))
+
+    async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
+        """Write a snapshot into an empty folder outside of the workspace: files of its own, links as they are.
+
+        What the store does not keep is copied from the workspace where it is still the same there. Raises
+        WorkspaceError naming what is not, and leaves the folder then for the caller to remove.
+        """
+        place = folder.resolve()
+        if place.is_relative_to(self.workspace) or self.workspace.is_relative_to(place):
+            raise WorkspaceError(f"{folder} and the workspace {self.workspace} lie in one another")
+        await self._placing().checkout(snapshot, place)
+
+    async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+        """Make the files of the workspace, or these `paths` alone, those of a snapshot; return what was changed by it.
+
+        Ignored files, repositories' own data and empty folders stay as they are. The state before is kept as a
+        snapshot. Raises WorkspaceError naming what could not be brought back; everything else is, then.
+        """
+        before = await self.snapshot()
+        changes = await self._reading.changed(before, snapshot)
+        wanted = {raw(path) for path in paths} or set(changes)
+        async with self._turn:
+            (await self._ready()).doubt(changes)
+            self._seen = None
+            if paths:
+                await self._placing().restore_paths(before, snapshot, wanted.intersection(changes))
+            else:
+                await self._placing().restore(before, snapshot)
+        after = await self.snapshot()
+        left = wanted.intersection(await self._reading.changed(after, snapshot))
+        if left:
+            names = ", ".join(shown(path) for path in sorted(left)[:10])
+            raise WorkspaceError(
+                f"not restored: {names}", "everything else is; these are not kept or cannot be written"
+            )
+        return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
+
+    def _placing(self) -> Placing:
+        return Placing(self._git, self._reading, self._sorter)
+
+    async def _ready(self) -> Index:
+        if self._index:
+            return self._index
+        if not self.workspace.is_dir():
+            raise WorkspaceError(f"the workspace {self.workspace} is gone")
+        await asyncio.to_thread(make_store, self.folder)
+        self._claim = self._claim or Claim(self.workspace, self.folder / "lock", self._run)
+        (self.folder / "index.lock").unlink(missing_ok=True)  # of a process that was killed: the claim is ours
+        packs, _ = await both(packs_well(self._git), self._begin())
+        index = Index(self._git, self._start, self._sorter, packs=packs)
+        await index.settle(self._tracked)
+        if await asyncio.to_thread(is_crowded, self.folder):
+            await self._git.run("gc", "--auto", "--quiet")
+        self._index = index
+        return index
+
+    async def _begin(self) -> None:
+        self._parent = await parent_of(self._git)
+        if self._tracked is None and not (self._kept and self._start.frozen):
+            self._tracked = await self._freeze()
+
+    async def _freeze(self) -> set[bytes]:
+        """Read the ignore rules of this moment and keep them; gives what the user's repositories track."""
+        lines, repositories = await ignore_rules(self._git, self._parent, self._home)
+        await asyncio.to_thread(self._start.write_rules, lines)
+        return await tracked_paths(self._git, [*repositories, *([self._parent] if self._parent else [])])
+
+    async def _take(self, index: Index) -> Snapshot:
+        content, unstored = await self._read(index)
+        states = await self._states.states(await asyncio.to_thread(self._repositories, index.folders))
+        repository = {self._named(root): state for root, state in states.items()}
+        kept = json.dumps(repository, sort_keys=True).encode() if repository else b""
+        return await asyncio.to_thread(self._keep, content, manifest(unstored) if unstored else b"", kept)
+
+    async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:
+        """Return the tree and what is not in it, without git if nothing changed since the last time."""
+        # The look comes before git reads: what changes in between differs at the next look.
+        look = await self._look(index)
+        before, content = self._seen, self._content
+        if look and before and content:
+            same = await asyncio.to_thread(self._quick.unchanged, before, look)
+            if same:
+                return content
+        self._content = await index.update()
+        self._seen = look
+        return self._content
+
+    async def _look(self, index: Index) -> Look | None:
+        """Look at the workspace, after asking git what is ignored if names are new; None in a large workspace."""
+        known = self._ignored
+        if known is not None:
+            look = await asyncio.to_thread(self._quick.look, known[1])
+            if look is None or (known[0] is not None and known[0].same_names(look)):
+                return look
+        ignored = [path for path in await index.ignored() if not index.watches(path)]
+        again = await asyncio.to_thread(self._quick.look, ignored)
+        self._ignored = again, ignored
+        return again
+
+    async def _ignored_paths(self) -> list[bytes]:
+        index = await self._ready()
+        if await self._look(index) is not None and self._ignored is not None:
+            return self._ignored[1]
+        return await index.ignored()
+
+    def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
+        """The repositories of this moment, by the folders that are watched."""
+        root = os.fsencode(self.workspace)
+        places = [folder for folder in folders if os.path.lexists(os.path.join(root, folder, b".git"))]
+        real = (self.workspace / os.fsdecode(folder) for folder in places if self._sorter.is_folder(folder))
+        found = [repository for repository in map(repository_at, real) if repository]
+        return found + ([self._parent] if self._parent else [])
+
+    def _named(self, root: Path) -> str:
+        if not root.is_relative_to(self.workspace):
+            return os.path.relpath(root / ".git", self.workspace)
+        return shown(os.fsencode((root / ".git").relative_to(self.workspace)))
+
+    def _keep(self, content: str, unstored: bytes, repository: bytes) -> Snapshot:
+        blobs = {"unstored": write_blob(self.folder, unstored)} if unstored else {}
+        tree = write_tree(self.folder, trees={"content": content}, blobs=blobs)
+        state = write_blob(self.folder, repository) if repository else ""
+        id_ = hashlib.sha256(f"{tree} {state}".encode()).hexdigest()
+        snapshot = Snapshot(id=id_, tree=tree, repository=state)
+        if snapshot != self._last:
+            root = write_tree(self.folder, trees={"tree": tree}, blobs={"repository": state} if state else {})
+            write_file(self.folder / "refs" / "snapshots" / id_, f"{root}\n".encode())
+            self._last = snapshot
+        return snapshot

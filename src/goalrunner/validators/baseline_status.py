@@ -1,0 +1,204 @@
+"""What the result of a validator at the start means: red, or cannot run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from goalrunner.core.errors import RecordError
+from goalrunner.core.process_ports import HIDDEN
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.records.run_folder import write_whole
+from goalrunner.shell import programs
+from goalrunner.system.launcher import SHELL
+from goalrunner.validators.absent_programs import TOOLS, Place, in_workspace, install_line, may_be_made, similar_program
+from goalrunner.validators.runners import PYTEST_USAGE, usage_obstacle
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+_MISSING = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+_NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
+_OF_CHECKOUT = re.compile(r"/checkouts/[^/]+/[^/]+/env/bin/")
+"""In the path of an interpreter: the virtual environment that `setup` prepares, which lasts no longer than the run."""
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_NO_SHELL = f"{SHELL}: not found"
+_NOT_STARTED, _NOT_FOUND = 126, 127
+
+_ENVIRONMENTAL = re.compile(
+    r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
+    r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
+    re.IGNORECASE,
+)
+"""What a check prints that misses something in its environment, rather than finding a fault in the work."""
+_BY_KERNEL = re.compile(
+    r"EXDEV|cross-device link|ENOSPC|No space left on device|Disk quota exceeded|Operation not permitted|unshare\b.*failed"
+    r"|Read-only file system",
+    re.IGNORECASE,
+)
+"""What the kernel refuses in the check environment and may allow outside of it."""
+_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
+_FREE_BYTES, _FREE_INODES = 1_000_000, 16
+_PYTEST_ERRORS = (2, 4, 5)
+"""Exit codes of pytest for a collection error, a usage error, and no tests."""
+
+
+def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] = NO_VARIABLES) -> str:
+    """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
+
+    A script, a module or a test that is not there yet inside the workspace may be what the work is to bring. So may a
+    program that a script of the workspace misses in its turn.
+    """
+    if result.passed:
+        return ""
+    if result.reason == "not_found":
+        return _missing_program(result, workspace, env)
+    if result.exit_code == 1 and (found := _NO_MODULE.search(result.feedback)):
+        return _missing_module(result.command, found[1], found[2], workspace)
+    return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
+
+
+def _missing_program(result: ValidatorResult, workspace: Path, env: Mapping[str, str]) -> str:
+    if result.summary == _NO_SHELL:
+        return result.summary
+    if HIDDEN in result.summary:
+        return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
+    if result.exit_code not in (None, _NOT_FOUND, _NOT_STARTED) or not _MISSING.search(result.summary):
+        return ""
+    written = [word for program in programs(result.command) for word in (*program.through, *program.words[:1])]
+    started = [_expanded(word, env) for word in written]
+    named = [word for word in started if _is_named(word, result.summary)]
+    # `./pytest` also holds the word `pytest`: what was written longest is what was meant.
+    missing = max(named, key=len, default="")
+    if not missing or _lies_inside(missing, workspace):
+        return ""
+    place = Place(workspace, workspace, env)
+    near = similar_program(missing, place) if env and "/" not in missing and result.exit_code == _NOT_FOUND else ""
+    if "/" not in missing and not near and env and may_be_made(place):
+        return ""
+    return f"{result.summary}; did you mean {near}?" if near else result.summary
+
+
+def _missing_module(command: str, python: str, module: str, workspace: Path) -> str:
+    """Why `python -m MODULE` cannot work, if MODULE is a tool that the work does not bring."""
+    own = any(program.module and program.words[0] == module for program in programs(command))
+    if not own or in_workspace(module, workspace):
+        return ""
+    if module not in TOOLS:
+        return ""
+    if _OF_CHECKOUT.search(python):
+        package = module.replace("_", "-")
+        return f"No module named {module}; install it with [workspace] setup, for example: pip install -e . {package}"
+    return f"No module named {module}; to install it: {install_line(python, module)}"
+
+
+def _is_named(word: str, message: str) -> bool:
+    return re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", message) is not None
+
+
+def _expanded(word: str, env: Mapping[str, str]) -> str:
+    """A word with its variables and `~/` in it, as the shell names it."""
+    if word.startswith("~/") and env.get("HOME"):
+        word = f"{env['HOME']}{word[1:]}"
+    return _VARIABLE.sub(lambda found: env.get(found[1] or found[2], found[0]), word)
+
+
+def _lies_inside(word: str, workspace: Path) -> bool:
+    """Whether it is a path, and one of the workspace. `$HOME/x` is no path that could be known."""
+    if "/" not in word:
+        return False
+    root = os.path.realpath(workspace)
+    path = os.path.normpath(os.path.join(root, word))  # noqa: PTH118 - what is missing has no links
+    return path.startswith(root + os.sep)
+
+
+def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
+    """Return whether a red result may be the fault of the environment: a missing program or module, or no tests.
+
+    With `incomplete`, something of the workspace is not there, so what a program prints about missing files counts too.
+    """
+    if result.exit_code in (126, _NOT_FOUND) or result.reason == "not_found" or result.cannot_run:
+        return True
+    by_pytest = result.exit_code in _PYTEST_ERRORS and "pytest" in result.command
+    return (
+        by_pytest
+        or bool(_BY_KERNEL.search(result.feedback))
+        or (incomplete and bool(_ENVIRONMENTAL.search(result.feedback)))
+    )
+
+
+def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
+    """Return why validators failed if one reports that the disk is full and nothing can be written in a folder; else ""."""
+    if not any(not result.passed and _NO_SPACE.search(result.feedback) for result in results):
+        return ""
+    try:
+        free = os.statvfs(folder)
+    except OSError:
+        return ""
+    blocks = free.f_bfree if os.geteuid() == 0 else free.f_bavail
+    inodes = free.f_ffree if free.f_files else _FREE_INODES
+    return "" if blocks * free.f_frsize >= _FREE_BYTES and inodes >= _FREE_INODES else f"no space left in {folder}"
+
+
+class BaseResults:
+    """By name. With a `path` they are found there again by a run that is resumed."""
+
+    def __init__(self, path: Path | None, redact: Callable[[str], str] = str) -> None:
+        """`redact` replaces secrets in what is written."""
+        self._path = path
+        self._redact = redact
+        self._results: dict[str, ValidatorResult] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether any were kept. Raises RecordError for a damaged file."""
+        if self._results is None:
+            self._results = self._read()
+        return bool(self._results)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Return the files whose test functions ran at the start, as far as reports tell; doctests are in the sources.
+
+        Raise RecordError if the file is damaged.
+        """
+        if self._results is None:
+            self._results = self._read()
+        ids = (identifier for result in self._results.values() for identifier in result.test_ids)
+        files = (identifier.partition("::")[0] for identifier in ids if "::test" in identifier.lower())
+        # Sources of Rust hold unit tests beside the code.
+        return frozenset(path for path in files if path.endswith(".py"))
+
+    def keep(self, results: Iterable[ValidatorResult]) -> None:
+        """These are what the start is like. Raises RecordError when they cannot be written."""
+        self._results = {result.name: result for result in results}
+        if self._path is None:
+            return
+        text = json.dumps({name: self._written(result) for name, result in self._results.items()})
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._path, text.encode())
+        except OSError as error:
+            raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error
+
+    def _written(self, result: ValidatorResult) -> dict[str, object]:
+        said = {name: self._redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
+        return result.model_copy(update=said).model_dump(mode="json")
+
+    def of(self, name: str) -> ValidatorResult | None:
+        """One validator's result at the start; None where none is known. Raises RecordError for a damaged file."""
+        if self._results is None:
+            self._results = self._read()
+        return self._results.get(name)
+
+    def _read(self) -> dict[str, ValidatorResult]:
+        if self._path is None or not self._path.exists():
+            return {}
+        try:
+            kept = json.loads(self._path.read_bytes())
+            return {name: ValidatorResult.model_validate(value) for name, value in kept.items()}
+        except (OSError, ValueError, AttributeError) as error:
+            raise RecordError(f"{self._path} is damaged: {error}", "start a new run: goal run GOAL_FILE") from error

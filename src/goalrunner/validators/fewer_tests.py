@@ -1,0 +1,269 @@
+"""Tests that ran at the start and no longer run, or are skipped anew."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from goalrunner.checking.protection import Difference, Protection
+from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
+from goalrunner.validators.baseline_status import BaseResults
+from goalrunner.validators.named_tests import GO
+
+_MISSING_NAMED = 5
+"""Tests that a refusal names."""
+
+
+def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callable[[str], bool]) -> tuple[str, ...]:
+    """The tests in protected files that passed or failed at the base and neither pass nor fail now, sorted.
+
+    `protected` is asked with a file's path, relative to the workspace. Variants of a parametrised test may have other
+    names as long as there are no fewer of them. A file that could not be collected at the base must have some test now.
+    """
+    there = set(now.test_ids)
+    files = {_file(identifier) for identifier in there}
+    functions = {_function(identifier) for identifier in there}
+    variants = Counter(_function(identifier) for identifier in there)
+    before = Counter(_function(identifier) for identifier in base.test_ids)
+    # Of very many tests only the first are known: what would come behind them cannot be missed.
+    end = now.test_ids[-1] if len(now.test_ids) >= TEST_IDS else None
+    return tuple(
+        identifier
+        for identifier in base.test_ids
+        if identifier not in there
+        and identifier not in functions
+        and (end is None or identifier <= end)
+        and protected(_file(identifier))
+        and not ("::" not in identifier and identifier in files)
+        and not ("[" in identifier and variants[_function(identifier)] >= before[_function(identifier)])
+    )
+
+
+def without_missing(now: ValidatorResult, missing: tuple[str, ...]) -> ValidatorResult:
+    """The result, red where protected tests are missing in it; the reason names them."""
+    if not missing:
+        return now
+    named = ", ".join(missing[:_MISSING_NAMED]) + (
+        f" and {len(missing) - _MISSING_NAMED} more" if len(missing) > _MISSING_NAMED else ""
+    )
+    count = f"{len(missing)} protected test{'' if len(missing) == 1 else 's'}"
+    feedback = (
+        f"{count} of the start did not run: {named}.\nTests in protected files must all run again: none may be skipped, "
+        "deselected or expected to fail. If they are to change, the goal file must say so: [workspace] allow."
+    )
+    summary = f"{count} did not run: {missing[0]}{', ...' if len(missing) > 1 else ''}"
+    return now.model_copy(update={"passed": False, "reason": "red", "summary": summary, "feedback": feedback})
+
+
+def _file(identifier: str) -> str:
+    return identifier.partition("::")[0]
+
+
+def _function(identifier: str) -> str:
+    """A test without its parameters."""
+    file, mark, rest = identifier.partition("::")
+    return f"{file}{mark}{rest.partition('[')[0]}"
+
+
+Answer = tuple[ValidatorResult, Path | None]
+
+_NAMED = 3
+"""Tests that a label names."""
+_RULE = (
+    "Tests in protected files must all run again: none may be skipped or deselected, and the process must not end before "
+    "its last test. If they are to change, the goal file must say so: [workspace] allow."
+)
+
+
+def complete(
+    answers: Sequence[Answer],
+    base: BaseResults,
+    rules: Protection,
+    tests: Collection[str],
+    free: Sequence[Difference],
+) -> tuple[tuple[Answer, ...], tuple[str, ...]]:
+    """Return the answers, red if a protected test of the start did not run, and their labels.
+
+    `tests` are the paths of the tests of the start. The files of `free` may lose tests.
+    """
+    changed = {item.path for item in free}
+
+    def is_protected(path: str) -> bool:
+        return path not in changed and rules.rule(path) is not None and not rules.allowed(path)
+
+    suite = bool(tests) and not free and all(map(is_protected, tests))
+    found: list[Answer] = []
+    labels: list[str] = []
+    for now, output in answers:
+        result, more = compared(
+            base.of(now.name),
+            now,
+            lambda path: suite if path.startswith(GO) else is_protected(path),
+            suite=suite,
+            freed=bool(free),
+        )
+        found.append((result, output))
+        labels += more
+    return tuple(found), tuple(dict.fromkeys(labels))
+
+
+def compared(
+    base: ValidatorResult | None, now: ValidatorResult, protected: Callable[[str], bool], *, suite: bool, freed: bool
+) -> tuple[ValidatorResult, tuple[str, ...]]:
+    """Return a result, red if it is green with fewer protected tests than the baseline, and its labels.
+
+    `suite` says that all tests of the start are protected, `freed` that the agent may have changed checks.
+    """
+    if not now.passed:
+        return now, ()
+    labels = [f"tests filtered: {', '.join(now.suite.filters)}"] if now.suite.filters else []
+    if base is None or base.suite.varying:
+        return now, tuple(labels)
+    if gone := missing_tests(_legible(base, now), now, protected):
+        return without_missing(now, gone), ()
+    if others := missing_tests(_legible(base, now), now, lambda path: not protected(path)):
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        labels.append(f"fewer tests: {', '.join(others[:_NAMED])}{more}")
+    for runner in dict.fromkeys(count.runner for count in base.suite.counts):
+        wrong, label = _of_runner(runner, base, now, suite=suite, freed=freed)
+        if wrong:
+            return _red(now, wrong), ()
+        labels += [label] if label else []
+    return now, tuple(labels)
+
+
+def ended_early(now: ValidatorResult, program: str) -> ValidatorResult:
+    """Return a green result as red because a test program started and printed no result."""
+    return _red(now, f"{program} started and was ended before its result (an exit in the code under test?)")
+
+
+def _of_runner(
+    runner: str, base: ValidatorResult, now: ValidatorResult, *, suite: bool, freed: bool
+) -> tuple[str, str]:
+    """Return why one runner's tests make the result red, and a label."""
+    before = [count for count in base.suite.counts if count.runner == runner]
+    after = [count for count in now.suite.counts if count.runner == runner]
+    certain, total = needed(before)
+    if not after:
+        if not any(count.ran or count.skipped for count in before) or (
+            runner == "pytest" and now.tests_run is not None
+        ):
+            return "", ""
+        if base.suite.quiet or (freed and any(count.ran for count in now.suite.counts)):
+            return "", f"no test summary: {runner}"
+        return f"no summary of {runner}, which printed one at the start", ""
+    if all(count.named for count in (*before, *after)) or not (base.suite.whole and now.suite.whole):
+        return "", ""
+    ran = sum(count.ran for count in after)
+    noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
+    # Unit tests of Rust stand in the sources that the agent changes.
+    if ran < certain and suite and runner != "cargo test":
+        return f"{runner} ran {ran} {noun}, and {certain} at the start", ""
+    if ran < total:
+        return "", f"fewer tests: {runner} ran {ran}, {total} at the start"
+    skipped, first = (sum(count.skipped for count in counts) for counts in (after, before))
+    if skipped > first and ran == total:
+        return "", f"more tests skipped: {runner} {skipped}, {first} at the start"
+    return "", ""
+
+
+def needed(before: Sequence[RunnerCount]) -> tuple[int, int]:
+    """Return how many tests must run again, and how many there were.
+
+    Behind a summary with failures, one with no more tests may be another try of the same ones.
+    """
+    certain = total = largest_red = 0
+    for count in before:
+        total += count.ran
+        if not count.certain:
+            continue
+        certain += count.ran if not largest_red or count.ran > largest_red else 0
+        largest_red = max(largest_red, count.ran) if count.failed else largest_red
+    return certain, total
+
+
+def _legible(base: ValidatorResult, now: ValidatorResult) -> ValidatorResult:
+    """Return the base without the tests that cargo named, if output of tests stands between the names now."""
+    counts = [count for count in now.suite.counts if count.runner == "cargo test"]
+    if not counts or all(count.named for count in counts) or not any(count.ran for count in counts):
+        return base
+    ids = tuple(identifier for identifier in base.test_ids if not identifier.partition("::")[0].endswith(".rs"))
+    return base.model_copy(update={"test_ids": ids})
+
+
+def _red(now: ValidatorResult, wrong: str) -> ValidatorResult:
+    feedback = f"exit {now.exit_code or 0}, but {wrong}.\n{_RULE}"
+    return now.model_copy(update={"passed": False, "reason": "red", "summary": wrong, "feedback": feedback})
+
+
+_MARKS = frozenset({"parametrize", "filterwarnings"})
+_FIXTURES = frozenset(
+    "self tmp_path tmpdir monkeypatch capsys capfd capsysbinary caplog recwarn request tmp_path_factory".split()  # noqa: SIM905
+)
+"""Fixtures of pytest itself, which skip no test."""
+_SKIPPING = (b"pytestmark", b"importorskip", b"allow_module_level", b"__test__")
+
+
+async def with_uncollected(
+    results: Sequence[ValidatorResult], read: Callable[[str], Awaitable[bytes | None]]
+) -> list[ValidatorResult]:
+    """Return results with the tests that exist in files that could not be imported beside those that ran.
+
+    `read` returns the content of a file at the start.
+    """
+    return [await _with_uncollected(result, read) for result in results]
+
+
+async def _with_uncollected(result: ValidatorResult, read: Callable[[str], Awaitable[bytes | None]]) -> ValidatorResult:
+    if result.suite.filters or "::" in result.command:
+        return result  # single tests are selected
+    files = [name for name in result.test_ids if name.endswith(".py") and "::" not in name]
+    more = [f"{path}::{name}" for path in files for name in tests_in(await read(path) or b"")]
+    return result.model_copy(update={"test_ids": tuple(sorted({*result.test_ids, *more}))})
+
+
+def tests_in(source: bytes) -> tuple[str, ...]:
+    """Return the tests of a file that pytest runs in any environment once it can import it: "test_a", "TestB::test_c".
+
+    Tests with other marks and fixtures than the known ones are left out, because those may skip them.
+    """
+    if any(word in source for word in _SKIPPING):
+        return ()
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    return tuple(dict.fromkeys(_tests(tree.body)))
+
+
+def _tests(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and _runs(node):
+            yield node.name
+        elif (
+            isinstance(node, ast.ClassDef) and node.name.startswith("Test") and not (node.bases or node.decorator_list)
+        ):
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+            if not any(item.name.startswith(("__init__", "setup")) for item in methods):
+                yield from (f"{node.name}::{item.name}" for item in methods if _runs(item))
+
+
+def _runs(function: ast.FunctionDef) -> bool:
+    names = {_name(node).lower() for node in ast.walk(function)}
+    if not function.name.startswith("test") or any("skip" in name or "xfail" in name for name in names):
+        return False
+    marks = [node.func if isinstance(node, ast.Call) else node for node in function.decorator_list]
+    words = " ".join(
+        node.value
+        for mark in function.decorator_list
+        for node in ast.walk(mark)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    given = _FIXTURES | set(words.replace(",", " ").split())
+    return all(_name(mark) in _MARKS for mark in marks) and all(item.arg in given for item in function.args.args)
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

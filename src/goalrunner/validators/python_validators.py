@@ -1,0 +1,282 @@
+"""Python callables as validators, in a child process or in this one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from goalrunner.core.base import Frozen
+from goalrunner.core.check_ports import ValidationContext
+from goalrunner.core.goal import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
+from goalrunner.core.process_ports import Completion, Launcher
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.system.launcher import in_thread
+from goalrunner.validators import child
+from goalrunner.validators.check_env import Reason, cut_short, environment, folder, name_of, red
+from goalrunner.validators.child import last_lines, outcome_of, refusal_of
+from goalrunner.validators.output import bounded
+
+
+def response_message(text: str) -> dict[str, Any]:
+    """The round's last message as GoalLoop's validators get it: `response["content"]` is a list of `{"text": ...}`."""
+    return {"role": "assistant", "content": [{"text": text}]}
+
+
+class _Answer(Frozen):
+    """What the child writes."""
+
+    nonce: str
+    kind: Literal["outcome", "not_found", "crashed", "invalid_result"]
+    passed: bool = Field(strict=True)
+    feedback: str
+
+
+class PythonValidator:
+    """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process. A port `Validator`.
+
+    The interpreter is the runner's own. A module is looked for in PYTHONPATH, among what is installed, in what else the
+    runner can import, and in the workspace last: an installed check cannot be replaced by a file that the agent writes, nor
+    can anything that it imports. Folders of PYTHONPATH inside the workspace count as the workspace. `env` is the whole
+    environment without the providers' keys.
+    """
+
+    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+        self._spec = spec
+        self._launcher = launcher
+        self._env = dict(env)
+
+    @property
+    def name(self) -> str:
+        """The spec's name, or the function's."""
+        return name_of(self._spec)
+
+    @property
+    def command(self) -> str:
+        """`package.module:function`."""
+        return self._spec.python or ""
+
+    @property
+    def serial(self) -> bool:
+        """Whether it must never run beside another."""
+        return self._spec.serial
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs at the proof alone."""
+        return self._spec.hidden
+
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        """Call it once. No answer, or one that cannot be read, is red; so is a child that does not end with exit 0."""
+        cwd, wrong = folder(self._spec, context)
+        if wrong:
+            return red(self._spec, "not_found", wrong, feedback=wrong), None
+        nonce, answers = secrets.token_hex(16), context.scratch(".answer")
+        result = answers / "result.json"
+        try:
+            answers.mkdir(mode=0o700)
+            with environment(self._env, self._spec, context) as (env, shared):
+                completion = await self._launcher.launch(
+                    # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
+                    [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__],
+                    cwd=cwd,
+                    env=env,
+                    output=context.scratch(".out"),
+                    timeout=self._spec.timeout,
+                    stdin=self._request(context, cwd, env, nonce, result),
+                    shared=(*shared, answers),
+                )
+            decided = cut_short(self._spec, completion) or self._judged(completion, _read(result, nonce))
+            return decided, _with_feedback(completion.output, decided)
+        except (OSError, ValueError) as error:
+            return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
+        finally:
+            shutil.rmtree(answers, ignore_errors=True)
+
+    def _request(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path
+    ) -> bytes:
+        workspace = os.path.realpath(context.workspace)
+        given = [os.path.join(cwd, entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]  # noqa: PTH118
+        known = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100 - a link stays one
+        within = [entry for entry in (*given, *known) if _is_written_by_the_agent(entry, workspace)]
+        request: dict[str, Any] = {
+            "target": self.command,
+            "response": response_message(context.response),
+            "messages": list(context.conversation.messages),
+            "first": [entry for entry in given if entry not in within],
+            "installed": [entry for entry in known if entry not in within],
+            "workspace": list(dict.fromkeys([str(cwd), workspace, *within])),
+            "result": str(result),
+            "nonce": nonce,
+        }
+        return json.dumps(request, default=str).encode()
+
+    def _judged(self, completion: Completion, answer: _Answer | None) -> ValidatorResult:
+        if answer is None:
+            return red(self._spec, "crashed", f"ended without a result (exit {completion.exit_code})", completion)
+        feedback = bounded(answer.feedback)
+        match answer.kind:
+            case "not_found" | "crashed" | "invalid_result":
+                return red(self._spec, answer.kind, _last_line(feedback), completion, feedback)
+            case "outcome":
+                pass
+        if completion.exit_code != 0:
+            return red(self._spec, "crashed", f"exit {completion.exit_code} after its result", completion)
+        if not answer.passed:
+            return red(self._spec, "red", _first_line(feedback) or "not passed", completion, feedback)
+        return ValidatorResult(
+            name=self.name,
+            passed=True,
+            reason="passed",
+            feedback=feedback,
+            summary="passed",
+            command=self.command,
+            exit_code=None,
+            duration=completion.duration,
+            hidden=self.hidden,
+        )
+
+
+def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
+    """Whether a folder lies in the workspace, and not in the runner's own environment there (.venv)."""
+    folder = Path(os.path.realpath(entry))
+    if not folder.is_relative_to(workspace):
+        return False
+    roots = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
+    return not any(folder.is_relative_to(root) and Path(workspace) in root.parents for root in roots)
+
+
+def _read(path: Path, nonce: str) -> _Answer | None:
+    """The child's answer, or None where there is none, or one that is not from this call."""
+    try:
+        answer = _Answer.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return answer if secrets.compare_digest(answer.nonce.encode(), nonce.encode()) else None
+
+
+def _with_feedback(output: Path, result: ValidatorResult) -> Path | None:
+    """The output with the feedback at its end, so that both are kept as what was observed."""
+    if not output.exists():
+        return None
+    if result.feedback and result.reason != "timeout":
+        with output.open("ab") as file:
+            file.write(result.feedback.encode(errors="replace") + b"\n")
+    return output
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1] if text.strip() else ""
+
+
+class CallableValidator:
+    """Calls `function(response, agent)`; `agent` is the conversation, with `messages`. Implements the port `Validator`.
+
+    A plain function runs in a thread, so that the deadline (seconds; None: no limit) can cut the wait for it; a coroutine
+    function runs in the loop and must not block it. Exceptions are red; KeyboardInterrupt and cancellation pass.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str | None = None,
+        *,
+        timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT,
+        serial: bool = False,
+        hidden: bool = False,
+    ) -> None:
+        self._function = function
+        self._timeout = timeout
+        self._serial = serial
+        self._hidden = hidden
+        given = getattr(function, "__name__", type(function).__name__)
+        self._name = name or (given if given != "<lambda>" else "validator")
+
+    @property
+    def name(self) -> str:
+        """The name it was given, or the function's."""
+        return self._name
+
+    @property
+    def command(self) -> str:
+        """`module:function`."""
+        owner = getattr(self._function, "__module__", None) or "?"
+        return f"{owner}:{getattr(self._function, '__qualname__', self._name)}"
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs at the proof alone."""
+        return self._hidden
+
+    @property
+    def serial(self) -> bool:
+        """Whether it must never run beside another."""
+        return self._serial
+
+    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+        """Call it once; the feedback is all there is of its output."""
+        began = time.monotonic()
+        result = await self._decided(context)
+        return result.model_copy(update={"duration": time.monotonic() - began, "hidden": self._hidden}), None
+
+    async def _decided(self, context: ValidationContext) -> ValidatorResult:
+        deadline = asyncio.timeout(self._timeout)
+        try:
+            async with deadline:
+                return self._read(await self._call(context))
+        except TimeoutError as error:
+            if deadline.expired():
+                return self._red("timeout", f"timed out after {self._timeout:g} s", "")
+            return self._crashed(error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled this run: the callable raised it of its own accord.
+            return self._crashed(error)
+        except (Exception, SystemExit) as error:
+            return self._crashed(error)
+
+    async def _call(self, context: ValidationContext) -> Any:
+        arguments = (response_message(context.response), context.conversation)
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(*arguments)
+        value = await in_thread(self._function, *arguments)
+        return await value if inspect.isawaitable(value) else value
+
+    def _read(self, value: object) -> ValidatorResult:
+        outcome = outcome_of(value)
+        if outcome is None:
+            refusal = refusal_of(value)
+            return self._red("invalid_result", refusal, refusal)
+        passed, feedback = outcome[0], bounded(outcome[1])
+        if not passed:
+            return self._red("red", (feedback.strip().splitlines() or ["not passed"])[0], feedback)
+        return ValidatorResult(
+            name=self.name, passed=True, reason="passed", feedback=feedback, summary="passed", command=self.command
+        )
+
+    def _crashed(self, error: BaseException) -> ValidatorResult:
+        text = last_lines(error)
+        return self._red("crashed", text.splitlines()[-1], text)
+
+    def _red(self, reason: Reason, summary: str, feedback: str) -> ValidatorResult:
+        line = " ".join(summary.split())[:200]
+        return ValidatorResult(
+            name=self.name, passed=False, reason=reason, feedback=feedback, summary=line, command=self.command
+        )
