@@ -27,7 +27,7 @@ GO_ON = (
     "The run was interrupted in the middle of your turn. It is not known what the commands did that were under way. Look at"
     " what is done already, and go on with the task."
 )
-"""What an agent is told whose turn was cut, where there is nothing else to tell."""
+"""The prompt of an agent whose turn was interrupted, if there is no other."""
 
 SHORT = 2_000
 """Characters of an answer within which a preset's own words of refusal count."""
@@ -40,7 +40,7 @@ class AcpConversation:
     """An agent over rounds. Implements the ports `Conversation`, `Resumable` and `Closing`.
 
     `command` is its command with placeholders. `guarded`: what may happen is asked each time, so an agent never gets leave
-    for ever. `waits` says of an action whether somebody decides on it. `patience` is in seconds.
+    for ever. `waits` returns whether an action needs approval. `patience` is in seconds.
     """
 
     def __init__(

@@ -191,7 +191,7 @@ def sandbox_of(goal: Goal, setting: Setting) -> str:
 
 
 def deadline_at(now: datetime, seconds: float | None) -> str | None:
-    """When a limit that has `seconds` left ends, if nobody waits; ISO 8601."""
+    """When a limit that has `seconds` left ends, if the run does not wait for a person; ISO 8601."""
     return None if seconds is None else (now + timedelta(seconds=seconds)).isoformat()
 
 

@@ -60,7 +60,7 @@ class Named:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Variables that hold its keys: they are given on to it and to nobody else."""
+        """Variables that hold its keys: they are passed to the agent only."""
         own = self.goal.agent.api_key_env
         return (*self.preset.keys, *([own] if own else []))
 

@@ -81,7 +81,7 @@ def _unknown(folder: RunFolder, item: str) -> UsageError:
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody wants to be remembered."""
+    """A request to remember one fact of a run."""
 
     item: str
     """The observation ("o7") or event ("e12") that it rests on."""

@@ -21,7 +21,7 @@ from goalrunner.snapshots.repositories import refuse_claimed
 
 @dataclass(frozen=True)
 class Models:
-    """Two models with an account each; None where nobody is asked."""
+    """The models of agent and judge, with an account each; None if there is no such model."""
 
     agent: LLM | None
     judge: LLM | None

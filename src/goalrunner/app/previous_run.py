@@ -50,7 +50,7 @@ def past_of(folder: RunFolder) -> Past:
     state: RunState | None = None
     started: RunStarted | None = None
     trail, evidence, end = TrailIndex(), EvidenceIndex(), LogEnd()
-    if not folder.events.exists():  # killed between the folder and its log; or somebody has deleted it
+    if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
         raise RecordError(f"{folder.events} is not there: the run never began, or its log was deleted", _ANEW)
     for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)

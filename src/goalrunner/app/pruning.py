@@ -95,7 +95,7 @@ def remove_run(home: Path, folder: RunFolder) -> None:
 
 
 def half_removed(home: Path) -> list[Path]:
-    """Folders of runs and stores whose removal was killed; nobody removes them now."""
+    """Folders of runs and stores whose removal was interrupted and is not under way."""
     return [path for folder in _HOMES for path in unfinished(home / folder)]
 
 
@@ -172,7 +172,7 @@ def orphans(home: Path, going: Collection[str]) -> tuple[str, ...]:
 
 
 def _users(home: Path) -> dict[str, str | None]:
-    """By run: its workspace; None where nobody can tell."""
+    """By run: its workspace; None if it is not known."""
     return {
         str(item["run_id"]): str(item.get("workspace") or "") or _said_in(home / "runs" / str(item["run_id"]))
         for item in list_runs(home)

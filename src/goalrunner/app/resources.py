@@ -164,7 +164,7 @@ def goal_validators(
 
 
 def goal_judge(goal: Goal, llm: LLM | None, redact: Callable[[str], str] = str) -> Judge | None:
-    """The judge over its model; None where nobody is asked."""
+    """Return the judge over its model; None if the goal has no judge."""
     return None if llm is None else LLMJudge(llm, goal.judge, redact=redact)
 
 

@@ -37,7 +37,7 @@ GRACE = 0.7
 
 
 async def heed(folder: RunFolder, run: Run, task: asyncio.Task[GoalOutcome]) -> None:
-    """Wait until somebody asks the run to end, then cancel its task for good."""
+    """Wait for a request to end the run, then cancel its task."""
     while not folder.cancellation.exists():  # noqa: ASYNC110 - another process makes the file
         await asyncio.sleep(EVERY)
     run.cancel(_said(folder))

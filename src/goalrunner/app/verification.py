@@ -109,7 +109,7 @@ class Verification:
 
 
 class _Damage(Exception):
-    """Carries what is broken to where it is told."""
+    """Ends a verification at the first record that does not hold."""
 
     def __init__(self, file: Path, byte: int | None, what: str) -> None:
         super().__init__(what)

@@ -1,1 +1,1 @@
-"""Core."""
+"""Goal, events, state and rules of the loop, and the Protocols of its parts. Pure: no input or output."""

@@ -57,7 +57,7 @@ class Validator(Protocol):
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """All that a judge is told. The agent's system prompt is not in it."""
+    """Everything that a judge receives, without the agent's system prompt."""
 
     objective: str
     success_criteria: tuple[str, ...]

@@ -14,7 +14,7 @@ from goalrunner.core.verdict import protected_message, verdict_of
 def proven(state: RunState) -> bool:
     """Whether the runner holds the proof: every validator green in this round, and the judge's verdict where one is asked.
 
-    Looks again at everything that a verdict must be, whoever made it: a doubt is a no.
+    Looks again at everything that a verdict must be, whoever made it: in doubt it is not complete.
     """
     plan, verdict = state.plan, state.verdict
     if verdict is None or not verdict.complete or not (plan.validators or plan.has_judge):

@@ -36,7 +36,7 @@ class LaunchOptions(TypedDict, total=False):
 
 
 class Launcher(Protocol):
-    """Starts child processes and leaves nobody behind."""
+    """Starts child processes, and ends their descendants with them."""
 
     async def launch(
         self,

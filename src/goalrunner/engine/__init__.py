@@ -1,1 +1,1 @@
-"""Engine."""
+"""The loop: perform the steps that `decide` returns, and record them."""

@@ -35,7 +35,7 @@ class People:
     async def permit(
         self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
     ) -> str | None:
-        """None: go ahead; a text: it is denied, and the agent is told. Raises ApprovalPending and ApprovalDenied."""
+        """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
         state = self._journal.state
         rule = rule_for(Action(kind, text), state.plan.approvals, state.goal.risk_class)
         if not rule:
@@ -81,7 +81,7 @@ class People:
         await self._decided(ApprovalRequest(approval, head.decode(errors="replace"), changed=changed.paths))
 
     async def answer(self, question: str) -> QuestionReply | None:
-        """What a person says to a question; None where nobody is there. The question stands open meanwhile."""
+        """Return a person's answer to a question; None if no person is available. The question stays open until then."""
         if self._parts.approver is None:
             return None
         self._journal.save()
@@ -135,7 +135,7 @@ class People:
         return tuple(dict.fromkeys(row.observation for row in self._journal.evidence() if row.observation))
 
     async def _decided(self, request: ApprovalRequest) -> Approval:
-        """The approval with its decision. Raises ApprovalPending where nobody is there."""
+        """Return the approval with its decision. Raise ApprovalPending if no person is available."""
         approval, approver = request.approval, self._parts.approver
         if approval.decision is None and self._is_late(approval):
             self._expire(approval)

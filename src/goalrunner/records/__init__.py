@@ -1,1 +1,1 @@
-"""Records."""
+"""What is kept of runs: event log, artifacts, run folders, redaction, memory."""

@@ -1,1 +1,1 @@
-"""System."""
+"""Child processes and the sandbox."""

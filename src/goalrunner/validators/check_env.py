@@ -1,4 +1,4 @@
-"""The folder and the environment of a validator, its name, and its red results."""
+"""What all validators of a goal file share: folder, environment, name, and red results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from goalrunner.core.check_ports import ValidationContext
 from goalrunner.core.goal import RunVariable, ValidatorSpec
-from goalrunner.core.process_ports import Completion
+from goalrunner.core.process_ports import Completion, Launcher
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.shell import label
 from goalrunner.validators.output import tail_of
@@ -127,3 +127,32 @@ def red(
 def _one_line(text: str, longest: int = 200) -> str:
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+class SpecValidator:
+    """What all validators of a goal file share. `env` is the whole environment without the providers' keys."""
+
+    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+        self._spec = spec
+        self._launcher = launcher
+        self._env = dict(env)
+
+    @property
+    def name(self) -> str:
+        """The spec's name, or one made from the command or the function."""
+        return name_of(self._spec)
+
+    @property
+    def command(self) -> str:
+        """The command line, or `package.module:function`."""
+        return self._spec.run or self._spec.python or ""
+
+    @property
+    def serial(self) -> bool:
+        """Whether it must never run beside another."""
+        return self._spec.serial
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs only once the visible validators are green."""
+        return self._spec.hidden

@@ -18,12 +18,12 @@ from pydantic import Field, ValidationError
 
 from goalrunner.core.base import Frozen
 from goalrunner.core.check_ports import ValidationContext
-from goalrunner.core.goal import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
-from goalrunner.core.process_ports import Completion, Launcher
+from goalrunner.core.goal import DEFAULT_VALIDATOR_TIMEOUT
+from goalrunner.core.process_ports import Completion
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
-from goalrunner.validators.check_env import Reason, cut_short, environment, folder, name_of, red
+from goalrunner.validators.check_env import Reason, SpecValidator, cut_short, environment, folder, red
 from goalrunner.validators.child import last_lines, outcome_of, refusal_of
 from goalrunner.validators.output import bounded
 
@@ -42,7 +42,7 @@ class _Answer(Frozen):
     feedback: str
 
 
-class PythonValidator:
+class PythonValidator(SpecValidator):
     """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process. A port `Validator`.
 
     The interpreter is the runner's own. A module is looked for in PYTHONPATH, among what is installed, in what else the
@@ -50,31 +50,6 @@ class PythonValidator:
     can anything that it imports. Folders of PYTHONPATH inside the workspace count as the workspace. `env` is the whole
     environment without the providers' keys.
     """
-
-    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
-        self._spec = spec
-        self._launcher = launcher
-        self._env = dict(env)
-
-    @property
-    def name(self) -> str:
-        """The spec's name, or the function's."""
-        return name_of(self._spec)
-
-    @property
-    def command(self) -> str:
-        """`package.module:function`."""
-        return self._spec.python or ""
-
-    @property
-    def serial(self) -> bool:
-        """Whether it must never run beside another."""
-        return self._spec.serial
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it runs at the proof alone."""
-        return self._spec.hidden
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
         """Call it once. No answer, or one that cannot be read, is red; so is a child that does not end with exit 0."""

@@ -15,7 +15,14 @@ from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.absent_paths import PYTEST_NO_TESTS, TestTree, absent_paths
 from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.baseline_status import obstacle
-from goalrunner.validators.check_env import cut_short, environment, folder, name_of, passed_variables, red
+from goalrunner.validators.check_env import (
+    SpecValidator,
+    cut_short,
+    environment,
+    folder,
+    passed_variables,
+    red,
+)
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.junit_reports import Report
 from goalrunner.validators.output import search, tail_of
@@ -26,7 +33,7 @@ from goalrunner.validators.suites import SuiteReader
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 
 
-class ShellValidator:
+class ShellValidator(SpecValidator):
     """Runs `spec.run` through `sh -c` in the workspace of the context. Implements the port `Validator`.
 
     `env` is the whole environment without the providers' keys. Variables of the run are added if its line or `pass_env`
@@ -34,30 +41,8 @@ class ShellValidator:
     """
 
     def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
-        self._spec = spec
-        self._launcher = launcher
-        self._env = dict(env)
+        super().__init__(spec, launcher, env)
         self._calls = calls(spec.run or "")
-
-    @property
-    def name(self) -> str:
-        """The spec's name, or one made from the command."""
-        return name_of(self._spec)
-
-    @property
-    def command(self) -> str:
-        """The command line."""
-        return self._spec.run or ""
-
-    @property
-    def serial(self) -> bool:
-        """Whether it must never run beside another."""
-        return self._spec.serial
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it runs at the proof alone."""
-        return self._spec.hidden
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
         """Run it once; whatever keeps it from its own end is red."""
