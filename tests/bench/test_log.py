@@ -79,7 +79,7 @@ def test_ten_thousand_runs_are_listed_within_a_second(own_home: Path) -> None:
 
 def _log(path: Path, events: int) -> Path:
     """A log of that many events, written without waiting for the disk."""
-    golden = Path(__file__).parents[1] / "eventlog" / "golden" / "1.0.jsonl"
+    golden = Path(__file__).parents[1] / "records" / "golden" / "1.0.jsonl"
     lines = golden.read_bytes().splitlines()[:20]
     records = [json.loads(line) for line in lines]
     before = BEGINNING

@@ -23,7 +23,7 @@ from goalrunner.testing import (
     ScriptedValidator,
     shell_result,
 )
-from tests.driver.test_run import Bench
+from tests.engine.test_run import Bench
 
 pytestmark = pytest.mark.timeout(60)
 LARGE = b"x" * 5_000_000

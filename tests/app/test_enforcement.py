@@ -12,7 +12,7 @@ from goalrunner import Goal, GoalContinue, GoalController, GoalDone, GoalOutcome
 from goalrunner.app.enforcement import told_usage
 from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedApprover, ScriptedConversation
-from tests.api.test_controller import tool_turn
+from tests.app.test_controller import tool_turn
 from tests.support.recordings import agent, judge, quote, recording
 
 SAID = [{"role": "assistant", "content": "done"}]
