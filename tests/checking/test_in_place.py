@@ -295,7 +295,7 @@ async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
 
 
 @pytest.mark.parametrize("in_undo", [False, True])
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.kill)])
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
 async def test_interrupted_at_any_change_the_next_command_undoes_it(scene: Scene, in_undo: bool, stride: int) -> None:
     number = 0
     output = scene.workspace / "result.out"
@@ -363,7 +363,7 @@ async def test_git_of_the_dead_runner_is_ended_before_the_undo(scene: Scene) -> 
     assert pending(scene.home) == ()
 
 
-async def test_the_guardian_ends_its_processes_before_the_undo(scene: Scene) -> None:
+async def test_the_watchdog_ends_its_processes_before_the_undo(scene: Scene) -> None:
     await left_open(scene, guard="0123456789abcdef")
     argument = ["goalrunner.system.orphans", "0123456789abcdef"]
     sweep = subprocess.Popen(["/bin/sh", "-c", "sleep 0.4; echo late > src/a.py", "x", *argument], cwd=scene.workspace)

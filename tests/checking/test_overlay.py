@@ -30,7 +30,7 @@ from goalrunner.system import process_table
 from goalrunner.system.environment import inside
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import JailedLauncher, choose
-from goalrunner.system.sandbox_view import Cell, Room
+from goalrunner.system.bubblewrap import Cell, Room
 
 ROOT = os.geteuid() == 0
 ORDINARY = 65534

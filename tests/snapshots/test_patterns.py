@@ -42,7 +42,7 @@ def test_no_pattern_covers_nothing() -> None:
 
 
 def test_a_pattern_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(UsageError, match="'!' is no pattern"):
+    with pytest.raises(UsageError, match="'!' is not a valid pattern"):
         Patterns(["ok", "!"])
 
 

@@ -144,6 +144,8 @@ class MemoryRecorder:
         """Agents have no audits."""
         raise AssertionError(f"an agent reported a failed audit: {kind} {detail}")
 
+    streams_text = True
+
     def text(self, delta: str) -> None:
         """Keep it."""
         self.texts.append(delta)

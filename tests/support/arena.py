@@ -111,9 +111,6 @@ class Arena:
         """The port `Observer`."""
         self.records.append(record)
 
-    def on_text(self, delta: str) -> None:
-        """Nothing is streamed here that is not recorded."""
-
     async def fight(
         self,
         *rounds: Round,

@@ -86,9 +86,6 @@ class Course:
             else:
                 self._task.cancel()
 
-    def on_text(self, delta: str) -> None:
-        """The port `Observer`."""
-
     async def run(
         self, *replies: dict[str, Any], approver: Approver | None = None, ends: str, **goal: Any
     ) -> GoalOutcome:

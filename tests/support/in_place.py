@@ -103,7 +103,7 @@ async def check(workspace: Path, home: Path, script: str, output: Path) -> int |
     store = SnapshotStore(workspace, home, start=home / "start")
     launcher = ProcessLauncher()
     try:
-        environment = InPlace(store, home, guard=launcher.guardian.token, start=home / "start")
+        environment = InPlace(store, home, guard=launcher.watchdog.token, start=home / "start")
         async with environment.open(layers(workspace)) as opened:
             argv = ["/bin/sh", "-c", script]
             started = opened.launcher(launcher)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.process_ports import Completion, Confinement
+from goalrunner.system.bubblewrap import Cell, Room
 from goalrunner.system.environment import inside, shown
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import JailedLauncher, choose
-from goalrunner.system.sandbox_view import Cell, Room
 
 CHOICE = choose(os.environ, ())
 needs_jail = pytest.mark.skipif(CHOICE.jail is None, reason=f"no sandbox here: {CHOICE.why}; {CHOICE.remedy}")

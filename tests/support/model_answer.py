@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from goalrunner.rehearsal import Answer, fail
+from tests.support.fake_provider import Answer, fail
 
 
 def read_answers(path: Path) -> dict[str, list[Answer]]:

@@ -25,10 +25,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from goalrunner.rehearsal import Answer, call, calls, cut, fail, hang, say
-from goalrunner.rehearsal import Request as Seen
-from goalrunner.rehearsal.chat import LAST, failure, pieces, whole
-from goalrunner.rehearsal.listener import Handler, Listener, Serving
+from tests.support.fake_provider import Answer, call, calls, cut, fail, hang, say
+from tests.support.fake_provider import Request as Seen
+from tests.support.fake_provider.chat import LAST, failure, pieces, whole
+from tests.support.fake_provider.listener import Handler, Listener, Serving
 from tests.support.model_answer import read_answers
 
 __all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "read_answers", "say"]
@@ -133,7 +133,10 @@ class _Handler(Handler):
         if not self.path.rstrip("/").endswith("/models"):
             self.reply(404, {"error": {"message": f"no such path {self.path}"}})
             return
-        names = self.owner.models or ("agent", "judge")
+        names = self.owner.models
+        if not names:  # it takes any name, and has no list
+            self.reply(404, {"error": {"message": "no list"}})
+            return
         self.reply(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
     def do_POST(self) -> None:  # noqa: N802

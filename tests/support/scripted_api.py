@@ -29,8 +29,13 @@ class ScriptedApi:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
         """Take the api's place for one test."""
         monkeypatch.setattr("goalrunner.app.arun", self.arun)
-        monkeypatch.setattr("goalrunner.app.check", lambda goal, home: self.checked.append(goal))
+        monkeypatch.setattr("goalrunner.app.check", self.check)
         return self
+
+    def check(self, goal: Goal, home: Path) -> tuple[str, tuple[str, ...]]:
+        """Keep the goal; there is no external agent, and no warning."""
+        self.checked.append(goal)
+        return "", ()
 
     async def arun(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -90,7 +91,7 @@ async def test_a_launch_inside_a_launch_keeps_the_outer_mark(shell: Shell) -> No
     await shell("printenv GOALRUNNER_LAUNCH")
 
     outer, guard, own = shell.output.read_text().strip().split(":")
-    assert (outer, guard) == ("outer", shell.launcher.guardian.token)
+    assert (outer, guard) == ("outer", shell.launcher.watchdog.token)
     assert len(own) == 16
 
 
@@ -260,7 +261,7 @@ async def test_the_deadline_ends_those_who_moved_away_and_names_them(shell: Shel
 
 @linux
 async def test_who_is_on_the_way_out_is_let_go(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.system.termination.PARTING", 5)
+    monkeypatch.setattr("goalrunner.system.termination._PARTING", 5)
     done = await shell("(sleep 0.02; echo late) & echo early")
 
     assert shell.output.read_text() == "early\nlate\n"
@@ -363,7 +364,10 @@ async def test_a_lost_exit_status_is_no_success(shell: Shell) -> None:
 
 
 async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.system.child._pidfd", lambda pid: None)
+    def missing(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "no pidfd")
+
+    monkeypatch.setattr("goalrunner.system.child.os.pidfd_open", missing)
 
     ended = await shell("sleep 0.05; exit 4")
     cut = await shell("sleep 1000", timeout=0.1)

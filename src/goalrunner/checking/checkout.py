@@ -112,6 +112,7 @@ class FreshCheckout:
                 raise EnvironmentFailed(
                     f"{shown(os.fsencode(name))} is a link into the live workspace ({target}), not into the checkout",
                     "make the link relative, or remove it",
+                    permanent=True,
                 )
 
     def _refuse_imports(self, opened: OpenCheckout) -> None:
@@ -121,7 +122,8 @@ class FreshCheckout:
         if found:
             file, target = found[0]
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            raise EnvironmentFailed(f"{file} makes Python import from the live workspace ({target}){more}", _SETUP)
+            message = f"{file} makes Python import from the live workspace ({target}){more}"
+            raise EnvironmentFailed(message, _SETUP, permanent=True)
 
     def _close(self) -> None:
         """Remove the checkout; what `setup` installed is kept for the next one."""

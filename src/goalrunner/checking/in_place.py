@@ -25,7 +25,7 @@ from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.repositories import enclosing, repository_at
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.orphans import end_orphans
-from goalrunner.system.process_table import Mark
+from goalrunner.system.process_table import ProcessTag
 
 T = TypeVar("T")
 _NAMED = 5
@@ -35,7 +35,7 @@ class InPlace:
     """Sets up check environments in the live workspace of a snapshot store. One can be open at a time.
 
     `home` is GOAL_HOME. `outputs` are patterns of files that checks may write: these stay as a check leaves them.
-    `guard` is the token of the guardian of the run's launcher. `start` is the folder of the run's ignore rules, if the
+    `guard` is the token of the watchdog of the run's launcher. `start` is the folder of the run's ignore rules, if the
     store was made with one.
     """
 
@@ -90,12 +90,14 @@ class InPlace:
             raise EnvironmentFailed(
                 f"the workspace is not as it was before the check: {_some(self._undone.problems + self._undone.lost)}",
                 f"the missing content is in {check.opened.folder}; the next command tries again to put it back",
+                permanent=True,
             )
         check.opened.close()
         if self._undone.lost:
             raise EnvironmentFailed(
                 f"the check removed what cannot be put back: {_some(self._undone.lost)}",
                 "everything else is as it was; restore this from a backup, and change the validator so that it keeps it",
+                permanent=True,
             )
 
 
@@ -118,7 +120,7 @@ class InPlaceCheck:
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher whose processes are found and ended with the check, even if they leave their session."""
-        return _Marked(inner, Mark(self._token))
+        return _Marked(inner, ProcessTag(self._token))
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here: the same ones, as every path is the same."""
@@ -172,6 +174,7 @@ class InPlaceCheck:
                 raise EnvironmentFailed(
                     f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
                     f"put back what you need from there, then remove it: rm -r {folder}",
+                    permanent=True,
                 )
 
     def _change(self, snapshot: Snapshot, ignored: set[str]) -> None:
@@ -235,7 +238,7 @@ class _Marked:
     """Starts commands with the mark of a check in their environment."""
 
     inner: Launcher
-    mark: Mark
+    mark: ProcessTag
 
     async def launch(
         self,

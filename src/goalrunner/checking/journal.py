@@ -56,7 +56,7 @@ class Journal:
     token: str
     """In the environment of every process of the check."""
     guard: str
-    """The token of the run's guardian; empty if there is none."""
+    """The token of the run's watchdog; empty if there is none."""
     pid: int
     workspace: str
     home: str

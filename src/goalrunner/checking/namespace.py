@@ -150,7 +150,7 @@ class Namespace:
         """Note that a command starts."""
         self._running += 1
 
-    def left(self) -> list[process_table.Entry]:
+    def left(self) -> list[process_table.Process]:
         """Return the processes of the namespace that commands left behind; none while another command runs."""
         if not self.own_processes or self._holder is None or self._running > 1:
             return []
@@ -215,7 +215,7 @@ class Namespace:
         return [*first, SHELL, "-c", f"{mounting}\nexec {second}"]
 
 
-def send_signal(processes: Sequence[process_table.Entry], number: Signals) -> None:
+def send_signal(processes: Sequence[process_table.Process], number: Signals) -> None:
     """Send a signal to processes; one that is gone is passed over."""
     for one in processes:
         with contextlib.suppress(OSError):

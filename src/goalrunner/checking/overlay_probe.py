@@ -15,7 +15,7 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.system import process_table
 from goalrunner.system.launcher import SHELL
 from goalrunner.system.orphans import end_orphans
-from goalrunner.system.process_table import Mark
+from goalrunner.system.process_table import ProcessTag
 
 _PATIENCE = 30.0
 """Seconds for the commands of the probe."""
@@ -79,7 +79,7 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
 
 def _tried(opened: OpenOverlay, expected: Sequence[str], left: list[int]) -> str:
     """Run the commands of the probe; return what failed, and add the processes that they left behind to `left`."""
-    mark = Mark()
+    mark = ProcessTag()
     namespace = opened.namespace
     argv = namespace.entering([SHELL, "-c", _PROBE, "probe", *expected], namespace.located(opened.path))
     environ = mark.environment({"PATH": f"{os.environ.get('PATH', os.defpath)}:{os.defpath}"})
@@ -90,7 +90,7 @@ def _tried(opened: OpenOverlay, expected: Sequence[str], left: list[int]) -> str
     except subprocess.TimeoutExpired:
         return f"a command did not end within {_PATIENCE:g} s"
     finally:
-        left += [one.pid for one in process_table.everybody() if process_table.has_token(one.pid, mark.token)]
+        left += [one.pid for one in process_table.all_processes() if process_table.has_token(one.pid, mark.token)]
         if not namespace.own_processes:
             end_orphans(mark.token, ())
     said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()

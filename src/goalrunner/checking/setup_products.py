@@ -158,6 +158,7 @@ def _failure(command: str, done: Completion) -> EnvironmentFailed:
     return EnvironmentFailed(
         f"[workspace] setup failed in the fresh checkout ({why}): {command}{end}",
         "correct it in the goal file; it runs in a checkout without ignored files, as after `git clone`",
+        permanent=True,
     )
 
 

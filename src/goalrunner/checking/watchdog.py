@@ -36,7 +36,7 @@ exec "$@"
 _NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", VARIABLE)
 _SWEEP = "goalrunner.system.orphans"
 _PATIENCE = 15.0
-"""Seconds in which the guardian and git must have ended."""
+"""Seconds in which the watchdog and git must have ended."""
 _REPORT = "report"
 
 
@@ -137,7 +137,7 @@ def _undone(opened: OpenJournal) -> Undone:
     store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
     try:
         if journal.guard:
-            # The guardian knows sessions and limits of processes that have lost their mark.
+            # The list has the sessions and limits of processes that have lost their tag.
             _await_end(lambda: _with_arguments(_SWEEP, journal.guard))
             end_orphans(journal.guard, ())
         _end_git(store)

@@ -133,24 +133,3 @@ class Confinement:
     """False: it reaches no other machine, and nothing that listens on this one."""
 
 
-class Jail(Protocol):
-    """Keeps a command from what is not its own. Starts nothing: it says how a command is to be started.
-
-    What ends processes finds those of a confined command as it finds all others: nothing here may hide them.
-    """
-
-    @property
-    def name(self) -> str:
-        """ "bwrap"."""
-        ...
-
-    def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
-        """The words that run `argv` confined, in the folder `cwd`, with the environment that they are given."""
-        ...
-
-    def failure(self, exit_code: int | None, said: bytes) -> str:
-        """Why the command never ran, where its exit code and the first bytes of its errors show that; else empty.
-
-        A command that says the same is taken for one that never ran.
-        """
-        ...

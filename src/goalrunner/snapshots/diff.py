@@ -1,4 +1,4 @@
-"""What differs between two snapshots, and patterns of paths in the form of .gitignore."""
+"""The differences between two snapshots, and patterns of paths in the form of .gitignore."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 _TEXT_LIMIT = "1m"
-"""A larger file is shown as one that differs, not line by line."""
+"""Larger files are not shown line by line."""
 
 _TREES = 2
-"""That are kept in memory once they were read: the start of a run, and the newest."""
+"""Trees that are cached: that of the start of a run, and the newest."""
 
 
 class Comparison:
-    """Reads snapshots. A snapshot's tree holds `content`, and `unstored` where something is named but not kept."""
+    """Reads snapshots. The tree of a snapshot contains `content`, and `unstored` if some content is not kept."""
 
     def __init__(self, git: Git) -> None:
         self._git = git
@@ -35,12 +35,12 @@ class Comparison:
         self._unstored = Recent[Mapping[bytes, Entry]](_TREES)
 
     def forget(self) -> None:
-        """Read everything again: snapshots were removed."""
+        """Empty the caches, after snapshots were removed."""
         self._entries.forget()
         self._unstored.forget()
 
     async def entries(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
-        """Every path of a snapshot. Raises WorkspaceError when it is not in the store, or is not what was recorded."""
+        """Return every path of a snapshot. Raise WorkspaceError if it is not in the store, or was changed there."""
         return await self._entries.get(snapshot.tree, self._list)
 
     async def read(self, snapshot: Snapshot, path: bytes) -> bytes | None:
@@ -63,11 +63,11 @@ class Comparison:
         )
 
     async def unstored(self, snapshot: Snapshot) -> Mapping[bytes, Entry]:
-        """The paths that a snapshot names without their content."""
+        """Return the paths of a snapshot whose content is not kept."""
         return await self._unstored.get(snapshot.tree, self._name_unstored)
 
     async def changed(self, old: Snapshot, new: Snapshot) -> dict[bytes, str]:
-        """Every path that differs, and whether it was added, modified or deleted."""
+        """Return every path that differs, and whether it was added, modified or deleted."""
         if old.tree == new.tree:
             return {}
         trees = (f"{old.tree}:content", f"{new.tree}:content")
@@ -81,14 +81,14 @@ class Comparison:
         return kinds
 
     async def repositories(self, old: Snapshot, new: Snapshot) -> list[str]:
-        """The repositories whose HEAD, refs or index differ, as `.git` or `vendor/lib/.git`."""
+        """Return the repositories whose HEAD, refs or index differ, as `.git` or `vendor/lib/.git`."""
         if old.repository == new.repository:
             return []
         before, after = await self._states(old), await self._states(new)
         return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
-        """Everything that differs, sorted by path."""
+        """Return everything that differs, sorted by path."""
         changes = [Change(path=shown(path), kind=kind) for path, kind in (await self.changed(old, new)).items()]
         changes += [Change(path=path, kind="repository") for path in await self.repositories(old, new)]
         return tuple(sorted(changes, key=lambda change: (change.path, change.kind)))
@@ -157,7 +157,7 @@ class Comparison:
         return blobs
 
     async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str]) -> str:
-        """A unified patch, for reading: bytes that are no UTF-8 are replaced, large and binary files only named."""
+        """Return a unified patch for reading: invalid UTF-8 is replaced; large and binary files are only named."""
         trees = (f"{old.tree}:content", f"{new.tree}:content")
         how = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
         limit = ("-c", f"core.bigFileThreshold={_TEXT_LIMIT}")
@@ -187,7 +187,7 @@ class Comparison:
         return await self._read_unstored(tree) if b"\tunstored\0" in listed else {}
 
     async def _read_unstored(self, tree: str, blob: str = "") -> Mapping[bytes, Entry]:
-        """Read the paths that a tree names alone; `blob` is the id that this list must have."""
+        """Return the paths of a tree without content; `blob` is the id that the list must have."""
         data = await self._git.ask("cat-file", "blob", blob or f"{tree}:unstored")
         if blob and object_id("blob", data) != blob:
             raise self.changed_outside("the list of paths without content")
@@ -221,7 +221,7 @@ def _entry(meta: bytes) -> Entry:
 
 
 def _merged(kind: str | None, before: bool, after: bool) -> str:
-    """A path may move between what is stored and what is only named: then it is there before and after."""
+    """Return the kind of change of a path that is without content before or after it."""
     was = before or kind in {"modified", "deleted"}
     is_ = after or kind in {"modified", "added"}
     return "modified" if was and is_ else "added" if is_ else "deleted"
@@ -238,43 +238,40 @@ def _within(path: str, paths: tuple[str, ...]) -> bool:
 
 
 class Patterns:
-    """An ordered list of patterns; the last one that matches decides, `!` takes a path out again.
+    """An ordered list of patterns; the last one that matches decides, and `!` excludes a path.
 
     `tests/**` is everything below `tests`, `build/` the folder of that name anywhere, `/setup.py` the one at the root.
-    Paths are relative, with forward slashes, in the form of `names.shown`. Case counts, on every system.
+    Paths are relative, with forward slashes, in the form of `objects.shown`. Case matters on every system.
     """
 
     def __init__(self, lines: Sequence[str], *, own: bool = False) -> None:
-        """Raises UsageError naming a pattern that cannot be read.
-
-        `own` are lines that this program itself has made: they are read when they are asked for, and many never are.
-        """
+        """Raise UsageError for an invalid pattern; `own` patterns, made by this program, are compiled at their first use."""
         self.lines = tuple(lines)
         if self.lines and not own:
             _compiled(self.lines)
 
     def rule(self, path: str) -> str | None:
-        """The line that covers the path; None when none does, or when a later one takes it out again."""
+        """Return the line that matches the path; None if none does, or a later one excludes it."""
         if not self.lines:
             return None
         result = _compiled(self.lines).check_file(path)
         return self.lines[result.index] if result.include and result.index is not None else None
 
     def match(self, path: str) -> bool:
-        """Whether the path is covered."""
+        """Return whether a pattern matches the path."""
         return self.rule(path) is not None
 
 
 @lru_cache(maxsize=64)
 def _compiled(lines: tuple[str, ...]) -> GitIgnoreSpec:
-    """A run has a few lists, and makes rules of the same ones in each round."""
+    """Return the compiled patterns; a run uses the same few lists in each round."""
     from pathspec import GitIgnoreSpec  # many commands never match a pattern
 
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError:
         line, error = next((line, error) for line in lines if (error := _problem(line)))
-        raise UsageError(f"{line!r} is no pattern of paths: {error}", "write it as in a .gitignore") from error
+        raise UsageError(f"{line!r} is not a valid pattern of paths: {error}", "write it as in a .gitignore") from error
 
 
 def _problem(line: str) -> ValueError | None:

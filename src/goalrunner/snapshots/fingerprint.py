@@ -1,4 +1,4 @@
-"""What a folder holds, so that a later look finds what changed, and a quick look without git."""
+"""The content of a folder, to find changes later, and a quick look at a workspace without git."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import Literal
 
 HASHED = 2_000_000
-"""Bytes up to which a file counts by its content."""
+"""Bytes up to which a file is compared by its content."""
 
 _RACY = 100_000_000
-"""Nanoseconds: a file that changed so shortly before it was read may change again with the same ctime."""
+"""Nanoseconds within which a file may change again with the same ctime."""
 
 _UNSEEN = frozenset({"__pycache__"})
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One file or link. `stat` is mode, size, inode, mtime and ctime; empty when it cannot be relied on."""
+    """One file or link. `stat` is mode, size, inode, mtime and ctime; empty if the file changed just before it was read."""
 
     mode: int
     size: int
     digest: str
-    """Hash of the content, or of where a link leads; empty for a large file."""
+    """The hash of the content, or of the target of a link; empty for a large file."""
     stat: tuple[int, ...]
 
     def same(self, other: Seen) -> bool:
-        """Whether both are the same content with the same kind and permissions."""
+        """Return whether content, kind and permissions are the same."""
         if self.digest or other.digest:
             return (self.mode, self.digest) == (other.mode, other.digest)
         return self.stat == other.stat
@@ -44,7 +44,7 @@ class Fingerprint:
     files: Mapping[str, Seen]
 
     def changes(self, now: Fingerprint) -> tuple[tuple[str, Literal["added", "changed", "deleted"]], ...]:
-        """What differs in `now`, sorted by path."""
+        """Return what differs in `now`, sorted by path."""
         found: list[tuple[str, Literal["added", "changed", "deleted"]]] = []
         for path in sorted(self.files.keys() | now.files.keys()):
             old, new = self.files.get(path), now.files.get(path)
@@ -58,10 +58,10 @@ class Fingerprint:
 
 
 def take(folder: Path, known: Fingerprint | None = None, skip: Collection[str] = ()) -> Fingerprint:
-    """Look at every file below `folder`; `skip` are names at its top. Links are not followed, but for `folder` itself.
+    """Return the fingerprint of every file below `folder`, without the names `skip` at its top. Links are not followed.
 
-    `known` saves reading what did not move since. A folder that is missing has no files. What cannot be read counts
-    as unreadable. Blocking: some 10 microseconds a file when known, some 30 when not.
+    Files that did not change since `known` are not read again. A missing folder has no files. Blocking: about 10
+    microseconds for a known file, 30 for another.
     """
     before = known.files if known is not None else {}
     began = time.time_ns()
@@ -111,7 +111,7 @@ def _hash(data: bytes) -> str:
 
 
 def _walk(folder: str, skip: Collection[str]) -> Iterator[tuple[str, os.DirEntry[str] | None]]:
-    """Everything below but folders, in no order; None for a folder that cannot be read."""
+    """Yield every path below `folder` that is no folder; None for a folder that cannot be read."""
     waiting = [(folder, "")]
     while waiting:
         here, before = waiting.pop()
@@ -134,10 +134,10 @@ def _walk(folder: str, skip: Collection[str]) -> Iterator[tuple[str, os.DirEntry
 
 
 LIMIT = 4_000
-"""Files and folders; in a larger workspace git is faster."""
+"""Files and folders; git is faster in a larger workspace."""
 
 _TICK = 50_000_000
-"""Nanoseconds in which two changes of a file may carry the same time."""
+"""Nanoseconds within which two changes of a file may have the same time."""
 _RACY_BYTES = 4_000_000
 
 _Signature = tuple[int, int, int, int, int]
@@ -145,8 +145,10 @@ _Signature = tuple[int, int, int, int, int]
 
 @dataclass
 class Look:
-    """One look: the names in each folder, the signature of each watched file, and the content of files that changed just
-    before it, whose signature may stay the same although they change again."""
+    """The names in each folder, the signature of each watched file, and the content of files that changed just before.
+
+    The latter may change again without another signature.
+    """
 
     names: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
     files: dict[bytes, _Signature] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Git as a tool: a clean environment, a time limit, and the one-line description of a workspace."""
+"""Calls of git with a clean environment and a time limit, and the one-line description of a workspace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAFE = (
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without the caller's `GIT_*` and keys; without global and system configuration; no prompt, no lock that is optional."""
+    """Return an environment without `GIT_*`, keys, global and system configuration, prompts and optional locks."""
     kept = {name: value for name, value in child_environment(environ).items() if not name.startswith("GIT_")}
     return {
         **kept,
@@ -37,10 +37,7 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
-    """The first git on PATH that no agent can have put there: no relative entry, none inside the workspace.
-
-    Raises WorkspaceError when there is none.
-    """
+    """Return the first git on PATH outside of the workspace. Raise WorkspaceError if there is none."""
     program = program_outside("git", environ, (workspace,))
     if program is None:
         raise WorkspaceError("git is not on PATH; snapshots of the workspace need it", "install git")
@@ -55,9 +52,9 @@ def ask_git(
     workspace: Path | None = None,
     stdin: bytes = b"",
 ) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of one call in `folder`; 127 when git is missing, 124 after `timeout` seconds.
+    """Return exit code, output and errors of one call in `folder`; 127 if git is missing, 124 after `timeout` seconds.
 
-    `workspace` is where no git is taken from; without one it is the folder itself.
+    A git inside of `workspace` (default: `folder`) is not used.
     """
     try:
         answer = subprocess.run(
@@ -91,7 +88,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call gave."""
+    """The result of a call."""
 
     code: int
     output: bytes
@@ -99,11 +96,11 @@ class Answer:
 
 
 class GitFailed(WorkspaceError):
-    """A call of git ended as it should not have."""
+    """A call of git failed."""
 
 
 class Git:
-    """Calls git on one private store, and on the work tree of one workspace."""
+    """Calls git with one private store and the work tree of one workspace."""
 
     def __init__(self, store: Path, workspace: Path, environ: Mapping[str, str]) -> None:
         self.store = store
@@ -119,16 +116,16 @@ class Git:
         index: Path | None = None,
         repository: Path | None = None,
     ) -> Answer:
-        """One call to its end, its deadline or cancellation. Raises WorkspaceError when it cannot be started.
+        """Make one call. Raise WorkspaceError if git cannot be started, GitFailed if it takes too long.
 
-        `tree` is the work tree, and the folder to run in; without one the call sees the store alone. `index` and
-        `repository` stand in for the store's own.
+        `tree` is the work tree and the current folder; without one the call sees only the store. `index` and
+        `repository` replace those of the store.
         """
         store = repository or self.store
         argv: list[str | bytes] = [self._program, *_OPTIONS, f"--git-dir={store}"]
         argv += [f"--work-tree={tree}"] if tree else []
         environ = {**self._environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
-        if arguments[0] == "check-ignore":  # the one that takes no literal paths
+        if arguments[0] == "check-ignore":  # does not support literal paths
             del environ["GIT_LITERAL_PATHSPECS"]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -163,7 +160,7 @@ class Git:
         index: Path | None = None,
         repository: Path | None = None,
     ) -> bytes:
-        """The output of a call that must succeed. Raises GitFailed with git's own words."""
+        """Return the output of a call. Raise GitFailed with the message of git if it fails."""
         answer = await self.run(*arguments, stdin=stdin, tree=tree, index=index, repository=repository)
         if answer.code != 0:
             words = answer.errors.decode("utf-8", "replace").strip()
@@ -172,7 +169,7 @@ class Git:
 
 
 async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
-    """What two calls give, made side by side. Where one fails or both are cancelled, none is left behind."""
+    """Await two calls side by side and return both results. If one fails, the other is cancelled."""
     beside = asyncio.ensure_future(second)
     try:
         return await first, await beside
@@ -182,7 +179,7 @@ async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Let git take its lock away, then insist."""
+    """Let git remove its lock, then kill it."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
@@ -202,7 +199,7 @@ _DESCRIBE_TIMEOUT = 2.0
 
 @dataclass(frozen=True)
 class WorkspaceDescription:
-    """A folder; `clean` is None when git could not say, `branch` is empty when there is none (or no commit is named)."""
+    """A folder. `clean` is None if git did not answer; `branch` is empty without one."""
 
     path: Path
     is_git: bool
@@ -211,7 +208,7 @@ class WorkspaceDescription:
 
     @property
     def summary(self) -> str:
-        """In words: "git, clean", "git, uncommitted changes", "git", "no git"."""
+        """A text such as "git, clean", "git, uncommitted changes", "git" or "no git"."""
         if not self.is_git:
             return "no git"
         return {True: "git, clean", False: "git, uncommitted changes", None: "git"}[self.clean]
@@ -220,7 +217,7 @@ class WorkspaceDescription:
 def describe(
     path: Path, environ: Mapping[str, str] | None = None, timeout: float = _DESCRIBE_TIMEOUT
 ) -> WorkspaceDescription:
-    """Look at a folder for at most `timeout` seconds. Never raises for what git says; changes nothing."""
+    """Describe a folder within `timeout` seconds, without changing it."""
     code, output, _ = ask_git(
         path,
         *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--", "."),
@@ -239,6 +236,6 @@ def describe(
 
 
 def _has_repository(path: Path) -> bool:
-    """Whether there is one all the same: git is missing, too slow, or refuses another owner's folder."""
+    """Return whether there is a repository, for when git is missing, too slow, or refuses the folder of another user."""
     folder = path.absolute()
     return any((parent / ".git").exists() for parent in (folder, *folder.parents))

@@ -1,4 +1,4 @@
-"""Ignore rules as they were at the start of a run, and the table of caches."""
+"""The ignore rules at the start of a run, and patterns of caches."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Rule:
 
     @property
     def anchored(self) -> bool:
-        """A slash at the start or inside binds a pattern to its own folder."""
+        """Whether a slash at the start or inside binds the pattern to its own folder."""
         return b"/" in self.body.rstrip(b"/")
 
     def line(self, body: bytes) -> bytes:
-        """The line for another body."""
+        """Return the line with another body."""
         return (b"!" if self.negated else b"") + body
 
 
 def parse(text: bytes) -> Iterator[Rule]:
-    """The rules of an ignore file, as git reads it: no comments, no trailing blanks but escaped ones, no byte order mark."""
+    """Yield the rules of an ignore file as git reads it, without comments, trailing blanks and byte order mark."""
     for given in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         line = given.removesuffix(b"\r")
         while line.endswith(b" ") and not line.endswith(b"\\ "):
@@ -50,7 +50,7 @@ def parse(text: bytes) -> Iterator[Rule]:
 
 
 def below(text: bytes, folder: bytes) -> list[bytes]:
-    """The lines of an ignore file in `folder` (relative to the workspace, b"" for itself), for the whole workspace."""
+    """Return the lines of an ignore file in `folder` (relative to the workspace) as lines for the whole workspace."""
     if not folder:
         return [rule.line(rule.body) for rule in parse(text)]
     base = b"/" + literal(folder) + b"/"
@@ -61,7 +61,7 @@ def below(text: bytes, folder: bytes) -> list[bytes]:
 
 
 def above(text: bytes, way: Sequence[bytes]) -> list[bytes]:
-    """The lines of an ignore file in a folder above; `way` are the names of the folders from there to the workspace."""
+    """Return the lines of an ignore file in a parent folder; `way` are the names of the folders from there to the workspace."""
     lines: list[bytes] = []
     for rule in parse(text):
         if not rule.anchored:
@@ -73,12 +73,12 @@ def above(text: bytes, way: Sequence[bytes]) -> list[bytes]:
 
 
 def literal(path: bytes) -> bytes:
-    """A pattern that stands for exactly this path; a line break, which no line can hold, is any character."""
+    """Return a pattern that matches exactly this path; line breaks match any character."""
     return _BREAK.sub(b"?", _SPECIAL.sub(rb"\\\1", path))
 
 
 def _rests(pattern: tuple[bytes, ...], way: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
-    """What is left of a pattern after the folders of the way; more than one where `**` leaves a choice."""
+    """Return what is left of a pattern after the folders of the way; several with `**`."""
     if not way:
         return [pattern] if any(pattern) else []
     if not pattern:
@@ -91,13 +91,13 @@ def _rests(pattern: tuple[bytes, ...], way: tuple[bytes, ...]) -> list[tuple[byt
 
 
 def _same(pattern: bytes, name: bytes) -> bool:
-    """Whether a pattern without slashes matches a name, with git's `[^a]` and `\\x`."""
+    """Return whether a pattern without slashes matches a name, with git's `[^a]` and `\\x`."""
     text = re.sub(r"\\(.)", lambda found: f"[{found[1]}]", pattern.decode("latin-1").replace("[^", "[!"))
     return re.match(translate(text), name.decode("latin-1")) is not None
 
 
 class Start:
-    """The rules of a start in a folder of their own; made by `freeze`, or found there again when a run is resumed."""
+    """The saved ignore rules of a run, in a folder of their own, which a resumed run reads again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,25 +109,25 @@ class Start:
 
     @property
     def frozen(self) -> bool:
-        """Whether a start was kept here, whole."""
+        """Whether the rules were saved completely."""
         return self.rules.is_file() and (self.folder / "tracked").is_file()
 
     def write_rules(self, lines: list[bytes]) -> None:
-        """Keep the patterns. Raises OSError."""
+        """Save the patterns. Raise OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(self.rules, b"".join(line + b"\n" for line in lines))
 
     def write_tracked(self, paths: list[bytes]) -> None:
-        """Keep what is watched though ignored; the start is whole with it. Raises OSError."""
+        """Save the ignored paths that the user's repositories track; to be called last. Raise OSError."""
         write_file(self.folder / "tracked", b"".join(path + b"\0" for path in paths))
 
     def tracked(self) -> frozenset[bytes]:
-        """What is watched though ignored. Raises OSError."""
+        """Return the ignored paths that the user's repositories track. Raise OSError."""
         return frozenset((self.folder / "tracked").read_bytes().split(b"\0")[:-1])
 
 
 async def parent_of(git: Git) -> Repository | None:
-    """The repository around the workspace, where that is a folder in one; None where that repository ignores it."""
+    """Return the repository that contains the workspace as a folder; None if it ignores that folder."""
     found = enclosing(git.workspace)
     if found is None or found.root == git.workspace:
         return None
@@ -138,7 +138,7 @@ async def parent_of(git: Git) -> Repository | None:
 
 
 async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple[list[bytes], list[Repository]]:
-    """Every ignore file of this moment as one list, the strongest last; and the repositories in the workspace."""
+    """Return the lines of all current ignore files, the strongest last, and the repositories in the workspace."""
     answer = await git.ask(
         *("ls-files", "--others", "--ignored", "--directory", "--exclude-per-directory=.gitignore", "-z"),
         tree=git.workspace,
@@ -152,10 +152,10 @@ async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple
         repository = repository_at(place) if has_repository else None
         if repository:
             repositories.append(repository)
-            # A repository within another is under its own rules alone.
+            # Only its own rules apply to a nested repository.
             lines += [b"!/" + literal(folder) + b"/**"] if folder else []
             lines += below(content(repository.common / "info" / "exclude"), folder)
-        if not os.path.islink(place / ".gitignore"):  # False as well in a folder that cannot be entered
+        if not os.path.islink(place / ".gitignore"):  # also False in a folder that cannot be read
             lines += below(content(place / ".gitignore"), folder)
     if home.is_relative_to(git.workspace):
         lines.append(b"/" + literal(os.fsencode(home.relative_to(git.workspace))) + b"/")
@@ -163,14 +163,14 @@ async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple
 
 
 async def tracked_paths(git: Git, repositories: list[Repository]) -> set[bytes]:
-    """What the user's repositories track below the workspace. Raises WorkspaceError for an index that git cannot read."""
+    """Return what the user's repositories track below the workspace. Raise WorkspaceError if git cannot read an index."""
     paths: set[bytes] = set()
     for repository in repositories:
         if not repository.index.exists():
             continue
         arguments = ("ls-files", "--cached", "-z")
         answer = await git.run(*arguments, index=repository.index)
-        if answer.code != 0:  # an index of another kind than the store's
+        if answer.code != 0:  # an index in another format than the store's
             answer = await git.run(*arguments, index=repository.index, repository=repository.git_dir)
         if answer.code != 0:
             words = answer.errors.decode("utf-8", "replace").strip()
@@ -198,7 +198,7 @@ def _from_above(workspace: Path, parent: Repository) -> list[bytes]:
 
 
 def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Every folder that no rule ignores as a whole, outer ones first, and whether something is called `.git` there."""
+    """Yield every folder that is not ignored, outer ones first, and whether it contains `.git`."""
     root = os.fsencode(workspace)
     waiting = [b""]
     while waiting:

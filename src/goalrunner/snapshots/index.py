@@ -20,11 +20,11 @@ _PLACEHOLDER = b".goalrunner-looks-inside"
 _MANY = 1_000
 _BATCH = 5_000
 _BULK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
-"""Every file counts as big, so all of a batch go into one pack: half the time and a tenth of the disk of loose files."""
+"""Git writes big files into one pack: half the time and a tenth of the disk space of loose objects."""
 
 
 class Unsettled(GitFailed):
-    """Some of the paths vanished, shrank or could not be opened while git read them."""
+    """Some of the paths were removed, shrank or could not be opened while git read them."""
 
     def __init__(self, message: str, paths: Collection[bytes]) -> None:
         super().__init__(message)
@@ -33,16 +33,16 @@ class Unsettled(GitFailed):
 
 @dataclass(frozen=True)
 class Look:
-    """What differs from the index: paths that it holds, paths that it does not."""
+    """What differs from the index: changed paths, and paths that it does not contain."""
 
     modified: frozenset[bytes]
     others: frozenset[bytes]
     closed: frozenset[bytes]
-    """Folders that cannot be entered."""
+    """Folders that cannot be read."""
 
 
 class Index:
-    """The index, and what it cannot hold. One task at a time."""
+    """The index, and the files that it cannot hold. Used by one task at a time."""
 
     def __init__(self, git: Git, start: Start, sorter: Sorter, *, packs: bool) -> None:
         self._git = git
@@ -55,12 +55,12 @@ class Index:
         self._absent: frozenset[bytes] = frozenset()
         self._written = ""
         self.folders: set[bytes] = {b""}
-        """Every folder that holds, or held, something watched."""
+        """Every folder that contains, or contained, a watched path."""
 
     async def settle(self, tracked_by_user: Collection[bytes] | None) -> None:
-        """Once, before the first snapshot: forget what this start ignores; find what is watched all the same.
+        """Prepare the index for the first snapshot: remove what this start ignores, unless the user's repository tracks it.
 
-        `tracked_by_user` is given when the start is new, None when it was kept before.
+        `tracked_by_user` is None if the start was saved before.
         """
         if tracked_by_user is not None:
             await self.update()
@@ -78,7 +78,7 @@ class Index:
         self._know(held)
 
     async def update(self) -> tuple[str, dict[bytes, Entry]]:
-        """Read what changed; gives the tree, and the entries that are not in it. Raises WorkspaceError."""
+        """Read what changed; return the tree and the entries that are not in it. Raise WorkspaceError."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._update()
@@ -107,7 +107,7 @@ class Index:
         return self._written, found.unstored
 
     async def ignored(self) -> list[bytes]:
-        """What the rules of the start ignore and is there; a folder that is ignored as a whole ends with a slash."""
+        """Return the ignored paths; an ignored folder ends with a slash."""
         rules = f"--exclude-from={self._start.rules}"
         output = await self._git.ask(
             "ls-files", "--others", "--ignored", "--directory", rules, "-z", tree=self._git.workspace
@@ -115,11 +115,11 @@ class Index:
         return output.split(b"\0")[:-1]
 
     def watches(self, ignored: bytes) -> bool:
-        """Return whether an ignored path is, or holds, one that is watched because the user's repository tracks it."""
+        """Return whether an ignored path is, or contains, a path that the user's repository tracks."""
         return any(path == ignored or (ignored.endswith(b"/") and path.startswith(ignored)) for path in self._tracked)
 
     def doubt(self, paths: Iterable[bytes]) -> None:
-        """Have these read again at the next update, whatever their times say."""
+        """Let the next update read these paths whatever their times are."""
         self._write_racy(self._racy | frozenset(paths))
 
     def _know(self, paths: Iterable[bytes]) -> None:
@@ -148,12 +148,12 @@ class Index:
         return Look(frozenset(modified), frozenset(others), closed)
 
     async def _closed_folders(self) -> frozenset[bytes]:
-        """Folders that cannot be entered and that no rule ignores; asked only when git complained."""
+        """Return the folders that cannot be read and are not ignored."""
         ignored = {path.rstrip(b"/") for path in await self.ignored()}
         return await asyncio.to_thread(closed_folders, self._git.workspace, ignored)
 
     async def _others(self, *paths: bytes) -> Answer:
-        """What no rule ignores and the index does not hold; a repository in a folder ends with a slash."""
+        """Return what is neither ignored nor in the index; a nested repository ends with a slash."""
         rules = f"--exclude-from={self._start.rules}"
         answer = await self._git.run("ls-files", "--others", rules, "-z", "--", *paths, tree=self._git.workspace)
         if answer.code != 0:
@@ -161,7 +161,7 @@ class Index:
         return answer
 
     async def _inside(self, nested: set[bytes]) -> set[bytes]:
-        """The files of repositories in the workspace. Git enters them once its index holds a file there."""
+        """Return the files of nested repositories. Git lists them once its index contains a file there."""
         waiting, seen, files = set(nested), set(nested), set[bytes]()
         while waiting:
             folders = sorted(waiting)
@@ -192,7 +192,7 @@ class Index:
     async def _add(self, paths: list[bytes]) -> None:
         if not paths:
             return
-        self._write_racy(self._racy | frozenset(paths))  # in case that this is the last thing that happens
+        self._write_racy(self._racy | frozenset(paths))  # in case this process is killed
         bulk = _BULK if self._packs and len(paths) >= _MANY else ()
         for first in range(0, len(paths), _BATCH):
             stdin = b"".join(path + b"\0" for path in paths[first : first + _BATCH])

@@ -20,23 +20,23 @@ from goalrunner.snapshots.git import Git
 
 @dataclass(frozen=True)
 class Entry:
-    """What a snapshot knows of one path. Equal entries, equal files."""
+    """One path of a snapshot. Equal entries mean equal files."""
 
     mode: str
-    """As git writes it: 100644 a file, 100755 an executable one, 120000 a symbolic link, 000000 an unreadable path."""
+    """The mode in git's form: 100644 a file, 100755 an executable file, 120000 a symbolic link, 000000 an unreadable path."""
     blob: str
-    """The id of the content in the store; of a path that is not stored its SHA-256, of an unreadable one nothing."""
+    """The id of the content in the store; its SHA-256 if it is not stored; empty for an unreadable path."""
     stored: bool = True
-    """False: known, but without its content: too large, unreadable, or of a name that git cannot hold."""
+    """False if the content is not kept: too large, unreadable, or of a name that git cannot store."""
 
 
 def write_blob(store: Path, content: bytes) -> str:
-    """Keep bytes as a blob; gives its id. Raises OSError."""
+    """Store bytes as a blob; return its id. Raise OSError."""
     return _write(store, "blob", content)
 
 
 def write_tree(store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str]) -> str:
-    """Keep a tree of named trees and blobs, by their ids; gives its own id. Raises OSError."""
+    """Store a tree of named trees and blobs, given by their ids; return its id. Raise OSError."""
     rows = [(f"{name}/", f"40000 {name}", id_) for name, id_ in trees.items()]
     rows += [(name, f"100644 {name}", id_) for name, id_ in blobs.items()]
     body = b"".join(row.encode() + b"\0" + bytes.fromhex(id_) for _, row, id_ in sorted(rows))
@@ -85,7 +85,7 @@ def _write(store: Path, kind: Literal["blob", "tree"], body: bytes) -> str:
 
 
 def write_file(place: Path, data: bytes) -> None:
-    """A file, whole or not at all. Raises OSError."""
+    """Write a file atomically. Raise OSError."""
     handle, new = tempfile.mkstemp(prefix="tmp_", dir=place.parent)
     try:
         with open(handle, "wb") as file:
@@ -125,20 +125,20 @@ _CONFIG = """\
 """
 
 _ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !merge !export-ignore !export-subst\n"
-"""Stronger than any .gitattributes: content is bytes, whatever a workspace says of line ends, filters or encodings."""
+"""Takes precedence over every .gitattributes: content is bytes, without conversion of line ends, filters or encodings."""
 
 
 _SAMPLE, _LOOSE, _PACKS = "17", 20, 40
-"""Git looks at this one of the 256 folders of loose objects: more than 27 there, or more than 50 packs, are too many."""
+"""`git gc --auto` acts if this folder of loose objects has more than 27 objects, or if there are more than 50 packs."""
 
 
 def store_name(workspace: Path) -> str:
-    """The name of a workspace's store; the path is absolute and without links."""
+    """Return the name of the store of a workspace, given as an absolute path without links."""
     return hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
 
 
 def make_store(folder: Path) -> None:
-    """Make the store, or mend what is missing of it. Raises OSError."""
+    """Create the store, or what is missing of it. Raise OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,14 +147,14 @@ def make_store(folder: Path) -> None:
 
 
 def is_crowded(folder: Path) -> bool:
-    """Whether `git gc --auto` may find something to do. It counts as this does, only that it begins a little later."""
+    """Return whether `git gc --auto` may have something to do; its own limits are a little higher."""
     loose = sum(1 for _ in (folder / "objects" / _SAMPLE).glob("*"))
     packs = sum(1 for _ in (folder / "objects" / "pack").glob("*.pack"))
     return loose > _LOOSE or packs > _PACKS
 
 
 async def packs_well(git: Git) -> bool:
-    """Whether this git puts the files of one `update-index` into one pack. Raises WorkspaceError for one too old."""
+    """Return whether this git writes the files of one `update-index` into one pack. Raise WorkspaceError if it is too old."""
     found = re.match(rb"git version (\d+)\.(\d+)", await git.ask("version"))
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version < (2, 31):
@@ -167,7 +167,7 @@ _FOLDER = "refs/snapshots/"
 
 
 async def find_snapshot(git: Git, beginning: str) -> Snapshot:
-    """The only snapshot of the store whose id begins so. Raises UsageError for none or several, WorkspaceError."""
+    """Return the only snapshot whose id begins like this. Raise UsageError for none or several, or WorkspaceError."""
     listed = await git.ask("for-each-ref", "--format=%(refname)", _FOLDER)
     names = [name.removeprefix(_FOLDER) for name in listed.decode().split()]
     found = [name for name in names if _BEGINNING.fullmatch(beginning) and name.startswith(beginning)]
@@ -179,7 +179,7 @@ async def find_snapshot(git: Git, beginning: str) -> Snapshot:
 
 
 async def keeps(git: Git, snapshot: Snapshot) -> bool:
-    """Whether the store still has a snapshot. Raises WorkspaceError when the store cannot be read."""
+    """Return whether the store has a snapshot. Raise WorkspaceError if the store cannot be read."""
     answer = await git.run("show-ref", "--verify", "--quiet", f"{_FOLDER}{snapshot.id}")
     return answer.code == 0
 
@@ -197,7 +197,7 @@ _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 def shown(name: bytes) -> str:
-    """The text form of a path: `caf\\xe9`, `two\\x0alines`."""
+    """Return the text form of a path, such as `caf\\xe9` or `two\\x0alines`."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -209,7 +209,7 @@ def shown(name: bytes) -> str:
 
 
 def raw(path: str) -> bytes:
-    """The bytes of a path on disk: the inverse of `shown`."""
+    """Return the bytes of a path: the inverse of `shown`."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), path.encode(errors="surrogateescape"))
 
 
@@ -223,14 +223,14 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """Answers by the id of what they are about, the `size` that were asked for last."""
+    """A cache of the `size` results used last, by id."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._kept: OrderedDict[str, T] = OrderedDict()
 
     async def get(self, id_: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """The answer that is kept, or the one that `ask(id_)` gives now. What `ask` raises is not kept."""
+        """Return the cached result, or await and cache `ask(id_)`."""
         if id_ not in self._kept:
             self._kept[id_] = await ask(id_)
         answer = self._kept[id_]
@@ -240,5 +240,5 @@ class Recent(Generic[T]):
         return answer
 
     def forget(self) -> None:
-        """Ask again, whatever it is."""
+        """Empty the cache."""
         self._kept.clear()

@@ -1,4 +1,4 @@
-"""What a path holds, and how it can be kept in a snapshot."""
+"""The kinds of paths: content to store, content to record by its hash, and paths without content."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ LARGE = 50_000_000
 UNREADABLE = Entry("000000", "", stored=False)
 
 _TICK = 50_000_000
-"""Nanoseconds; the clock of a file system goes by ticks, so two changes within one may carry the same time."""
+"""Nanoseconds of one tick of a file system's clock: two changes within one may have the same time."""
 
 
 @dataclass
 class Sorted:
-    """Paths by what they are: content to store, content to name only, nothing."""
+    """Paths by kind: content to store, content to record by its hash, no content."""
 
     storable: list[bytes] = field(default_factory=list)
     unstored: dict[bytes, Entry] = field(default_factory=dict)
     gone: list[bytes] = field(default_factory=list)
-    """Also what is no content: a pipe, a socket, a device, a folder."""
+    """Missing paths, and pipes, sockets, devices and folders."""
 
 
 class Sorter:
-    """Looks at paths below a folder, and remembers the hashes of what is not stored."""
+    """Classifies paths below a folder, and caches the hashes of files that are not stored."""
 
     def __init__(self, folder: Path, large: int) -> None:
         self._root = os.fsencode(folder)
@@ -41,7 +41,7 @@ class Sorter:
         self._hashes: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
 
     def sort(self, paths: Collection[bytes], doubtful: Collection[bytes]) -> Sorted:
-        """Sort paths; `doubtful` ones could not be read before and are tried first."""
+        """Classify paths; `doubtful` ones could not be read before and are opened first."""
         result = Sorted()
         folders: dict[bytes, bool] = {b"": True}
         for path in sorted(paths):
@@ -65,7 +65,7 @@ class Sorter:
         return result
 
     def unreadable(self, paths: Collection[bytes]) -> set[bytes]:
-        """Those that cannot be opened, though they are there."""
+        """Return the paths that exist and cannot be opened."""
         found = set()
         for path in paths:
             try:
@@ -77,7 +77,7 @@ class Sorter:
         return found
 
     def changed_since(self, paths: Collection[bytes], second: int) -> set[bytes]:
-        """Those whose inode changed in that second (of the epoch) or later."""
+        """Return the paths whose inode changed in that second of the epoch or later."""
         found = set()
         for path in paths:
             try:
@@ -88,14 +88,14 @@ class Sorter:
         return found
 
     def is_folder(self, path: bytes) -> bool:
-        """Whether a path is a folder now, and no part of the way to it a link."""
+        """Return whether a path is a folder and none of its parents is a link."""
         try:
             return self._is_real(path, {b"": True})
         except OSError:
             return False
 
     def _is_real(self, folder: bytes, known: dict[bytes, bool]) -> bool:
-        """Whether every part of the way to a folder is a folder, and none a link."""
+        """Return whether a folder and all of its parents are folders and not links."""
         if folder not in known:
             known[folder] = self._is_real(os.path.dirname(folder), known) and stat.S_ISDIR(
                 os.lstat(os.path.join(self._root, folder)).st_mode
@@ -110,7 +110,7 @@ class Sorter:
                 raise
 
     def _unstored(self, path: bytes, info: os.stat_result, doubtful: bool) -> Entry | None:
-        """The entry of a file whose content is not kept; None for the others."""
+        """Return the entry of a file whose content is not kept; None for other files."""
         if stat.S_ISLNK(info.st_mode):
             if _holdable(path, link=True):
                 return None
@@ -134,25 +134,25 @@ class Sorter:
         return entry
 
     def sha256(self, path: bytes) -> str:
-        """The hash of a regular file. Raises OSError."""
+        """Return the hash of a regular file. Raise OSError."""
         handle = os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(handle, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
-    """Everything that a snapshot names without keeping it, as JSON."""
+    """Return the entries without content as JSON."""
     rows = {shown(path): [entry.mode, entry.blob] for path, entry in unstored.items()}
     return json.dumps(rows, sort_keys=True, indent=0).encode()
 
 
 def read_manifest(data: bytes) -> dict[bytes, Entry]:
-    """The inverse of `manifest`. Raises ValueError."""
+    """Return the entries of a manifest. Raise ValueError."""
     return {raw(path): Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
 
 
 def closed_folders(folder: Path, ignored: Collection[bytes]) -> frozenset[bytes]:
-    """Folders below `folder` that this process may not enter, but for ignored ones; relative to it."""
+    """Return the folders below `folder` that cannot be read and are not ignored, relative to it."""
     root = os.fsencode(folder)
     closed = set()
     for way, inner, _ in os.walk(root):
@@ -168,6 +168,6 @@ def closed_folders(folder: Path, ignored: Collection[bytes]) -> frozenset[bytes]
 
 
 def _holdable(path: bytes, *, link: bool) -> bool:
-    """Whether git can hold the name: `.GIT` in any case is its own, and so is a link called `.gitmodules`."""
+    """Return whether git can store the name: it reserves `.git` in any case, and links named `.gitmodules`."""
     parts = path.lower().split(b"/")
     return b".git" not in parts and not (link and b".gitmodules" in parts)

@@ -22,7 +22,7 @@ _REMOTE = b"refs/remotes/"
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository: where its files are (absolute), its git folder, and the folder that its worktrees share."""
+    """A repository: its absolute root, its git folder, and the folder that its worktrees share."""
 
     root: Path
     git_dir: Path
@@ -30,12 +30,12 @@ class Repository:
 
     @property
     def index(self) -> Path:
-        """The user's index; never written."""
+        """The user's index, which is never written."""
         return self.git_dir / "index"
 
 
 def repository_at(folder: Path) -> Repository | None:
-    """The repository whose work tree starts at this folder: a `.git` folder, or a file that names one."""
+    """Return the repository with a `.git` folder, or a file that names one, in this folder."""
     place = folder / ".git"
     try:
         if not place.is_dir():
@@ -53,20 +53,20 @@ def repository_at(folder: Path) -> Repository | None:
 
 
 def enclosing(workspace: Path) -> Repository | None:
-    """The repository that the workspace is the root of, or lies in."""
+    """Return the repository that contains the workspace, or whose root it is."""
     found = (repository_at(folder) for folder in (workspace, *workspace.parents))
     return next((repository for repository in found if repository), None)
 
 
 class RepositoryStates:
-    """Hashes of repositories; an index is read again only when its file is another one than before."""
+    """Computes hashes of repositories; an index is read again only if its file changed."""
 
     def __init__(self, git: Git) -> None:
         self._git = git
         self._known: dict[Path, tuple[object, bytes]] = {}
 
     async def states(self, repositories: Iterable[Repository]) -> dict[Path, str]:
-        """By root: the hash of HEAD, refs and index."""
+        """Return the hash of HEAD, refs and index by the root of each repository."""
         return {repository.root: await self._state(repository) for repository in repositories}
 
     async def _state(self, repository: Repository) -> str:
@@ -75,7 +75,7 @@ class RepositoryStates:
         return digest.hexdigest()
 
     async def _index(self, repository: Repository) -> bytes:
-        """What is staged, without the times that `git status` refreshes."""
+        """Return a hash of what is staged, without the times that `git status` refreshes."""
         mark = await asyncio.to_thread(_mark, repository.index)
         known = self._known.get(repository.index)
         if known and mark and known[0] == mark:
@@ -83,7 +83,7 @@ class RepositoryStates:
         staged = b""
         if mark:
             answer = await self._git.run("ls-files", "--stage", "-z", index=repository.index)
-            # An index of another kind than the store's (split, SHA-256) is hashed as it lies there.
+            # An index in another format (split, SHA-256) is hashed as a file.
             staged = answer.output if answer.code == 0 else await asyncio.to_thread(content, repository.index)
         state = hashlib.sha256(staged).digest()
         self._known[repository.index] = (mark, state)
@@ -91,7 +91,7 @@ class RepositoryStates:
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a regular file; nothing for one that is missing, unreadable, enormous, a pipe or a device."""
+    """Return the content of a regular file, at most 64 MB; empty if it is missing, unreadable or no regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with open(handle, "rb") as file:
@@ -101,7 +101,7 @@ def content(path: Path) -> bytes:
 
 
 def _mark(index: Path) -> object:
-    """What tells one index file from another: git writes each one anew, with its own hash at the end."""
+    """Return what identifies an index file: git writes a new one each time, with its own hash at the end."""
     try:
         handle = os.open(index, os.O_RDONLY | os.O_NONBLOCK)
         with open(handle, "rb") as file:
@@ -136,10 +136,10 @@ def _loose(git_dir: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 class Claim:
-    """Held from creation to `close`. Raise WorkspaceError if another run works in this workspace.
+    """The lock on a workspace, held until `close`. Raise WorkspaceError if another run works in it.
 
     `lock` is a file in the workspace's store; it holds the process id of the runner and the id of its `run`, for messages.
-    `workspace` is None for a store whose workspace is not known, or gone.
+    `workspace` is None if the workspace of a store is not known or gone.
     """
 
     def __init__(self, workspace: Path | None, lock: Path, run: str = "") -> None:
@@ -153,7 +153,7 @@ class Claim:
         except BaseException:
             _close(handles)
             raise
-        with contextlib.suppress(OSError):  # the words are for people; the lock holds without them
+        with contextlib.suppress(OSError):  # the text is only for messages
             os.ftruncate(handles[-1], 0)
             os.pwrite(handles[-1], f"{os.getpid()} {run}".strip().encode(), 0)
         self._release = weakref.finalize(self, _close, handles)
@@ -170,7 +170,7 @@ def refuse_claimed(workspace: Path, lock: Path) -> None:
     """
     try:
         handle = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # a workspace that cannot be read has an error of its own later
+    except OSError:  # a workspace that cannot be read gives an error of its own later
         return
     try:
         _lock(handle, workspace, lock)

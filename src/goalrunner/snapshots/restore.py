@@ -1,4 +1,4 @@
-"""Writing a snapshot as files, and removing files and folders."""
+"""Writing the files of a snapshot, and removing files and folders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Placing:
         self._sorter = sorter
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
-        """Write a snapshot into an empty folder. Raises WorkspaceError."""
+        """Write a snapshot into an empty folder. Raise WorkspaceError."""
         entries = await self._reading.entries(snapshot)
         unstored = {path: entry for path, entry in entries.items() if not entry.stored}
         stored = {path: entry for path, entry in entries.items() if entry.stored}
@@ -57,14 +57,14 @@ class Placing:
             )
 
     async def restore(self, before: Snapshot, snapshot: Snapshot) -> None:
-        """Make the watched files those of `snapshot`; `before` is what they are. Raises WorkspaceError."""
+        """Restore all watched files from `snapshot`; `before` is their current state. Raise WorkspaceError."""
         await self._reading.entries(snapshot)  # raises an error if the tree was changed
         await asyncio.to_thread(self._remove, await self._extra(before, snapshot))
         workspace = self._git.workspace
         await self._git.ask("read-tree", "--reset", "-u", f"{snapshot.tree}:content", tree=workspace)
 
     async def restore_paths(self, before: Snapshot, snapshot: Snapshot, paths: Collection[bytes]) -> None:
-        """Make these files those of `snapshot`; `before` is what they are. Raise WorkspaceError."""
+        """Restore these files from `snapshot`; `before` is their current state. Raise WorkspaceError."""
         wanted = await self._reading.entries(snapshot)
         there = await self._reading.entries(before)
         await asyncio.to_thread(self._remove, [path for path in paths if path in there and path not in wanted])
@@ -90,7 +90,7 @@ class Placing:
                 os.unlink(place)
 
     def _copy(self, unstored: Mapping[bytes, Entry], folder: Path) -> list[str]:
-        """Copy what is not kept from the workspace; gives what is another there now, or cannot be read."""
+        """Copy files without kept content from the workspace; return those that changed there or cannot be read."""
         return [shown(path) for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
 
     def _copied(self, path: bytes, entry: Entry, folder: Path) -> bool:
@@ -117,7 +117,7 @@ class Placing:
 
 
 def _differing(root: bytes, entries: Mapping[bytes, Entry]) -> bytes | None:
-    """Return the first path below a folder that is not what a snapshot holds, or that only one of them has."""
+    """Return the first path below a folder that differs from a snapshot."""
     found = {
         os.path.relpath(os.path.join(folder, name), root)
         for folder, folders, names in os.walk(root)
@@ -162,7 +162,7 @@ def remove(path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """Remove what stands at `path`, even if a process still writes into it: rename it, then remove that.
+    """Remove `path`, even if a process still writes into it: rename it, then remove it.
 
     Raise OSError if it cannot be renamed. What cannot be removed for several seconds stays under the other name.
     """

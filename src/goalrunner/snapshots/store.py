@@ -1,8 +1,8 @@
 """The snapshots of a workspace, in a private store outside of it: one git folder and one index for each workspace.
 
-What a snapshot holds: every regular file, its executable bit and every symbolic link that no ignore rule of the start
-covers, repositories in folders included. What it does not: empty folders, times and owners, pipes, sockets and devices, and
-whatever is called `.git`. Files over 50 MB and paths that git cannot hold are hashed, not kept; unreadable ones are named.
+A snapshot contains every regular file with its executable bit, and every symbolic link, that the ignore rules of the start do
+not cover, also in nested repositories. It contains no empty folders, times, owners, pipes, sockets or devices, and nothing named
+`.git`. Files over 50 MB and paths that git cannot store are kept as hashes; unreadable files are kept as names.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from goalrunner.snapshots.restore import Placing
 
 
 class SnapshotStore:
-    """The port `Workspace`. The first snapshot claims the workspace for this object; `close` gives it back.
+    """The port `Workspace`. The first snapshot locks the workspace; `close` releases it.
 
-    `outputs` are patterns of what checks write. `start` is the folder that keeps the ignore rules of a run: they are
-    found there again when the run is resumed. Without one every new store reads them anew at its first snapshot.
-    Raises WorkspaceError where there is no git to be trusted.
+    `outputs` are patterns of files that checks write. `start` is the folder with the ignore rules of the run, which a
+    resumed run reads again; without one, a new store reads the current rules at its first snapshot. Raise
+    WorkspaceError if no git is found outside of the workspace.
     """
 
     def __init__(
@@ -75,26 +75,26 @@ class SnapshotStore:
         self._last: Snapshot | None = None
         self._quick = QuickLook(os.fsencode(self.workspace))
         self._seen: Look | None = None
-        """What the last snapshot was made of, if it is known."""
+        """The look at the workspace that belongs to the last snapshot, if it is known."""
         self._content: tuple[str, dict[bytes, Entry]] | None = None
         self._ignored: tuple[Look | None, list[bytes]] | None = None
-        """The ignored paths, and the names with which they were found; None if there are too many."""
+        """The ignored paths, and the look with which they were found; None in a large workspace."""
         self._turn = asyncio.Lock()
 
     def close(self) -> None:
-        """Let another runner work in this workspace. What was taken can be read all the same."""
+        """Release the workspace. Snapshots can still be read."""
         self._index = self._tracked = self._seen = self._content = self._ignored = None
         if self._claim:
             self._claim.close()
             self._claim = None
 
     async def snapshot(self) -> Snapshot:
-        """Take one now. Raises WorkspaceError when the folder is gone, cannot be read, or another run works in it."""
+        """Take a snapshot. Raise WorkspaceError if the folder is gone, cannot be read, or another run works in it."""
         async with self._turn:
             try:
                 try:
                     return await self._take(await self._ready())
-                except GitFailed:  # an index or an object that a power cut damaged: both can be made anew
+                except GitFailed:  # a power cut damaged the index or an object: create both again
                     self._index = self._seen = None
                     (self.folder / "index").unlink(missing_ok=True)
                     return await self._take(await self._ready())
@@ -103,12 +103,12 @@ class SnapshotStore:
                 raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
-        """What differs, sorted by path, outside of the table of caches and the goal's `outputs`."""
+        """Return what differs, sorted by path, without caches and the goal's `outputs`."""
         changes = await self.all_changes(old, new)
         return tuple(change for change in changes if not self._passing.match(change.path))
 
     async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
-        """Everything that differs, sorted by path."""
+        """Return everything that differs, sorted by path."""
         return await self._reading.changes(old, new)
 
     async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
@@ -122,7 +122,7 @@ class SnapshotStore:
         ]
 
     async def ignored(self) -> tuple[str, ...]:
-        """What the rules of the start leave out of every snapshot, sorted, caches aside; a whole folder ends with a slash."""
+        """Return the ignored paths, sorted, without caches; an ignored folder ends with a slash."""
         async with self._turn:
             found = await (await self._ready()).ignored()
         caches, home = Patterns(CACHES), f"{os.path.relpath(self._home, self.workspace)}/"
@@ -134,46 +134,43 @@ class SnapshotStore:
         )
 
     async def ignored_names(self) -> tuple[str, ...]:
-        """Return what the rules of the start ignore and is there, sorted, as `os.fsdecode` gives it.
-
-        A folder that is ignored as a whole ends with a slash.
-        """
+        """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
         async with self._turn:
             found = await self._ignored_paths()
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
 
     async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
-        """The unified patch from one to the other, of these paths or folders, or of all; for people and judges."""
+        """Return a unified patch from one to the other, of these paths or folders, or of all."""
         return await self._reading.diff(old, new, paths)
 
     async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
-        """Every path of a snapshot, in the form of `names.shown`, and what it holds."""
+        """Return the entry of every path of a snapshot; paths are in the form of `objects.shown`."""
         return {shown(path): entry for path, entry in (await self._reading.entries(snapshot)).items()}
 
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
-        """The content of a file, or the target of a link; None when there is none.
+        """Return the content of a file, or the target of a link; None if the path does not exist.
 
-        Raises WorkspaceError if the content was not kept, or is not what the snapshot recorded.
+        Raise WorkspaceError if the content was not kept, or is not what the snapshot recorded.
         """
         return await self._reading.read(snapshot, raw(path))
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
-        """Write a snapshot into an empty folder outside of the workspace: files of its own, links as they are.
+        """Write a snapshot into an empty folder outside of the workspace.
 
-        What the store does not keep is copied from the workspace where it is still the same there. Raises
-        WorkspaceError naming what is not, and leaves the folder then for the caller to remove.
+        Content that the store does not keep is copied from the workspace if it is unchanged there. Otherwise raise
+        WorkspaceError, naming the paths; the caller then removes the folder.
         """
         place = folder.resolve()
         if place.is_relative_to(self.workspace) or self.workspace.is_relative_to(place):
-            raise WorkspaceError(f"{folder} and the workspace {self.workspace} lie in one another")
+            raise WorkspaceError(f"{folder} and the workspace {self.workspace} contain each other")
         await self._placing().checkout(snapshot, place)
 
     async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
-        """Make the files of the workspace, or these `paths` alone, those of a snapshot; return what was changed by it.
+        """Restore the files of the workspace, or only these `paths`, from a snapshot; return what changed.
 
-        Ignored files, repositories' own data and empty folders stay as they are. The state before is kept as a
-        snapshot. Raises WorkspaceError naming what could not be brought back; everything else is, then.
+        Ignored files, the data of repositories and empty folders stay as they are. The state before is kept as a
+        snapshot. Raise WorkspaceError naming the paths that could not be restored, after restoring all others.
         """
         before = await self.snapshot()
         changes = await self._reading.changed(before, snapshot)
@@ -204,7 +201,9 @@ class SnapshotStore:
             raise WorkspaceError(f"the workspace {self.workspace} is gone")
         await asyncio.to_thread(make_store, self.folder)
         self._claim = self._claim or Claim(self.workspace, self.folder / "lock", self._run)
-        (self.folder / "index.lock").unlink(missing_ok=True)  # of a process that was killed: the claim is ours
+        (self.folder / "index.lock").unlink(
+            missing_ok=True
+        )  # left by a process that was killed: this object holds the lock
         packs, _ = await both(packs_well(self._git), self._begin())
         index = Index(self._git, self._start, self._sorter, packs=packs)
         await index.settle(self._tracked)
@@ -219,7 +218,7 @@ class SnapshotStore:
             self._tracked = await self._freeze()
 
     async def _freeze(self) -> set[bytes]:
-        """Read the ignore rules of this moment and keep them; gives what the user's repositories track."""
+        """Save the current ignore rules; return the paths that the user's repositories track."""
         lines, repositories = await ignore_rules(self._git, self._parent, self._home)
         await asyncio.to_thread(self._start.write_rules, lines)
         return await tracked_paths(self._git, [*repositories, *([self._parent] if self._parent else [])])
@@ -232,7 +231,7 @@ class SnapshotStore:
         return await asyncio.to_thread(self._keep, content, manifest(unstored) if unstored else b"", kept)
 
     async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:
-        """Return the tree and what is not in it, without git if nothing changed since the last time."""
+        """Return the tree and the entries that are not in it; git is not asked if nothing changed."""
         # The look comes before git reads: what changes in between differs at the next look.
         look = await self._look(index)
         before, content = self._seen, self._content
@@ -263,7 +262,7 @@ class SnapshotStore:
         return await index.ignored()
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
-        """The repositories of this moment, by the folders that are watched."""
+        """Return the repositories in `folders`, and the one around the workspace."""
         root = os.fsencode(self.workspace)
         places = [folder for folder in folders if os.path.lexists(os.path.join(root, folder, b".git"))]
         real = (self.workspace / os.fsdecode(folder) for folder in places if self._sorter.is_folder(folder))

@@ -1,4 +1,4 @@
-"""Shrinking or removing snapshot stores that no run needs."""
+"""Shrinking and removing snapshot stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASIDE = re.compile(r"\..+-[0-9a-f]{8}")
 
 
 def remove_whole(path: Path) -> None:
-    """Remove a folder: away under its name at once, then piece by piece. Raises OSError."""
+    """Rename a folder, then remove it. Raise OSError."""
     with _held(path):
         aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
         path.rename(aside)
@@ -28,12 +28,12 @@ def remove_whole(path: Path) -> None:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """What removals that were killed left in a folder; not what somebody removes now, and nothing of another name."""
+    """Return what interrupted removals left in a folder, without removals that are running."""
     return sorted(path for path in _removal_aside(folder) if not _is_removed_now(path))
 
 
 def finish(folder: Path) -> int:
-    """Remove what killed removals left; gives how many. Never raises: what cannot be removed stays for another time."""
+    """Remove what interrupted removals left; return how many. What cannot be removed stays."""
     done = 0
     for path in unfinished(folder):
         with contextlib.suppress(OSError), _held(path):
@@ -59,7 +59,7 @@ def _is_removed_now(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """The lock on a folder. Raises OSError where another process has it."""
+    """Hold the lock on a folder. Raise OSError if another process has it."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,17 +70,17 @@ def _held(path: Path) -> Iterator[None]:
 
 _REFS = "refs/snapshots/"
 _PUT_ASIDE = "restored"
-"""A file in the store: a line for each snapshot that a restoration put aside, time (seconds since 1970) and id."""
+"""A file in the store with the time (seconds since 1970) and id of each snapshot taken before a restore."""
 
 
 def put_aside(store: Path, identifier: str) -> None:
-    """Remember that a snapshot is the way back from a restoration, which no run's log names. Raises OSError."""
+    """Note a snapshot taken before a restore, which no log names. Raise OSError."""
     with open(os.open(store / _PUT_ASIDE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         file.write(f"{int(time.time())} {identifier}\n")
 
 
 def last_used(store: Path) -> float:
-    """When something was last done in a store, in seconds since 1970; 0 for one that cannot be read."""
+    """Return when a store was last used, in seconds since 1970; 0 if it cannot be read."""
     times = [0.0]
     for name in ("lock", "index", "refs/snapshots", _PUT_ASIDE):
         with contextlib.suppress(OSError):
@@ -89,7 +89,7 @@ def last_used(store: Path) -> float:
 
 
 async def superfluous(store: Path, workspace: Path, environ: Mapping[str, str], keep: Collection[str]) -> list[str]:
-    """The snapshots of a store that are not to be kept, by id. Raises WorkspaceError."""
+    """Return the ids of snapshots that are not to be kept. Raise WorkspaceError."""
     listed = await Git(store, workspace, environ).ask("for-each-ref", "--format=%(refname)", _REFS)
     return [name for line in listed.decode().split() if (name := line.removeprefix(_REFS)) not in keep]
 
@@ -97,19 +97,19 @@ async def superfluous(store: Path, workspace: Path, environ: Mapping[str, str], 
 def shrink(
     store: Path, workspace: Path, environ: Mapping[str, str], kept: Callable[[], Collection[str]], since: float
 ) -> int:
-    """Drop every snapshot that is not `kept`, and what belongs to it alone; gives how many.
+    """Remove every snapshot that is not `kept`, and its objects; return how many.
 
-    `kept` is asked when no run can work there any more. What was put aside later than `since` (seconds since 1970) stays.
-    Raises WorkspaceError, above all where a run works there.
+    `kept` is called while the workspace is locked. Snapshots taken before a restore later than `since` (seconds since
+    1970) stay. Raise WorkspaceError, above all if a run works there.
     """
     with _claimed(store, workspace):
         return asyncio.run(_shrink(Git(store, workspace, environ), {*kept(), *_aside(store, since)}, environ))
 
 
 def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) -> bool:
-    """Remove a store, unless it is needed after all: that is asked when no run can work there any more; says whether.
+    """Remove a store unless `is_needed`, which is called while the workspace is locked; return whether it was removed.
 
-    Raises WorkspaceError where a run works there, or it cannot be removed.
+    Raise WorkspaceError if a run works there, or the store cannot be removed.
     """
     with _claimed(store, workspace):
         if is_needed():
@@ -117,7 +117,9 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
         try:
             remove_whole(store)
         except OSError as error:
-            raise WorkspaceError(f"{store} cannot be removed: {error.strerror}", "see who owns it") from error
+            raise WorkspaceError(
+                f"{store} cannot be removed: {error.strerror}", "check its owner and permissions"
+            ) from error
     return True
 
 
@@ -126,7 +128,9 @@ def _claimed(store: Path, workspace: Path) -> Iterator[None]:
     try:
         claim = Claim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
     except OSError as error:
-        raise WorkspaceError(f"{store} cannot be locked: {error.strerror}", "see who owns it") from error
+        raise WorkspaceError(
+            f"{store} cannot be locked: {error.strerror}", "check its owner and permissions"
+        ) from error
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Processes that this program adopts because their parent ended."""
+"""Processes that this program adopts because their parent ended (Linux)."""
 
 from __future__ import annotations
 
@@ -13,37 +13,34 @@ from goalrunner.system import process_table
 
 _PR_SET_CHILD_SUBREAPER = 36
 
-
-@cache
-def adopt_orphans() -> bool:
-    """Make this process the new parent of every descendant that loses its own; False where the system has no such thing.
-
-    Without it a process that forks twice belongs to init and can no longer be told from anybody else's.
-    """
-    return sys.platform == "linux" and _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _prctl(option: int, argument: int) -> bool:
-    import ctypes
-
-    try:
-        return bool(ctypes.CDLL(None).prctl(option, argument, 0, 0, 0) == 0)
-    except (OSError, AttributeError):
-        return False
-
-
 HELPER = "GOALRUNNER_HELPER"
-"""Marks what the runner starts for itself, such as git."""
+"""The environment variable of programs that the runner starts for itself, such as git."""
 
 _token = secrets.token_hex(8)
 _running: dict[int, tuple[str, int]] = {}
 _before: frozenset[int] | None = None
 _CONFIRMED = 0.01
-"""Seconds after which a process is looked at again: one that is just being started shows no environment yet."""
+"""Seconds between two looks at a process: one that is just being started shows no environment yet."""
+
+
+@cache
+def adopt_orphans() -> bool:
+    """Become the parent of every descendant that loses its own parent; return False where the system cannot do it.
+
+    Without it, a process that forks twice belongs to init, like any other process.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    try:
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
 
 
 def claim_adopted() -> None:
-    """Treat every child as adopted that this package does not start from now on; its sessions so far are left alone."""
+    """Treat children as adopted from now on if this package does not start them; existing sessions are left alone."""
     global _before
     if _before is None and adopt_orphans():
         children = (process_table.entry(pid) for pid in process_table.children(os.getpid()))
@@ -51,22 +48,22 @@ def claim_adopted() -> None:
 
 
 def as_helper(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that the runner starts for itself, in a session of its own."""
+    """Return the environment of a program that the runner starts for itself, in a session of its own."""
     return {**env, HELPER: _token}
 
 
-def began(leader: int, token: str, limit: int) -> None:
-    """Note a command that runs, with its marks."""
-    _running[leader] = (token, limit)
+def began(child: int, token: str, limit: int) -> None:
+    """Note a command that was started, with its tags."""
+    _running[child] = (token, limit)
 
 
-def ended(leader: int) -> None:
-    """Note that a command is over."""
-    _running.pop(leader, None)
+def ended(child: int) -> None:
+    """Note that a command has ended."""
+    _running.pop(child, None)
 
 
 def adopted() -> list[int]:
-    """Return the living children that were adopted and belong to no running command; none without `claim_adopted`."""
+    """Return living children that were adopted and belong to no running command; none before `claim_adopted`."""
     if _before is None:
         return []
     found = [pid for pid in process_table.children(os.getpid()) if _is_adopted(pid, _before)]
@@ -84,10 +81,6 @@ def _is_adopted(pid: int, before: frozenset[int]) -> bool:
     for token, limit in _running.values():
         if process_table.has_token(pid, token) or (limit and process_table.has_limit(pid, limit)):
             return False
-    return _may_be_ended(pid)
-
-
-def _may_be_ended(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:

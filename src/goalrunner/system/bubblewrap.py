@@ -1,31 +1,28 @@
-"""The command line of bubblewrap, its filter of system calls, and programs that it hides."""
+"""The command line of bubblewrap, and its filter of system calls."""
 
 from __future__ import annotations
 
 import errno
 import os
 import platform
-import re
-import shutil
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import assert_never
 
 from goalrunner.core.process_ports import Confinement
 from goalrunner.system.launcher import SHELL
-from goalrunner.system.sandbox_view import TMP, Cell, Mount, mounts, tops
+from goalrunner.system.sandbox_view import TMP, Mount, make_ready, mounts, real_path, tops
 
 _X32 = 0x4000_0000
-"""Bit of a call by the third way of an x86-64 kernel, with the same numbers."""
+"""The bit of a call through the x32 interface of an x86-64 kernel, which has the same numbers."""
 
 _CALLS: dict[str, dict[int, tuple[int, ...]]] = {
     "x86_64": {0xC000_003E: (248, 249, 250, 248 | _X32, 249 | _X32, 250 | _X32), 0x4000_0003: (286, 287, 288)},
     "aarch64": {0xC000_00B7: (217, 218, 219), 0x4000_0028: (309, 310, 311)},
 }
-"""By the kernel's machine, and the kind of a program there: add_key, request_key, keyctl."""
+"""The numbers of add_key, request_key and keyctl, by machine and by the audit architecture of a program."""
 
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _NUMBER_AT, _KIND_AT = 0, 4
@@ -33,14 +30,14 @@ _ALLOW, _REFUSE = 0x7FFF_0000, 0x0005_0000 | errno.EPERM
 
 
 def program(machine: str) -> bytes:
-    """The filter for a machine as `uname -m` names it; empty for one that is not known."""
+    """Return the seccomp filter for a machine as `uname -m` names it; empty for an unknown one."""
     kinds = _CALLS.get(machine)
     if kinds is None:
         return b""
     code: list[tuple[int, int, int, int]] = []
     for kind, numbers in kinds.items():
         code += [(_LOAD, 0, 0, _KIND_AT), (_EQUAL, 0, len(numbers) + 3, kind), (_LOAD, 0, 0, _NUMBER_AT)]
-        # To the refusal behind the others and the permission.
+        # Each jumps over the rest and the permission to the refusal.
         code += [(_EQUAL, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
         code += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
     code.append((_RETURN, 0, 0, _ALLOW))
@@ -48,33 +45,25 @@ def program(machine: str) -> bytes:
 
 
 def filter_path() -> str:
-    """A path under which a process of this user can open the filter as long as this one lives; empty where there is none."""
+    """Return a path under which processes of this user can open the filter while this program runs; empty without one."""
     return _path_of(os.getpid())
 
 
 @cache
 def _path_of(process: int) -> str:
-    made = program(platform.machine())
-    if not made:
+    code = program(platform.machine())
+    if not code:
         return ""
     file = os.memfd_create("goal-syscalls", os.MFD_CLOEXEC)
-    os.write(file, made)
+    os.write(file, code)
     return f"/proc/{process}/fd/{file}"
 
 
 _ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
-"""Of root's capabilities: what tar and package managers use. With DAC_READ_SEARCH, files would be opened past every mount."""
+"""The capabilities of root that tar and package managers need. DAC_READ_SEARCH would open files past every mount."""
 
-_PROC_READ_ONLY = (
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-    "/proc/irq",
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/asound",
-    "/proc/mtrr",
-)
-_PROC_HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")
+_PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "mtrr")
+_PROC_HIDDEN = ("kcore", "keys", "timer_list", "sched_debug", "latency_stats")
 
 _OWN_WORDS = b"bwrap: "
 
@@ -86,48 +75,51 @@ _OPENING = (
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The program `program`, which nobody but the machine's owner can have put there."""
+    """Builds command lines that start a command in a sandbox of bubblewrap, the program `program`.
+
+    Processes in the sandbox stay visible from outside, so that they are ended like all others.
+    """
 
     program: Path
     own_users: bool = False
-    """Whether a namespace of users must be asked for, as for a root that may do little."""
+    """Whether to ask for a user namespace, as for a root with few capabilities."""
 
     @property
     def name(self) -> str:
-        """ "bwrap"."""
+        """The name of the sandbox."""
         return "bwrap"
 
     def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
-        """See `goalrunner.core.process_ports.Jail`."""
+        """Return the command line that runs `argv` in the folder `cwd` of the sandbox."""
         words = [str(self.program), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         words += ["--unshare-user"] if self.own_users else []
         words += [] if within.network else ["--unshare-net"]
         words += ["--cap-drop", "ALL"]
         if os.geteuid() == 0 and not self.own_users:
             words += [word for name in _ROOT_KEEPS for word in ("--cap-add", f"CAP_{name}")]
-        return (*_filtered(words), *_laid_out(within), "--chdir", str(cwd), "--", *argv)
+        if path := filter_path():
+            # bwrap reads the filter from an open file: a shell opens it and then becomes bwrap.
+            words = [SHELL, "-c", _OPENING, path, *words, "--seccomp", "9"]
+        return (*words, *_laid_out(within), "--chdir", str(cwd), "--", *argv)
 
     def failure(self, exit_code: int | None, said: bytes) -> str:
-        """See `goalrunner.core.process_ports.Jail`."""
+        """Return why a command never ran, given its exit code and the first bytes of its errors; empty if it ran.
+
+        A command that prints the same is taken for one that never ran.
+        """
         if exit_code != 1 or not said.startswith(_OWN_WORDS):
             return ""
         return said.removeprefix(_OWN_WORDS).partition(b"\n")[0].decode(errors="replace").strip()
-
-
-def _filtered(words: list[str]) -> list[str]:
-    """With the filter of system calls, which bwrap reads from an open file: a shell opens it, and becomes bwrap."""
-    path = filter_path()
-    return [SHELL, "-c", _OPENING, path, *words, "--seccomp", "9"] if path else words
 
 
 def _laid_out(within: Confinement) -> Iterator[str]:
     laid = mounts(within)
     for mount in laid:
         yield from _words(mount)
-        if mount.path == _ROOT:
-            yield from ("--dev", "/dev", "--proc", "/proc", *_kernel())
+        if mount.path == Path("/"):
+            yield from ("--dev", "/dev", "--proc", "/proc", *_protected_proc())
         if mount.path == TMP:
-            # A mount point is never another's to rename: nothing that a command does in its /tmp leads a later mount astray.
+            # A mount point cannot be renamed: no command can lead a later mount in /tmp astray.
             for path in tops(laid):
                 yield from ("--tmpfs", str(path))
     for mount in laid:
@@ -135,102 +127,57 @@ def _laid_out(within: Confinement) -> Iterator[str]:
             yield from ("--remount-ro", str(mount.path))
 
 
-def _kernel() -> Iterator[str]:
-    """What root may write of /proc although it has no capabilities, as the owner of the files; bwrap itself leaves it open."""
+def _protected_proc() -> Iterator[str]:
+    """Protect what root could write of /proc even without capabilities; bwrap leaves it open."""
     if os.geteuid() != 0:
         return
-    for name in _PROC_READ_ONLY:
-        if Path(name).exists():
-            yield from ("--ro-bind", name, name)
-    for name in _PROC_HIDDEN:
-        if Path(name).exists():
-            yield from ("--ro-bind", os.devnull, name)
+    for names, source in ((_PROC_READ_ONLY, ""), (_PROC_HIDDEN, os.devnull)):
+        for path in (f"/proc/{name}" for name in names):
+            if Path(path).exists():
+                yield from ("--ro-bind", source or path, path)
 
 
 def _words(mount: Mount) -> tuple[str, ...]:
-    match mount.kind:
-        case "hidden" if mount.is_folder:
-            return ("--tmpfs", str(mount.path))
-        case "hidden":
-            return ("--ro-bind", os.devnull, str(mount.path))
-        case "readable":
-            return ("--ro-bind", str(mount.source), str(mount.path))
-        case "writable":
-            return ("--bind", str(mount.source), str(mount.path))
-        case _:
-            assert_never(mount.kind)
+    if mount.kind == "hidden" and mount.is_folder:
+        return ("--tmpfs", str(mount.path))
+    option = "--bind" if mount.kind == "writable" else "--ro-bind"
+    return (option, os.devnull if mount.kind == "hidden" else str(mount.source), str(mount.path))
 
 
-_ROOT = Path("/")
+@dataclass(frozen=True)
+class Room:
+    """A folder in which commands may write everything. `tmp` is mounted as their /tmp; it lies in no such folder."""
+
+    folder: Path
+    tmp: Path | None = None
+    sees: tuple[Path, ...] = ()
+    """Folders that stay visible to its commands, wherever they lie."""
 
 
-NOT_STARTED = (126, 127)
-"""Exit codes of whoever was to start a program and could not: a shell, or env."""
+@dataclass(frozen=True)
+class Cell:
+    """What commands may see and write. A command writes the room in which it starts; one that starts elsewhere, none.
 
-_TAIL = 4_000
-"""Bytes at the end of what was printed that are looked at."""
-
-_LINE = 1_000
-"""Bytes of the first line of a script."""
-
-_NOT_FOUND = re.compile(r"([^\s:'\"`‘’]+)['\"`’]?: (?:command )?(?:not found|No such file or directory)")
-"""As shells and env say it of a program, or of the interpreter of a script."""
-
-
-def hidden_program(said: Path, cell: Cell, cwd: Path, env: Mapping[str, str]) -> str:
-    """The path of a program that was missed in the jail and is there outside of it; empty where there is none.
-
-    `said` is the file with what the command printed, which ended with an exit code of NOT_STARTED.
+    `within` holds for all of them.
     """
-    within = cell.within_at(cwd)
-    for name in reversed(_NOT_FOUND.findall(_tail(said))):
-        path = cwd / name if "/" in name else shutil.which(name, path=env.get("PATH", os.defpath))
-        if path is not None and os.access(path, os.X_OK):
-            out_of_view = [one for one in (Path(path), _interpreter(Path(path))) if one and not in_view(one, within)]
-            if out_of_view:
-                return str(out_of_view[0])
-    return ""
 
+    jail: Bubblewrap
+    rooms: tuple[Room, ...]
+    within: Confinement
 
-def hidden_path(paths: Sequence[str], cell: Cell, cwd: Path) -> str:
-    """Return the first of some absolute paths, or the interpreter of a script among them, that a jail does not show.
+    def confined(self, argv: Sequence[str], cwd: Path, shared: Sequence[Path] = ()) -> tuple[str, ...]:
+        """Return the command line that runs `argv` in `cwd` of the sandbox. Raise RecordError if its /tmp cannot be made."""
+        within = self.within_at(cwd, shared)
+        make_ready(within)
+        return self.jail.confine(argv, cwd=real_path(cwd), within=within)
 
-    Paths that do not exist outside of the jail either are passed over.
-    """
-    within = cell.within_at(cwd)
-    for path in map(Path, paths):
-        for one in (path, _interpreter(path)):
-            if one is not None and one.exists() and not in_view(one, within):
-                return str(one)
-    return ""
-
-
-def in_view(path: Path, within: Confinement) -> bool:
-    """Whether a confined command finds what lies at an absolute path, and what a link there leads to."""
-    laid = mounts(within)
-    for spelled in (Path(os.path.normpath(path)), Path(os.path.realpath(path))):
-        innermost = [mount for mount in laid if spelled.is_relative_to(mount.path)][-1]
-        there = innermost.source / spelled.relative_to(innermost.path)
-        if innermost.kind == "hidden" or not os.path.lexists(there):
-            return False
-    return True
-
-
-def _interpreter(script: Path) -> Path | None:
-    """Who runs a script, where that is somebody who is there; None for what is no script."""
-    try:
-        with script.open("rb") as file:
-            words = file.readline(_LINE).split() if file.read(2) == b"#!" else []
-    except OSError:
-        return None
-    path = Path(os.fsdecode(words[0])) if words else None
-    return path if path is not None and path.is_absolute() and os.access(path, os.X_OK) else None
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            return file.read(_TAIL).decode(errors="replace")
-    except OSError:
-        return ""
+    def within_at(self, cwd: Path, shared: Sequence[Path] = ()) -> Confinement:
+        """Return what a command that starts in `cwd` may see and write."""
+        here = real_path(cwd)
+        room = next((room for room in self.rooms if here.is_relative_to(room.folder)), None)
+        return replace(
+            self.within,
+            writable=(*self.within.writable, *map(real_path, shared), *((room.folder,) if room else ())),
+            readable=(*self.within.readable, *(room.sees if room else (here,))),
+            tmp=room.tmp if room else None,
+        )

@@ -1,4 +1,4 @@
-"""The process that was started, as the leader of its session."""
+"""A started process, the leader of a session of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.system import adopted
-from goalrunner.system.process_table import Mark, lowered_limit
+from goalrunner.system.process_table import ProcessTag, lowered_limit
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -28,8 +28,11 @@ class NotStarted(Exception):
         self.reason = reason
 
 
-class Leader:
-    """A started process. `limit` is the mark in its resource limits, 0 for none."""
+class ChildProcess:
+    """A started process. `limit` is the resource limit that tags it, 0 for none.
+
+    Its end is observed without reaping it, so that its id cannot be reused before its descendants were found.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], limit: int) -> None:
         self.pid = process.pid
@@ -38,45 +41,50 @@ class Leader:
         self._status: int | None = None
         self._seen: int | None = None
         self._over = False
-        self._pidfd = _pidfd(self.pid)
+        self._pidfd: int | None = None
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                self._pidfd = os.pidfd_open(self.pid)
 
     def ended(self) -> bool:
-        """Whether it is over. Costs one system call."""
+        """Return whether it has ended, at the cost of one system call."""
         if self._over:
             return True
         try:
             if hasattr(os, "waitid"):
                 found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-                # macOS also tells of one that is only stopped, although nobody asked.
+                # macOS also reports a process that is only stopped.
                 self._over = found is not None and found.si_code in _ENDED
                 if found is not None and self._over:
                     self._seen = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-            else:
+            else:  # macOS before Python 3.13
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 self._over = pid == self.pid
                 self._status = os.waitstatus_to_exitcode(status) if self._over else None
-        except ChildProcessError:  # somebody else reaped it
+        except ChildProcessError:  # reaped by other code in this program
             self._over = True
         return self._over
 
     @property
     def status(self) -> int | None:
-        """Its exit status, minus the number for a signal, before it is reaped too; None while it runs, or when it is lost."""
+        """The exit status, minus the number for a signal; None while it runs, or if the status is lost."""
         if not self.ended():
             return None
         return self._status if self._status is not None else self._seen
 
     async def wait(self, seconds: float) -> bool:
-        """Wait at most that long for its end; gives `ended()`."""
+        """Wait at most that long for its end; return `ended()`."""
         if self.ended():
             return True
         if self._pidfd is None:
             return await self._poll(seconds)
         loop = asyncio.get_running_loop()
-        over: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._pidfd, _settle, over)
+        over = asyncio.Event()
+        loop.add_reader(self._pidfd, over.set)
         try:
-            await asyncio.wait((over,), timeout=seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await over.wait()
         finally:
             loop.remove_reader(self._pidfd)
         return self.ended()
@@ -94,16 +102,8 @@ class Leader:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
-    def group_lives(self) -> bool:
-        """Whether its group has members; counts a zombie."""
-        try:
-            os.killpg(self.pid, 0)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
-
     def reap(self) -> int | None:
-        """Its exit status, minus the number for a signal; None when it is lost or not to be had. Call it last."""
+        """Return the exit status, minus the number for a signal, or None if it is lost. To be called last."""
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
@@ -111,7 +111,7 @@ class Leader:
             with contextlib.suppress(ChildProcessError):
                 self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         adopted.ended(self.pid)
-        # Popen would wait again when it is dropped, and takes a lost status for 0.
+        # Popen would wait again when it is deleted, and takes a lost status for 0.
         self._process.returncode = self._status if self._status is not None else NOT_EXECUTABLE
         return self._status
 
@@ -121,19 +121,19 @@ def start(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    mark: Mark,
+    tag: ProcessTag,
     stdin: int,
     output: int,
     errors: int | None = None,
-) -> Leader:
-    """Start `argv` in a session of its own; `stdin`, `output` and `errors` are open files. Raises NotStarted."""
+) -> ChildProcess:
+    """Start `argv` in a session of its own with open files for its streams. Raise NotStarted if that is not possible."""
     try:
         with lowered_limit() as limit:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                # Programs there are that work where PWD says, and not where they were started (opencode).
-                env=mark.environment({**env, "PWD": str(cwd.absolute())} if "PWD" in env else env),
+                # Some programs, such as opencode, work in PWD rather than in their current directory.
+                env=tag.environment({**env, "PWD": str(cwd.absolute())} if "PWD" in env else env),
                 stdin=stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT if errors is None else errors,
@@ -141,12 +141,12 @@ def start(
             )
     except (OSError, ValueError, IndexError) as error:
         raise refusal(argv, cwd, error) from error
-    adopted.began(process.pid, mark.token, limit)
-    return Leader(process, limit)
+    adopted.began(process.pid, tag.token, limit)
+    return ChildProcess(process, limit)
 
 
 def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
-    """Why `argv` cannot be started in `cwd`, from what the system said."""
+    """Return why `argv` cannot be started in `cwd`, given the error of the system."""
     program = argv[0] if argv else ""
     if not program:
         return NotStarted(NOT_FOUND, "there is no command to run")
@@ -160,22 +160,7 @@ def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
             return NotStarted(NOT_FOUND, f"{program}: its interpreter is missing")
         case FileNotFoundError():
             return NotStarted(NOT_FOUND, f"{program}: not found")
-        case PermissionError():
-            return NotStarted(NOT_EXECUTABLE, f"{program}: permission denied")
         case OSError():
             return NotStarted(NOT_EXECUTABLE, f"{program}: {(error.strerror or str(error)).lower()}")
         case _:
             return NotStarted(NOT_EXECUTABLE, f"{program}: {error}")
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _pidfd(pid: int) -> int | None:
-    """A file that becomes readable when the process ends, where the system has such files."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            return os.pidfd_open(pid)
-    return None

@@ -1,4 +1,4 @@
-"""A child process that is talked to over its stdin and stdout."""
+"""A child process with which the runner exchanges messages over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -10,53 +10,59 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.system import process_table
 from goalrunner.system.adopted import adopt_orphans
-from goalrunner.system.child import Leader, NotStarted, start
+from goalrunner.system.child import ChildProcess, NotStarted, start
 from goalrunner.system.launcher import GRACE, opened_sink
-from goalrunner.system.process_table import Mark
-from goalrunner.system.termination import PATIENCE, Ending
-from goalrunner.system.watchdog import Guardian
+from goalrunner.system.process_table import Process, ProcessTag, send_signal
+from goalrunner.system.termination import PATIENCE, Termination
+from goalrunner.system.watchdog import Watchdog
 
 _PIECE = 64 * 1024
-_PIPE_LOOK = 0.2
+_PIPE_POLL = 0.2
 """Seconds between two looks at whether the child lives: another process may hold its end of the pipe open."""
+
+ERRORS_LIMIT = 64_000_000
+"""Bytes of stderr that are kept; beyond them the file is emptied."""
+
+FAREWELL = 1.0
+"""Seconds that a program has to end by itself after its input was closed."""
+
+_ERRORS_POLL = 0.5
+"""Seconds between two looks at the size of stderr."""
 
 
 class Pipes:
-    """stdin and stdout of a child. `over` says whether the child has ended."""
+    """The pipes to stdin and from stdout of a child. `over` tells whether the child has ended."""
 
     def __init__(self) -> None:
         self.child_stdin, self._sink = os.pipe()
         self._source, self.child_stdout = os.pipe()
-        self._ours = [self._sink, self._source]
-        self._theirs = [self.child_stdin, self.child_stdout]
-        for one in self._ours:
+        self._open = {self._sink, self._source, self.child_stdin, self.child_stdout}
+        for one in (self._sink, self._source):
             os.set_blocking(one, False)
 
-    def hand_over(self) -> None:
-        """The child has its own ends now."""
-        _close(self._theirs)
+    def close(self, *pipes: int) -> None:
+        """Close some ends, or all if none is given. Closing twice does nothing."""
+        for one in self._open & set(pipes or self._open):
+            self._open.discard(one)
+            os.close(one)
 
-    def close(self) -> None:
-        """Close whatever is open. Closing twice does nothing."""
-        _close(self._theirs)
-        _close(self._ours)
+    def close_children(self) -> None:
+        """Close the ends that the child has inherited."""
+        self.close(self.child_stdin, self.child_stdout)
 
-    def hang_up(self) -> None:
-        """Nothing more will be written: the child sees the end of its input."""
-        if self._sink in self._ours:
-            self._ours.remove(self._sink)
-            os.close(self._sink)
+    def close_input(self) -> None:
+        """Let the child see the end of its input."""
+        self.close(self._sink)
 
     async def read(self, over: Callable[[], bool]) -> bytes:
-        """What there is, as soon as there is something; empty at the end."""
+        """Return what can be read as soon as there is something; empty at the end."""
         loop = asyncio.get_running_loop()
-        while self._source in self._ours:
-            ended = over()  # asked first: what it wrote before its end is then there to be read
+        while self._source in self._open:
+            ended = over()  # before reading: what it wrote before its end can then be read
             try:
                 data = os.read(self._source, _PIECE)
             except BlockingIOError:
@@ -64,16 +70,16 @@ class Pipes:
                     return b""
                 await _ready(loop.add_reader, loop.remove_reader, self._source)
             else:
-                await asyncio.sleep(0)  # a child that never stops writing leaves the others their turn
+                await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
                 return data
         return b""
 
     async def write(self, data: bytes, over: Callable[[], bool]) -> None:
-        """Give all of it. Raises ConnectionError when nobody listens any more."""
+        """Write all of `data`. Raise ConnectionError if the child no longer reads."""
         loop = asyncio.get_running_loop()
         rest = memoryview(data)
         while rest:
-            if self._sink not in self._ours:
+            if self._sink not in self._open:
                 raise ConnectionError("the pipe is closed")
             try:
                 rest = rest[os.write(self._sink, rest) :]
@@ -84,139 +90,123 @@ class Pipes:
 
 
 async def _ready(add: Callable[..., object], remove: Callable[[int], object], pipe: int) -> None:
-    """Wait until the pipe can be read or written, or it is time to look at the child."""
-    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    add(pipe, _settle, ready)
+    """Wait until the pipe can be read or written, or until the next look at the child."""
+    ready = asyncio.Event()
+    add(pipe, ready.set)
     try:
-        await asyncio.wait((ready,), timeout=_PIPE_LOOK)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PIPE_POLL):
+                await ready.wait()
     finally:
         with suppress(OSError, ValueError):
             remove(pipe)
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _close(pipes: list[int]) -> None:
-    while pipes:
-        os.close(pipes.pop())
-
-
-ERRORS_LIMIT = 64_000_000
-"""Bytes of stderr that are kept: beyond them the file begins anew."""
-
-FAREWELL = 1.0
-"""Seconds in which a program may go by itself when nothing more will be said to it."""
-
-_LOOK = 0.5
-"""Seconds between two looks at the size of stderr."""
 
 
 @dataclass(frozen=True)
 class ProcessConnector:
     """The port `Connector` on this machine. `grace` in seconds, `errors_limit` in bytes.
 
-    What it has started dies with this program, even where that is killed.
+    Its processes end with this program, even if the program is killed.
     """
 
     grace: float = GRACE
     errors_limit: int = ERRORS_LIMIT
-    guardian: Guardian = field(default_factory=Guardian, repr=False, compare=False)
+    watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
 
     @asynccontextmanager
     async def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AsyncIterator[ProcessConnection]:
-        """See `core.process_ports.Connector`. Raises AgentNotInstalled, and RecordError when `errors` cannot be written."""
+        """See `core.process_ports.Connector`. Raise AgentNotInstalled, or RecordError if `errors` cannot be written."""
         adopt_orphans()
-        mark = Mark(guard=self.guardian.token)
-        self.guardian.watch()
+        tag = ProcessTag(guard=self.watchdog.token)
+        self.watchdog.watch()
         with opened_sink(errors) as second, contextlib.closing(Pipes()) as pipes:
             stdin, stdout = pipes.child_stdin, pipes.child_stdout
             try:
-                leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=stdin, output=stdout, errors=second)
+                child = start(argv, cwd=cwd, env=env, tag=tag, stdin=stdin, output=stdout, errors=second)
             except NotStarted as refusal:
                 raise AgentNotInstalled(refusal.reason) from refusal
-            pipes.hand_over()
-            ending = Ending(leader, mark, self.grace)
-            watching: asyncio.Task[None] | None = None
+            pipes.close_children()
+            termination = Termination(child, tag, self.grace)
+            limiting: asyncio.Task[None] | None = None
             try:
-                self.guardian.began(leader.pid, leader.limit)
-                watching = asyncio.create_task(self._bound(second))
-                yield ProcessConnection(leader, ending, pipes, self.grace)
-                pipes.hang_up()  # an orderly program goes by itself when it has nothing more to read
-                await leader.wait(FAREWELL)
+                self.watchdog.began(child.pid, child.limit)
+                limiting = asyncio.create_task(self._limit(second))
+                yield ProcessConnection(child, termination, pipes, self.grace)
+                pipes.close_input()  # most programs end by themselves when their input ends
+                await child.wait(FAREWELL)
             finally:
                 try:
-                    pipes.hang_up()
-                    if watching is not None:
-                        watching.cancel()
-                    await ending.gently()
+                    pipes.close_input()
+                    if limiting is not None:
+                        limiting.cancel()
+                    await termination.gently()
                 finally:
-                    ending.now()
-                    self.guardian.ended(leader.pid)
-                    leader.reap()
+                    termination.now()
+                    self.watchdog.ended(child.pid)
+                    child.reap()
 
-    async def _bound(self, errors: int) -> None:
-        """A child that floods stderr keeps its newest words alone."""
+    async def _limit(self, errors: int) -> None:
+        """Empty the file of stderr whenever it is too large."""
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_ERRORS_POLL)
             if os.fstat(errors).st_size > self.errors_limit:
                 os.ftruncate(errors, 0)
 
 
 class ProcessConnection:
-    """The port `Connection` over two pipes."""
+    """The port `Connection` over two pipes. `explain` gives the reason of an exit code if the program never started."""
 
-    def __init__(self, leader: Leader, ending: Ending, pipes: Pipes, grace: float) -> None:
-        self._leader = leader
-        self._ending = ending
+    def __init__(self, child: ChildProcess, termination: Termination, pipes: Pipes, grace: float) -> None:
+        self.explain: Callable[[int], str] = lambda _: ""
+        self._child = child
+        self._termination = termination
         self._pipes = pipes
         self._grace = grace
         self._known: frozenset[int] = frozenset()
-        self._groups: frozenset[int] = frozenset({leader.pid})
+        self._groups: frozenset[int] = frozenset({child.pid})
 
     @property
     def pid(self) -> int:
-        """Its id."""
-        return self._leader.pid
+        """The id of the process."""
+        return self._child.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, minus the number for a signal; None while it runs."""
-        return self._leader.status
+        """The exit code, minus the number for a signal; None while it runs."""
+        return self._child.status
 
     @property
     def obstacle(self) -> str:
-        """None: a program that cannot be started is no connection."""
-        return ""
+        """See `core.process_ports.Connection`."""
+        return self.explain(self.exit_code) if self.exit_code else ""
 
     async def read(self) -> bytes:
         """See `core.process_ports.Connection`. Cancelling loses nothing."""
-        return await self._pipes.read(self._leader.ended)
+        return await self._pipes.read(self._child.ended)
 
     async def write(self, data: bytes) -> None:
-        """See `core.process_ports.Connection`. Cancelled in the middle, a part of `data` has been given."""
-        await self._pipes.write(data, self._leader.ended)
+        """See `core.process_ports.Connection`. If it is cancelled, a part of `data` may have been written."""
+        await self._pipes.write(data, self._child.ended)
 
     def mark(self) -> None:
         """See `core.process_ports.Connection`."""
-        living = self._ending.living()
+        living = self._termination.living()
         self._known = frozenset(living)
-        self._groups = frozenset({self._leader.pid} | {one.group for one in living.values()})
+        self._groups = frozenset({self._child.pid} | {one.group for one in living.values()})
 
     async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
-        """See `core.process_ports.Connection`. Whoever shares a group with a process of before `mark` helps the agent itself."""
+        """See `core.process_ports.Connection`. A process in a group from before `mark` belongs to the agent."""
         found: dict[int, str] = {}
         began = time.monotonic()
-        while strangers := self._strangers(helpers):
-            found.update((one.pid, one.name) for one in strangers)
+        while new := self._new(helpers):
+            found.update((one.pid, one.name) for one in new)
             waited = time.monotonic() - began
             if waited > self._grace + PATIENCE:
                 break
-            _signal(strangers, SIGTERM if waited < self._grace else SIGKILL)
+            for one in new:
+                send_signal(one.pid, SIGTERM if waited < self._grace else SIGKILL)
             await asyncio.sleep(0.01)
         return tuple(found.values())
 
@@ -225,36 +215,26 @@ class ProcessConnection:
         """See `core.process_ports.Connection`."""
         stopped: set[int] = set()
         # Processes that are forked while the others are being stopped are found by the next look.
-        while new := {one.pid for one in self._ending.living().values()} - stopped:
+        while new := set(self._termination.living()) - stopped:
             for pid in new:
-                _send(pid, SIGSTOP)
+                send_signal(pid, SIGSTOP)
             stopped |= new
-        if not self._leader.ended():
-            self._leader.signal_group(SIGSTOP)
-            stopped.add(self._leader.pid)
+        if not self._child.ended():
+            self._child.signal_group(SIGSTOP)
+            stopped.add(self._child.pid)
         try:
             yield
         finally:
-            if not self._leader.ended():
-                self._leader.signal_group(SIGCONT)
-            for pid in stopped - {self._leader.pid}:
-                _send(pid, SIGCONT)
+            if not self._child.ended():
+                self._child.signal_group(SIGCONT)
+            for pid in stopped - {self._child.pid}:
+                send_signal(pid, SIGCONT)
 
-    def _strangers(self, helpers: Collection[str]) -> list[process_table.Entry]:
-        living = self._ending.living()
+    def _new(self, helpers: Collection[str]) -> list[Process]:
+        living = self._termination.living()
         kept = {one.pid for one in living.values() if one.name in helpers}
         return [
             one
             for one in living.values()
             if one.pid not in self._known and one.group not in self._groups and not {one.pid, one.parent} & kept
         ]
-
-
-def _signal(processes: Sequence[process_table.Entry], number: Signals) -> None:
-    for one in processes:
-        _send(one.pid, number)
-
-
-def _send(pid: int, number: Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""Starting child processes with a deadline and a bound on their output; their descendants end with them."""
+"""Starting child processes with a deadline and a limit on their output; their descendants end with them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,33 @@ from typing import Any
 from goalrunner.core.errors import RecordError
 from goalrunner.core.process_ports import Completion
 from goalrunner.system.adopted import adopt_orphans
-from goalrunner.system.child import Leader, NotStarted, start
-from goalrunner.system.process_table import Mark
-from goalrunner.system.termination import Ending
-from goalrunner.system.watchdog import Guardian
+from goalrunner.system.child import ChildProcess, NotStarted, start
+from goalrunner.system.process_table import ProcessTag
+from goalrunner.system.termination import Termination
+from goalrunner.system.watchdog import Watchdog
+
+SHELL = "/bin/sh"
+"""By its path: PATH may begin with a folder of the workspace, in which an agent can create a `sh`."""
+
+OUTPUT_LIMIT = 256_000_000
+"""Bytes of output after which a command is ended."""
+
+GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL."""
+
+_POLL = 0.1
+"""Seconds between two looks at the size of the output."""
+
+_SHELL_SIGNAL = 128
+"""Shells and sandboxes report a signal as this plus its number."""
+
+_HARMLESS = frozenset({SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
+"""Signals that end no process; 128 plus their numbers are ordinary exit codes."""
 
 
 @contextmanager
 def opened_sink(path: Path) -> Iterator[int]:
-    """The output file, new and empty. Appending, so that two writers of one file never overwrite each other."""
+    """Open a new, empty output file for appending, so that two writers never overwrite each other. Raise RecordError."""
     try:
         sink = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -39,24 +57,21 @@ def opened_sink(path: Path) -> Iterator[int]:
         os.close(sink)
 
 
-_SHELLS = 128
-"""Shells and jails give on a signal as this and its number."""
-
-_HARMLESS = frozenset({SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
-"""Signals that end no process: their numbers are a program's own exit codes."""
-
-
 def killer(status: int) -> str:
-    """What ended a process whose status is `status`: "killed by SIGKILL"; empty where it ended by itself."""
+    """Return what ended a process with that status, such as "killed by SIGKILL"; empty if it exited."""
     return "" if status >= 0 else f"killed by {_name(-status)}"
 
 
 def words_of(status: int) -> str:
-    """ "exit 1", "exit 137: SIGKILL" of a process within a shell or a jail, or "killed by SIGKILL"."""
+    """Return "exit 1", "exit 137: SIGKILL" for a process within a shell or sandbox, or "killed by SIGKILL"."""
     if status < 0:
         return killer(status)
-    known = _SHELLS < status <= _SHELLS + max(Signals) and status - _SHELLS not in _HARMLESS
-    return f"exit {status}: {_name(status - _SHELLS)}" if known else f"exit {status}"
+    number = status - _SHELL_SIGNAL
+    return (
+        f"exit {status}: {_name(number)}"
+        if 0 < number <= max(Signals) and number not in _HARMLESS
+        else f"exit {status}"
+    )
 
 
 def _name(number: int) -> str:
@@ -66,32 +81,22 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-OUTPUT_LIMIT = 256_000_000
-"""Bytes of output after which a command is taken for a runaway."""
-
-GRACE = 0.5
-"""Seconds between SIGTERM and SIGKILL."""
-
-_LOOK = 0.1
-"""Seconds between two looks at the size of the output."""
-
-
 @dataclass(frozen=True)
 class ProcessLauncher:
     """The port `Launcher` on this machine. `output_limit` in bytes, `grace` in seconds.
 
-    `marked` False leaves out the variable that marks its processes, where something else ends all of them.
-    What it has started dies with this program, even where that is killed.
+    `marked` False leaves out the environment variable that tags its processes, where something else ends all of them.
+    Its processes end with this program, even if the program is killed.
     """
 
     output_limit: int = OUTPUT_LIMIT
     grace: float = GRACE
     marked: bool = True
-    guardian: Guardian = field(default_factory=Guardian, repr=False, compare=False)
+    watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
 
     def close(self) -> None:
-        """Nothing more will be started."""
-        self.guardian.close()
+        """End the watchdog."""
+        self.watchdog.close()
 
     async def launch(
         self,
@@ -105,73 +110,67 @@ class ProcessLauncher:
         errors: Path | None = None,
         shared: Sequence[Path] = (),
     ) -> Completion:
-        """See `goalrunner.core.process_ports.Launcher`. Raises RecordError when `output` or `errors` cannot be written."""
+        """See `goalrunner.core.process_ports.Launcher`. Raise RecordError if `output` or `errors` cannot be written."""
         adopt_orphans()
         began = time.monotonic()
-        mark = Mark(guard=self.guardian.token) if self.marked else Mark.by_limit()
-        self.guardian.watch()
+        tag = ProcessTag(guard=self.watchdog.token) if self.marked else ProcessTag(token="")
+        self.watchdog.watch()
         errors_sink = opened_sink(errors) if errors else nullcontext()
         with opened_sink(output) as sink, errors_sink as second, _source(stdin) as source:
-            sinks = (sink, second)
+            sinks = [one for one in (sink, second) if one is not None]
             try:
-                leader = start(argv, cwd=cwd, env=env, mark=mark, stdin=source, output=sink, errors=second)
+                child = start(argv, cwd=cwd, env=env, tag=tag, stdin=source, output=sink, errors=second)
             except NotStarted as refusal:
                 duration = time.monotonic() - began
                 return Completion(refusal.exit_code, duration, timed_out=False, output=output, error=refusal.reason)
-            ending = Ending(leader, mark, self.grace)
+            termination = Termination(child, tag, self.grace)
             try:
-                self.guardian.began(leader.pid, leader.limit)
-                cut = await self._until_end(leader, sinks, timeout)
+                self.watchdog.began(child.pid, child.limit)
+                cut = await self._until_end(child, sinks, timeout)
                 duration = time.monotonic() - began
-                await ending.gently()
+                await termination.gently()
             except asyncio.CancelledError:
-                await ending.gently()
+                await termination.gently()
                 raise
             finally:
-                ending.now()
-                self.guardian.ended(leader.pid)
-                status = leader.reap()
+                termination.now()
+                self.watchdog.ended(child.pid)
+                status = child.reap()
             for one in sinks:
-                if one is not None and self._flooded(one):
-                    cut = cut or self._flood
+                if self._is_over_limit(one):
+                    cut = cut or self._limit_words
                     os.truncate(one, self.output_limit)
-        error = cut or _error_of(status)
+        error = cut or ("its exit status was lost" if status is None else killer(status))
         return Completion(
             exit_code=None if error else status,
             duration=duration,
             timed_out=cut.startswith("timed out"),
             output=output,
             error=error,
-            survivors=ending.survivors,
+            survivors=termination.survivors,
         )
 
-    async def _until_end(self, leader: Leader, sinks: Sequence[int | None], timeout: float | None) -> str:
-        """Wait for the leader; gives why it must be cut, or an empty string when it came to its own end."""
+    async def _until_end(self, child: ChildProcess, sinks: Sequence[int], timeout: float | None) -> str:
+        """Wait for the end of the child; return why it must be ended, or an empty string if it ended by itself."""
         deadline = time.monotonic() + timeout if timeout is not None else math.inf
-        while not await leader.wait(max(0.0, min(_LOOK, deadline - time.monotonic()))):
+        while not await child.wait(max(0.0, min(_POLL, deadline - time.monotonic()))):
             if time.monotonic() >= deadline:
                 return f"timed out after {timeout:g} s"
-            if any(map(self._flooded, sinks)):
-                return self._flood
+            if any(map(self._is_over_limit, sinks)):
+                return self._limit_words
         return ""
 
-    def _flooded(self, sink: int | None) -> bool:
-        return sink is not None and os.fstat(sink).st_size > self.output_limit
+    def _is_over_limit(self, sink: int) -> bool:
+        return os.fstat(sink).st_size > self.output_limit
 
     @property
-    def _flood(self) -> str:
+    def _limit_words(self) -> str:
         return f"output limit of {self.output_limit / 1_000_000:g} MB"
-
-
-def _error_of(status: int | None) -> str:
-    if status is None:
-        return "its exit status was lost"
-    return killer(status)
 
 
 @contextmanager
 def _source(data: bytes | None) -> Iterator[int]:
-    """What the child reads: a file, never a pipe, so that a child that does not read holds nobody up."""
+    """Open what the child reads: a file rather than a pipe, so that a child that does not read never blocks the runner."""
     if data is None:
         source = os.open(os.devnull, os.O_RDONLY)
     elif sys.platform == "linux":
@@ -189,12 +188,8 @@ def _source(data: bytes | None) -> Iterator[int]:
         os.close(source)
 
 
-SHELL = "/bin/sh"
-"""By its path: a PATH may begin in the workspace, where an agent can put a `sh`."""
-
-
 def program_outside(name: str, environ: Mapping[str, str], folders: Iterable[Path]) -> Path | None:
-    """The first program of that name on PATH: no relative entry, and neither it nor its folder within `folders`."""
+    """Return the first program of that name on PATH that neither lies nor is linked within `folders`, or None."""
     roots = [Path(os.path.realpath(folder)) for folder in folders]
     for entry in environ.get("PATH", os.defpath).split(os.pathsep):
         path = Path(entry, name)
@@ -206,16 +201,16 @@ def program_outside(name: str, environ: Mapping[str, str], folders: Iterable[Pat
 
 
 async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call in a daemon thread and give what it gives; what it raises is raised here.
+    """Call `function` in a daemon thread; return its result or raise its exception.
 
-    Cancelling the wait leaves the thread to itself: Python cannot end one. The loop's own executor is not used, because
-    closing the loop would wait for it.
+    Cancelling the wait leaves the thread running, because Python cannot end it. The executor of the event loop is not
+    used: closing the loop would wait for it.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    done: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def tell(value: Any, error: BaseException | None) -> None:
+    def settle(value: Any, error: BaseException | None) -> None:
         if not done.done():
             done.set_result((value, error))
 
@@ -225,11 +220,9 @@ async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             value = context.run(function, *arguments)
         except BaseException as error:
-            # Handed over to the waiting side, which raises it.
             failure = error
-        # The loop may be closed by now: nobody waits any more.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(tell, value, failure)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, value, failure)
 
     threading.Thread(target=work, name="goal-thread", daemon=True).start()
     value, error = await done

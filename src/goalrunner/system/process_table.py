@@ -1,7 +1,8 @@
-"""The process table of the system, and the mark by which processes of one launch are known."""
+"""The process table of the system, and the tags by which the processes of one launch are recognised."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -10,42 +11,45 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from signal import Signals
 
 VARIABLE = "GOALRUNNER_LAUNCH"
-"""Holds the tokens of all launches that a process stems from, outermost first, with colons between."""
+"""The environment variable with the tokens of all launches that a process descends from, outermost first, joined by colons."""
 
 _SPREAD = 400_000
 _starting = threading.Lock()
+_proc = Path("/proc/self/stat").exists()
+"""Whether /proc is there. psutil takes its place elsewhere; on Linux it is some hundred times slower than these reads."""
 
 
 @dataclass(frozen=True)
-class Mark:
-    """One launch's mark: `token` is its own, `guard` the one of all launches that a guardian watches over."""
+class ProcessTag:
+    """The tag of one launch: `token` is its own, `guard` is shared by all launches of one watchdog."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     guard: str = ""
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return `env` with the mark added; a mark that is there already stays, so that an outer launch knows its own."""
+        """Return `env` with the tokens added to those of outer launches."""
         tokens = [token for token in (env.get(VARIABLE, ""), self.guard, self.token) if token]
         return {**env, VARIABLE: ":".join(tokens)} if tokens else dict(env)
-
-    @classmethod
-    def by_limit(cls) -> Mark:
-        """Return a mark without the variable: the resource limit alone."""
-        return cls(token="")
 
 
 @contextmanager
 def unmarked() -> Iterator[None]:
-    """Start a child meanwhile that belongs to no launch: none lowers its limit."""
+    """Start a process inside of this context without the resource limit of a launch."""
     with _starting:
         yield
 
 
 @contextmanager
 def lowered_limit() -> Iterator[int]:
-    """Lower the limit for children that are started meanwhile; gives its value, or 0 where there is no such mark."""
+    """Lower a resource limit that no program uses, as a tag of children started in this context.
+
+    The value is the limit, in bytes of POSIX message queues, or 0 where the limit cannot be lowered. Unlike the
+    environment variable, a process cannot remove it.
+    """
     if sys.platform == "linux":
         import resource
 
@@ -55,10 +59,10 @@ def lowered_limit() -> Iterator[int]:
             if highest < 2 * _SPREAD:
                 yield 0
                 return
-            marked = highest - 1 - secrets.randbelow(_SPREAD)
-            resource.setrlimit(resource.RLIMIT_MSGQUEUE, (marked, hard))
+            lowered = highest - 1 - secrets.randbelow(_SPREAD)
+            resource.setrlimit(resource.RLIMIT_MSGQUEUE, (lowered, hard))
             try:
-                yield marked
+                yield lowered
             finally:
                 resource.setrlimit(resource.RLIMIT_MSGQUEUE, (soft, hard))
     else:
@@ -66,8 +70,8 @@ def lowered_limit() -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One process. `living` is False for a zombie, which only waits to be reaped."""
+class Process:
+    """One process. `living` is False for a zombie."""
 
     pid: int
     parent: int
@@ -77,14 +81,16 @@ class Entry:
     living: bool
 
 
-def entry(pid: int) -> Entry | None:
-    """The process of that id, or None when there is none."""
+def entry(pid: int) -> Process | None:
+    """Return the process with that id, or None if there is none."""
+    if not _proc:
+        return _entry_of_psutil(pid)
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
         return None
     name, _, rest = stat.rpartition(b")")
     state, parent, group, session = rest.split(None, 4)[:4]
-    return Entry(
+    return Process(
         pid=pid,
         parent=int(parent),
         group=int(group),
@@ -94,27 +100,45 @@ def entry(pid: int) -> Entry | None:
     )
 
 
+def _entry_of_psutil(pid: int) -> Process | None:
+    import psutil
+
+    try:
+        found = psutil.Process(pid)
+        living = found.status() != psutil.STATUS_ZOMBIE
+        return Process(pid, found.ppid(), os.getpgid(pid), os.getsid(pid), found.name(), living)
+    except (psutil.Error, OSError):
+        return None
+
+
 def children(pid: int) -> list[int]:
-    """The ids of a process's children. Where the kernel keeps no lists of them, the whole table is read."""
-    if not _lists_children():
-        return [other.pid for other in everybody() if other.parent == pid]
-    found: list[int] = []
+    """Return the ids of the children of a process."""
     tasks = f"/proc/{pid}/task"
-    for task in _names(tasks):
-        found.extend(map(int, _read(f"{tasks}/{task}/children").split()))
-    return found
+    if not _proc or not _lists_children():
+        return [other.pid for other in all_processes() if other.parent == pid]
+    return [int(word) for task in _names(tasks) for word in _read(f"{tasks}/{task}/children").split()]
 
 
-def everybody() -> Iterable[Entry]:
-    """Every process that can be seen."""
-    for name in _names("/proc"):
-        if name.isdigit() and (found := entry(int(name))) is not None:
-            yield found
+@cache
+def _lists_children() -> bool:
+    """Return whether the kernel keeps lists of children; without them the whole table is read."""
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
 
 
-def family(roots: Iterable[int]) -> dict[int, Entry]:
-    """Those processes and all that stem from them, parents before children, zombies included."""
-    found: dict[int, Entry] = {}
+def all_processes() -> Iterable[Process]:
+    """Yield every process that this user can see."""
+    if _proc:
+        pids = [int(name) for name in _names("/proc") if name.isdigit()]
+    else:
+        import psutil
+
+        pids = psutil.pids()
+    return (found for pid in pids if (found := entry(pid)) is not None)
+
+
+def family(roots: Iterable[int]) -> dict[int, Process]:
+    """Return the processes `roots` and their descendants by id, parents first, zombies included."""
+    found: dict[int, Process] = {}
     waiting = list(roots)
     while waiting:
         pid = waiting.pop(0)
@@ -126,60 +150,74 @@ def family(roots: Iterable[int]) -> dict[int, Entry]:
 
 
 def has_token(pid: int, token: str) -> bool:
-    """Whether the process was started with that token in its environment."""
+    """Return whether the process was started with that token in its environment."""
     return token.encode() in _tokens(pid)
 
 
 def has_variable(pid: int, name: str, value: str) -> bool:
-    """Whether the process was started with that variable in its environment."""
-    return f"{name}={value}".encode() in _read(f"/proc/{pid}/environ").split(b"\0")
+    """Return whether the process was started with that environment variable."""
+    return f"{name}={value}".encode() in _environment(pid)
 
 
 def is_fork_of(pid: int, parent: int) -> bool:
-    """Whether the process is a copy of `parent` that has not started a program of its own yet."""
+    """Return whether the process is a copy of `parent` that has not started a program of its own yet (Linux)."""
     return (stack := _stack(pid)) != b"0" and stack == _stack(parent)
 
 
 def is_marked(pid: int) -> bool:
-    """Whether the process shows that it stems from any launch."""
+    """Return whether the process has the tag of any launch."""
     return bool(_tokens(pid))
 
 
 def has_limit(pid: int, limit: int) -> bool:
-    """Whether the process inherited that soft limit of POSIX message queues, in bytes."""
+    """Return whether the process inherited that soft limit of POSIX message queues, in bytes (Linux)."""
     _, _, line = _read(f"/proc/{pid}/limits").partition(b"Max msgqueue size")
     words = line.split(None, 1)
     return bool(words) and words[0] == str(limit).encode()
 
 
+def send_signal(pid: int, number: Signals) -> None:
+    """Send a signal to a process that may have ended or belong to another user."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
 def _stack(pid: int) -> bytes:
-    """The address at which the stack begins: another one in each program that is started."""
-    _, _, rest = _read(f"/proc/{pid}/stat").rpartition(b")")
-    fields = rest.split()
+    """Return the address at which the stack begins: it differs between programs."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return fields[25] if len(fields) > 25 else b"0"
 
 
 def _tokens(pid: int) -> list[bytes]:
     prefix = f"{VARIABLE}=".encode()
-    variables = _read(f"/proc/{pid}/environ").split(b"\0")
-    marks = (variable[len(prefix) :] for variable in variables if variable.startswith(prefix))
-    return [token for mark in marks for token in mark.split(b":")]
+    return [
+        token
+        for variable in _environment(pid)
+        if variable.startswith(prefix)
+        for token in variable[len(prefix) :].split(b":")
+    ]
 
 
-@cache
-def _lists_children() -> bool:
-    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+def _environment(pid: int) -> list[bytes]:
+    if _proc:
+        return _read(f"/proc/{pid}/environ").split(b"\0")
+    import psutil
+
+    try:
+        return [os.fsencode(f"{name}={value}") for name, value in psutil.Process(pid).environ().items()]
+    except (psutil.Error, OSError):
+        return []
 
 
 def _names(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208 - half the price of a Path for each entry
+        return os.listdir(folder)  # noqa: PTH208 - half the cost of a Path for each entry
     except OSError:
         return []
 
 
 def _read(path: str) -> bytes:
-    """A file of /proc in one piece; empty when its process is gone, or not ours to read."""
+    """Return a file of /proc, empty if its process has ended or belongs to another user."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             return file.readall()

@@ -1,24 +1,26 @@
-"""Choosing a sandbox that works here, and launchers that start everything in it."""
+"""Choosing a sandbox that works here, launchers that start everything in it, and programs that it hides."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.core.process_ports import HIDDEN, Completion, Confinement, Connection, Connector, Jail, Launcher
-from goalrunner.system.bubblewrap import NOT_STARTED, Bubblewrap, hidden_program
-from goalrunner.system.child import NOT_FOUND, NotStarted, refusal
-from goalrunner.system.launcher import program_outside
-from goalrunner.system.sandbox_view import Cell
+from goalrunner.core.process_ports import HIDDEN, Completion, Confinement, Connection, Launcher
+from goalrunner.system.bubblewrap import Bubblewrap, Cell
+from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND, NotStarted, refusal
+from goalrunner.system.connection import ProcessConnector
+from goalrunner.system.launcher import SHELL, program_outside
+from goalrunner.system.sandbox_view import in_view
 
 _SETTINGS = (
     ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
@@ -29,14 +31,14 @@ _SETTINGS = (
         "an AppArmor profile for bwrap that allows userns, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 )
-"""Below /proc/sys: a setting, the value that forbids, and what lifts it."""
+"""Below /proc/sys: a setting, the value that forbids namespaces, and what allows them."""
 
 _CONTAINER = "in a container, --security-opt seccomp=unconfined (and apparmor=unconfined)"
-"""Where no setting says no, a filter of system calls does."""
+"""If no setting forbids namespaces, a filter of system calls does."""
 
 
 def allowing(settings: Path = Path("/proc/sys")) -> str:
-    """What to do so that bubblewrap may work here."""
+    """Return what to do so that bubblewrap works here."""
     found = [lift for name, forbids, lift in _SETTINGS if _value(settings / name) == forbids]
     return f"let this user make namespaces: {'; '.join(found or [_CONTAINER])}"
 
@@ -48,23 +50,23 @@ def _value(path: Path) -> str:
         return ""
 
 
-_PATIENCE = 20.0
-"""Seconds that a trial may take."""
+_TRIAL_TIMEOUT = 20.0
+"""Seconds."""
 
 INSTALL = "install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap)"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A jail that was seen to work, or None; then why there is none, and what would help."""
+    """A sandbox that was tried and works, or None with the reason and the remedy."""
 
-    jail: Jail | None
+    jail: Bubblewrap | None
     why: str = ""
     remedy: str = ""
 
 
 def choose(environ: Mapping[str, str], writable: Sequence[Path], *, network: bool = True) -> Choice:
-    """Try the jails of this system. No program is taken from `writable`, which an agent can write."""
+    """Try the sandboxes of this system. No program is taken from `writable`, which an agent can write."""
     if sys.platform != "linux":
         return Choice(None, "bubblewrap runs on Linux alone", "run it in a container or a virtual machine")
     program = program_outside("bwrap", environ, writable)
@@ -84,25 +86,25 @@ def _tried(program: Path, network: bool) -> Choice:
     return Choice(None, f"{program} fails ({why})", allowing())
 
 
-def trial(jail: Jail, *, network: bool) -> str:
-    """Run a command in a real confinement; gives why that does not work, or an empty text."""
+def trial(jail: Bubblewrap, *, network: bool) -> str:
+    """Run a command in a sandbox; return why that does not work, or an empty text."""
     with tempfile.TemporaryDirectory(prefix="goal-jail-") as made:
         own, other = Path(os.path.realpath(made), "own"), Path(os.path.realpath(made), "other")
         own.mkdir()
         other.mkdir()
         argv = jail.confine(
-            ["/bin/sh", "-c", 'echo > made && ! (echo > "$1/made")', "sh", str(other)],
+            [SHELL, "-c", 'echo > made && ! (echo > "$1/made")', "sh", str(other)],
             cwd=own,
             within=Confinement(writable=(own,), readable=(other,), network=network),
         )
         try:
             done = subprocess.run(
-                argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+                argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_TIMEOUT, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         if (other / "made").exists():
-            return "what must not be written can be"
+            return "it lets commands write read-only folders"
         if done.returncode == 0 and (own / "made").exists():
             return ""
         said = done.stderr.decode(errors="replace").strip().removeprefix("bwrap: ")
@@ -110,7 +112,7 @@ def trial(jail: Jail, *, network: bool) -> str:
 
 
 def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
-    """Why `argv` cannot be started in `cwd`; None where it can."""
+    """Return why `argv` cannot be started in `cwd`, or None if it can."""
     program = argv[0] if argv else ""
     if not program or not cwd.is_dir():
         return refusal(argv, cwd, FileNotFoundError())
@@ -118,17 +120,13 @@ def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotSt
     if found is None or not Path(found).exists():
         return refusal(argv, cwd, FileNotFoundError())
     if not os.access(found, os.X_OK) or Path(found).is_dir():
-        return refusal(argv, cwd, PermissionError())
+        return refusal(argv, cwd, PermissionError(0, "permission denied"))
     return None
-
-
-_FIRST_BYTES = 4_096
-_NOT_SET_UP = "the sandbox could not be set up"
 
 
 @dataclass(frozen=True)
 class JailedLauncher:
-    """The port `Launcher` in a cell."""
+    """The port `Launcher` in a sandbox."""
 
     inner: Launcher
     cell: Cell
@@ -155,7 +153,7 @@ class JailedLauncher:
         )
         done = await launch(confined)
         if done.exit_code and self.cell.jail.failure(done.exit_code, _first_bytes(errors or output)):
-            # Whoever listened somewhere may be gone by now, and nothing can be laid over a socket that is not there.
+            # Nothing can be mounted over a socket that was removed in the meantime.
             again = self.cell.confined(argv, cwd, shared)
             done = await launch(again) if again != confined else done
         done = replace(done, survivors=_without_first(done.survivors))
@@ -164,13 +162,33 @@ class JailedLauncher:
         why = unstarted(self.cell, done.exit_code, errors or output, argv=argv, cwd=cwd, env=env)
         if not why:
             return done
-        # What never ran has no exit code of its own that anybody could expect.
-        started = done.exit_code if done.exit_code in NOT_STARTED else NOT_FOUND
+        # A command that never ran has no exit code of its own.
+        started = done.exit_code if done.exit_code in _NOT_STARTED else NOT_FOUND
         return replace(done, exit_code=started if HIDDEN in why else None, error=why)
 
 
+@dataclass(frozen=True)
+class JailedConnector:
+    """The port `Connector` in a sandbox."""
+
+    inner: ProcessConnector
+    cell: Cell
+
+    @asynccontextmanager
+    async def connect(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
+    ) -> AsyncIterator[Connection]:
+        """See `core.process_ports.Connector`. Raise AgentNotInstalled, or RecordError if its /tmp cannot be made."""
+        if (missing := unstartable(argv, cwd, env)) is not None:
+            raise AgentNotInstalled(missing.reason)
+        confined = self.cell.confined(argv, cwd)
+        async with self.inner.connect(confined, cwd=cwd, env=env, errors=errors) as connection:
+            connection.explain = partial(unstarted, self.cell, said=errors, argv=argv, cwd=cwd, env=env)
+            yield connection
+
+
 def unstarted(cell: Cell, exit_code: int, said: Path, *, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
-    """Why a confined command never ran, or did not find its program, which the jail hides; else empty.
+    """Return why a sandboxed command never ran, or which program it did not find because it is hidden; else empty.
 
     `said` is the file with what it printed on stderr.
     """
@@ -178,76 +196,72 @@ def unstarted(cell: Cell, exit_code: int, said: Path, *, argv: Sequence[str], cw
     if why.startswith("execvp"):
         return f"{argv[0]}: {HIDDEN}"
     if why:
-        return f"{_NOT_SET_UP}: {why}"
-    program = hidden_program(said, cell, cwd, env) if exit_code in NOT_STARTED else ""
+        return f"the sandbox could not be set up: {why}"
+    program = _hidden_program(said, cell, cwd, env) if exit_code in _NOT_STARTED else ""
     return f"{program}: {HIDDEN}" if program else ""
 
 
 def _first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_FIRST_BYTES)
+            return file.read(4_096)
     except OSError:
         return b""
 
 
 def _without_first(names: tuple[str, ...], own: str = "bwrap") -> tuple[str, ...]:
-    """Without the jail's own first process, which stays as long as somebody is left in it."""
+    """Leave out the sandbox's own first process, which stays while any other process is in it."""
     at = names.index(own) if own in names else len(names)
     return (*names[:at], *names[at + 1 :])
 
 
-@dataclass(frozen=True)
-class JailedConnector:
-    """The port `Connector` in a cell."""
+_NOT_STARTED = (NOT_EXECUTABLE, NOT_FOUND)
+"""Exit codes of a shell or of env that could not start a program."""
 
-    inner: Connector
-    cell: Cell
+_TAIL = 4_000
+"""Bytes at the end of the output in which the name of the missing program is searched."""
 
-    def connect(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
-    ) -> AbstractAsyncContextManager[Connection]:
-        """See `core.process_ports.Connector`. Raises AgentNotInstalled, and RecordError where its /tmp cannot be made."""
-        if (missing := unstartable(argv, cwd, env)) is not None:
-            raise AgentNotInstalled(missing.reason)
-        begun = self.inner.connect(self.cell.confined(argv, cwd), cwd=cwd, env=env, errors=errors)
-        return _jailed(begun, partial(unstarted, self.cell, said=errors, argv=argv, cwd=cwd, env=env))
+_LINE = 1_000
+"""Bytes of the first line of a script."""
+
+_MISSING = re.compile(r"([^\s:'\"`‘’]+)['\"`’]?: (?:command )?(?:not found|No such file or directory)")
+"""The messages of shells and env about a program, or about the interpreter of a script."""
 
 
-@asynccontextmanager
-async def _jailed(
-    begun: AbstractAsyncContextManager[Connection], why: Callable[[int], str]
-) -> AsyncIterator[Connection]:
-    async with begun as connection:
-        yield _Jailed(connection, why)
+def _hidden_program(said: Path, cell: Cell, cwd: Path, env: Mapping[str, str]) -> str:
+    """Return the path of a program that was not found in the sandbox and exists outside of it; else empty."""
+    within = cell.within_at(cwd)
+    with said.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+        tail = file.read(_TAIL).decode(errors="replace")
+    for name in reversed(_MISSING.findall(tail)):
+        path = cwd / name if "/" in name else shutil.which(name, path=env.get("PATH", os.defpath))
+        if path is not None and os.access(path, os.X_OK):
+            hidden = [one for one in (Path(path), _interpreter(Path(path))) if one and not in_view(one, within)]
+            if hidden:
+                return str(hidden[0])
+    return ""
 
 
-class _Jailed:
-    """A connection to a process in a cell, which may hide its program. `why` is asked with its exit code."""
+def hidden_path(paths: Sequence[str], cell: Cell, cwd: Path) -> str:
+    """Return the first of some absolute paths, or the interpreter of a script among them, that the sandbox hides.
 
-    def __init__(self, connection: Connection, why: Callable[[int], str]) -> None:
-        self._connection = connection
-        self._why = why
+    Paths that do not exist outside of the sandbox either are passed over.
+    """
+    within = cell.within_at(cwd)
+    for path in map(Path, paths):
+        for one in (path, _interpreter(path)):
+            if one is not None and one.exists() and not in_view(one, within):
+                return str(one)
+    return ""
 
-    async def read(self) -> bytes:
-        return await self._connection.read()
 
-    async def write(self, data: bytes) -> None:
-        await self._connection.write(data)
-
-    def mark(self) -> None:
-        self._connection.mark()
-
-    async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
-        return await self._connection.sweep(helpers)
-
-    def paused(self) -> AbstractContextManager[None]:
-        return self._connection.paused()
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._connection.exit_code
-
-    @property
-    def obstacle(self) -> str:
-        return self._why(self.exit_code) if self.exit_code else ""
+def _interpreter(script: Path) -> Path | None:
+    """Return the interpreter of a script if it exists; None if the file is no script."""
+    try:
+        with script.open("rb") as file:
+            words = file.readline(_LINE).split() if file.read(2) == b"#!" else []
+    except OSError:
+        return None
+    path = Path(os.fsdecode(words[0])) if words else None
+    return path if path is not None and path.is_absolute() and os.access(path, os.X_OK) else None

@@ -1,75 +1,72 @@
-"""What a confined command finds at which path: mounts, writable folders, hidden logins and sockets."""
+"""What a sandboxed command finds at which path: mounts, sockets, hidden logins."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from goalrunner.core.errors import RecordError
-from goalrunner.core.process_ports import Confinement, Jail
+from goalrunner.core.process_ports import Confinement
 
-_TABLE = Path("/proc/net/unix")
 _LISTENS = 0x10000
-"""The kernel's mark of a socket that accepts connections."""
-
-
-def listening(table: Path = _TABLE) -> tuple[Path, ...]:
-    """The paths that somebody listens at, without links. Abstract sockets have none; they go with the network."""
-    try:
-        lines = table.read_bytes().split(b"\n")[1:]
-    except OSError:
-        return ()
-    return tuple(dict.fromkeys(path for path in map(_sockets_real, _names(lines)) if _is_socket(path)))
-
-
-def _names(lines: Iterable[bytes]) -> Iterable[bytes]:
-    for line in lines:
-        # Number, references, protocol, flags, type, state, inode, path. A path may hold anything, newlines too.
-        parts = line.split(maxsplit=7)
-        if len(parts) == 8 and parts[7].startswith(b"/") and _flags(parts[3]) & _LISTENS:
-            yield parts[7]
-
-
-def _flags(word: bytes) -> int:
-    try:
-        return int(word, 16)
-    except ValueError:
-        return 0
-
-
-def _sockets_real(name: bytes) -> Path:
-    return Path(os.fsdecode(os.path.realpath(name)))
-
-
-def _is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(path.stat().st_mode)
-    except OSError:
-        return False
-
+"""The kernel's flag of a socket that accepts connections."""
 
 TMP, RUN = Path("/tmp"), Path("/run")  # noqa: S108 - the place itself is meant
 _EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108
-"""Private and empty as well. /run holds the sockets of whoever would do something for a command outside of its jail."""
+"""Private and empty, like /tmp: /run holds the sockets of services that act outside of the sandbox."""
 
 _OF_RUN = ("current-system", "booted-system", "opengl-driver", "wrappers", "nscd", "systemd/resolve")
-"""What programs need of /run to start, and to find other machines by name."""
+"""What programs need of /run to start and to resolve host names."""
 
 _EMPTY = Path(os.path.realpath(__file__)).parents[1] / "py.typed"
 """A regular file without content: git takes no other kind into its index."""
+
+_IN_HOME = """
+    .ssh .gnupg .password-store .local/share/keyrings .docker/run .config/goal
+    .claude .claude.json .codex .gemini .qwen .openhands .config/opencode .local/share/opencode .config/github-copilot
+    .aider.conf.yml .config/io.datasette.llm .config/litellm
+    .cache/huggingface/token .huggingface .netrc .git-credentials .config/git/credentials .config/gh .pypirc
+    .cargo/credentials .cargo/credentials.toml .config/gcloud .azure .aws/sso
+""".split()  # noqa: SIM905 - a table, to be read
+"""Private keys, logins of coding agents, tokens of models and registries. What a build needs of them is given by name."""
 
 Kind = Literal["hidden", "readable", "writable"]
 _STRENGTH: tuple[Kind, ...] = ("hidden", "readable", "writable")
 
 
+def real_path(path: Path) -> Path:
+    """Return an absolute path without links; parts that do not exist are kept."""
+    return Path(os.path.realpath(path))
+
+
+def listening(table: Path = Path("/proc/net/unix")) -> tuple[Path, ...]:
+    """Return the paths of sockets that accept connections. Abstract sockets have none; they go with the network."""
+    try:
+        lines = table.read_bytes().split(b"\n")[1:]
+    except OSError:
+        return ()
+    found: dict[Path, None] = {}
+    for line in lines:
+        # Number, references, protocol, flags, type, state, inode, path. A path may contain anything, newlines too.
+        parts = line.split(maxsplit=7)
+        try:
+            listens = len(parts) == 8 and parts[7].startswith(b"/") and int(parts[3], 16) & _LISTENS
+            path = Path(os.fsdecode(os.path.realpath(parts[7]))) if listens else None
+            if path is not None and stat.S_ISSOCK(path.stat().st_mode):
+                found[path] = None
+        except (OSError, ValueError):
+            continue
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Mount:
-    """`path` shows `source`; of what is hidden, nothing."""
+    """`path` shows `source`, or nothing if it is hidden."""
 
     path: Path
     kind: Kind
@@ -77,30 +74,30 @@ class Mount:
 
     @property
     def is_folder(self) -> bool:
-        """Whether a folder stands there."""
+        """Whether the source is a folder."""
         return self.source.is_dir()
 
 
 def mounts(within: Confinement) -> list[Mount]:
-    """Outer paths before inner ones. The first is the whole system, which can be read."""
+    """Return the mounts, outer paths before inner ones. The first is the whole system, which can be read."""
     found: dict[Path, Mount] = {}
     for mount in sorted(_all(within), key=lambda mount: _STRENGTH.index(mount.kind)):
         found[mount.path] = mount
     for path in listening():
-        if path not in found and _is_the_machines(path, found):
+        if path not in found and _is_the_systems(path, found):
             found[path] = Mount(path, "hidden", path)
     laid = sorted(found.values(), key=lambda mount: len(mount.path.parts))
     return [Mount(Path("/"), "readable", Path("/")), *(mount for mount in laid if mount.path != Path("/"))]
 
 
-def _is_the_machines(path: Path, found: Mapping[Path, Mount]) -> bool:
-    """Whether that path would be in view as the machine has it, in what a command only reads."""
+def _is_the_systems(path: Path, found: Mapping[Path, Mount]) -> bool:
+    """Return whether that path would be visible as it is outside of the sandbox, in what a command only reads."""
     around = next((found[parent] for parent in path.parents if parent in found), None)
     return around is None or (around.kind == "readable" and around.path == around.source)
 
 
 def tops(laid: list[Mount]) -> list[Path]:
-    """Folders of /tmp below which something of the system stays in view."""
+    """Return the folders of /tmp below which something of the system stays visible."""
     inner = (mount.path.relative_to(TMP).parts for mount in laid if mount.path.is_relative_to(TMP))
     return sorted({TMP / parts[0] for parts in inner if len(parts) > 1})
 
@@ -112,7 +109,9 @@ def _all(within: Confinement) -> Iterator[Mount]:
     yield Mount(TMP, "writable", within.tmp) if within.tmp else Mount(TMP, "hidden", TMP)
     if within.home is not None:
         yield Mount(within.home[0], "writable", within.home[1])
-    for path in (*_needed(), *within.readable):
+    resolv = real_path(Path("/etc/resolv.conf"))
+    needed = [*(RUN / name for name in _OF_RUN), *([resolv] if resolv.is_relative_to(RUN) else [])]
+    for path in (*needed, *within.readable):
         if path.exists():
             yield Mount(path, "readable", path)
     for path in within.writable:
@@ -123,28 +122,24 @@ def _all(within: Confinement) -> Iterator[Mount]:
             yield Mount(path, "readable", _EMPTY)
 
 
-def _needed() -> Iterator[Path]:
-    yield from (RUN / name for name in _OF_RUN)
-    names = Path(os.path.realpath("/etc/resolv.conf"))
-    if names.is_relative_to(RUN):
-        yield names
-
-
 def make_ready(within: Confinement) -> None:
-    """Make the folders that stand as /tmp and as home, with a place for everything laid over them. Raises RecordError."""
+    """Create the folders that are mounted as /tmp and as home, and a mount point for what is mounted in them.
+
+    Raise RecordError if that is not possible.
+    """
     stands = [(TMP, within.tmp)] if within.tmp is not None else []
     stands += [within.home] if within.home is not None else []
     try:
         for _, private in stands:
             private.mkdir(mode=0o700, parents=True, exist_ok=True)
         for mount in mounts(within):
-            # The last that holds it is the innermost.
-            of_it = [(place, private) for place, private in stands if place in mount.path.parents]
-            for place, private in of_it[-1:]:
+            # The last one that contains it is the innermost.
+            around = [(place, private) for place, private in stands if place in mount.path.parents]
+            for place, private in around[-1:]:
                 _make(private, mount.path.relative_to(place).parts, is_folder=mount.is_folder)
     except OSError as error:
-        told = f"cannot make {error.filename}: {error.strerror}"
-        raise RecordError(told, "free some space, or set GOAL_HOME") from error
+        why = f"cannot make {error.filename}: {error.strerror}"
+        raise RecordError(why, "free some space, or set GOAL_HOME") from error
 
 
 def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
@@ -160,60 +155,18 @@ def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
             path.touch(mode=0o600)
 
 
-@dataclass(frozen=True)
-class Room:
-    """A folder in which commands may write everything; `tmp` stands as their /tmp, and lies in no room."""
-
-    folder: Path
-    tmp: Path | None = None
-    sees: tuple[Path, ...] = ()
-    """Folders that stay in view for its commands, wherever they lie."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A jail with its rooms. A command writes the room that it starts in, and one that starts elsewhere nothing.
-
-    `within` is what all of them have in common.
-    """
-
-    jail: Jail
-    rooms: tuple[Room, ...]
-    within: Confinement
-
-    def confined(self, argv: Sequence[str], cwd: Path, shared: Sequence[Path] = ()) -> tuple[str, ...]:
-        """The words that run `argv` in `cwd` confined. Raises RecordError where its /tmp cannot be made."""
-        within = self.within_at(cwd, shared)
-        make_ready(within)
-        return self.jail.confine(argv, cwd=_real(cwd), within=within)
-
-    def within_at(self, cwd: Path, shared: Sequence[Path] = ()) -> Confinement:
-        """What a command may see and do that starts in `cwd`."""
-        here = _real(cwd)
-        room = next((room for room in self.rooms if here.is_relative_to(room.folder)), None)
-        return replace(
-            self.within,
-            writable=(*self.within.writable, *map(_real, shared), *((room.folder,) if room else ())),
-            readable=(*self.within.readable, *(room.sees if room else (here,))),
-            tmp=room.tmp if room else None,
-        )
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
-_IN_HOME = """
-    .ssh .gnupg .password-store .local/share/keyrings .docker/run .config/goal
-    .claude .claude.json .codex .gemini .qwen .openhands .config/opencode .local/share/opencode .config/github-copilot
-    .aider.conf.yml .config/io.datasette.llm .config/litellm
-    .cache/huggingface/token .huggingface .netrc .git-credentials .config/git/credentials .config/gh .pypirc
-    .cargo/credentials .cargo/credentials.toml .config/gcloud .azure .aws/sso
-""".split()  # noqa: SIM905 - a table, to be read
-"""Private keys, logins of coding agents, tokens of models and registries. What a build needs of them is given by name."""
+def in_view(path: Path, within: Confinement) -> bool:
+    """Return whether a sandboxed command finds what lies at an absolute path, and the target of a link there."""
+    laid = mounts(within)
+    for spelled in (Path(os.path.normpath(path)), real_path(path)):
+        innermost = [mount for mount in laid if spelled.is_relative_to(mount.path)][-1]
+        there = innermost.source / spelled.relative_to(innermost.path)
+        if innermost.kind == "hidden" or not os.path.lexists(there):
+            return False
+    return True
 
 
 def hidden_in(home: Path, more: Iterable[str] = ()) -> tuple[Path, ...]:
-    """Those that are there, and `more` names below `home`, without links."""
-    paths = (Path(os.path.realpath(home / name)) for name in dict.fromkeys((*_IN_HOME, *more)))
+    """Return the private keys and logins below `home` that exist, and `more` names there, without links."""
+    paths = (real_path(home / name) for name in dict.fromkeys((*_IN_HOME, *more)))
     return tuple(path for path in paths if path.exists() and path != home)

@@ -1,4 +1,4 @@
-"""A small process that ends our children if the runner is killed."""
+"""A small process that ends the children of the runner if the runner is killed."""
 
 from __future__ import annotations
 
@@ -26,72 +26,72 @@ exec "$@" $running
 """
 
 _NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", VARIABLE)
-"""Of the environment: what a Python needs to start, and the marks of the launches that this program stems from."""
+"""The environment variables that Python needs to start, and the tokens of outer launches."""
 
 
-class Guardian:
-    """Knows which launches run, and lets a process watch over them. Nothing is started before the first of them."""
+class Watchdog:
+    """Tracks the running launches in a watchdog process, which is started before the first of them."""
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
-        """In the mark of every launch that it guards."""
+        """Part of the tag of every launch."""
         self._running: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._watcher: _Watcher | None = None
-        self._release: Callable[[], object] = _nothing
+        self._process: _WatchdogProcess | None = None
+        self._release: Callable[[], object] = lambda: None
 
     def watch(self) -> None:
-        """Have the process ready before something is started."""
+        """Start the watchdog process if it is not running."""
         with self._lock:
             self._ensure()
 
     def began(self, pid: int, limit: int) -> None:
-        """A launch runs: its leader, and the resource limit that marks it (0: none)."""
+        """Note a launch: its process, and the resource limit that tags it (0: none)."""
         with self._lock:
             self._running[pid] = limit
-            self._tell()
+            self._send()
 
     def ended(self, pid: int) -> None:
-        """A launch is over; to be called before its leader is reaped, while nobody else can have its id."""
+        """Note that a launch has ended. To be called before its process is reaped, while its id cannot be reused."""
         with self._lock:
             self._running.pop(pid, None)
-            self._tell()
+            self._send()
 
     def close(self) -> None:
-        """Let the process go; closing twice does nothing. The next launch starts another."""
+        """End the watchdog process. Closing twice does nothing; the next launch starts another."""
         with self._lock:
             self._release()
-            self._watcher = None
+            self._process = None
 
     def _ensure(self) -> None:
-        if self._watcher is None:
-            # Without a guardian a run is as good as with one, as long as nobody kills it.
+        if self._process is None:
+            # Without a watchdog the run goes on: it matters only if the runner is killed.
             with contextlib.suppress(OSError):
-                self._watcher = _Watcher(self.token)
-                self._release = weakref.finalize(self, self._watcher.close)
+                self._process = _WatchdogProcess(self.token)
+                self._release = weakref.finalize(self, self._process.close)
 
-    def _tell(self) -> None:
-        if self._watcher is None and not self._running:
+    def _send(self) -> None:
+        if self._process is None and not self._running:
             return
         for _ in range(2):
             self._ensure()
-            if self._watcher is None or self._watcher.tell(self._running):
+            if self._process is None or self._process.send(self._running):
                 return
-            # Somebody has killed it: another takes its place.
+            # It was killed: start another.
             self._release()
-            self._watcher = None
+            self._process = None
 
 
-class _Watcher:
-    """The process itself, and the writing end of its pipe."""
+class _WatchdogProcess:
+    """The process, and the writing end of its pipe."""
 
     def __init__(self, token: str) -> None:
         source, self._sink = os.pipe()
         try:
-            sweep = [sys.executable, "-P", "-m", "goalrunner.system.orphans", token]
+            cleanup = [sys.executable, "-P", "-m", "goalrunner.system.orphans", token]
             with unmarked():
                 self._process = subprocess.Popen(
-                    ["/bin/sh", "-c", _SCRIPT, "goal-guardian", *sweep],
+                    ["/bin/sh", "-c", _SCRIPT, "goal-watchdog", *cleanup],
                     stdin=source,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -106,20 +106,20 @@ class _Watcher:
             os.close(source)
         os.set_blocking(self._sink, False)
 
-    def tell(self, running: dict[int, int]) -> bool:
-        """Say what runs now; False where nobody listens any more."""
+    def send(self, running: dict[int, int]) -> bool:
+        """Send the running launches; return False if the process has ended."""
         line = " ".join(f"{pid}:{limit}" for pid, limit in running.items())
         try:
             os.write(self._sink, f"{line}\n".encode())
-        except BlockingIOError:  # it was stopped, and still knows what ran before
+        except BlockingIOError:  # it is stopped, and still has the previous list
             return True
         except OSError:
             return False
         return True
 
     def close(self) -> None:
-        """Tell it that nothing runs, and see it go."""
-        self.tell({})
+        """Report that nothing runs, and wait for the process to end."""
+        self.send({})
         os.close(self._sink)
         try:
             self._process.wait(timeout=1)
@@ -128,12 +128,8 @@ class _Watcher:
             self._process.wait()
 
 
-def _nothing() -> None:
-    """There is nothing to release."""
-
-
 def _environment() -> dict[str, str]:
-    """Little, and no key of a model; modules are found where we have found them."""
+    """Return a small environment without keys, in which Python finds the same modules as here."""
     kept = {name: os.environ[name] for name in _NEEDED if name in os.environ}
     installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     return {**kept, "PYTHONPATH": os.pathsep.join([str(Path(goalrunner.__file__).parents[1]), *installed])}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.process_ports import HIDDEN, Confinement
-from goalrunner.system.bubblewrap import hidden_path, in_view
 from goalrunner.system.connection import ProcessConnector
-from goalrunner.system.sandbox import JailedConnector
+from goalrunner.system.sandbox import JailedConnector, hidden_path
+from goalrunner.system.sandbox_view import in_view
 from tests.support.jails import Prison, needs_jail
 
 

@@ -1,4 +1,4 @@
-"""A runner that is killed: its children die with it, and its guardian does not outlive it."""
+"""A runner that is killed: its children die with it, and its watchdog does not outlive it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.process_table import entry, everybody
+from goalrunner.system.process_table import all_processes, entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -43,19 +43,19 @@ def until(condition: object, seconds: float = 5.0) -> None:
         time.sleep(0.01)
 
 
-def guardians_of(pid: int) -> list[int]:
+def watchdogs_of(pid: int) -> list[int]:
     """Shells that are children of a process and lead a session of their own, without a mark of its."""
-    children = [one for one in everybody() if one.parent == pid and one.living]
+    children = [one for one in all_processes() if one.parent == pid and one.living]
     return [
-        one.pid for one in children if b"goal-guardian" in Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
+        one.pid for one in children if b"goal-watchdog" in Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
     ]
 
 
-def new_guardian(pid: int, before: Collection[int] = ()) -> int:
+def new_watchdog(pid: int, before: Collection[int] = ()) -> int:
     """The only one of a process that was not there before. While a program takes another's place its command line is
     empty for a moment, on a busy machine for a long one."""
-    until(lambda: set(guardians_of(pid)) - set(before))
-    (one,) = set(guardians_of(pid)) - set(before)
+    until(lambda: set(watchdogs_of(pid)) - set(before))
+    (one,) = set(watchdogs_of(pid)) - set(before)
     return one
 
 
@@ -81,7 +81,7 @@ def test_children_die_with_a_runner_that_is_killed(tmp_path: Path, command: str)
         pid = tmp_path / "pid"
         until(lambda: pid.exists() and pid.read_text().endswith("\n"), 20)
         child = int(pid.read_text())
-        guardian = new_guardian(process.pid)
+        watchdog = new_watchdog(process.pid)
         assert living(child)
         process.kill()
         process.wait()
@@ -89,7 +89,7 @@ def test_children_die_with_a_runner_that_is_killed(tmp_path: Path, command: str)
         assert process.stdout is not None
         assert process.stdout.read() == b""
         until(lambda: not living(child))
-        until(lambda: not living(guardian))
+        until(lambda: not living(watchdog))
 
 
 def test_another_runner_and_its_children_are_left_alone(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_another_runner_and_its_children_are_left_alone(tmp_path: Path) -> None:
     with runner(tmp_path / "one", command) as first, runner(tmp_path / "two", command) as second:
         pids = [tmp_path / name / "pid" for name in ("one", "two")]
         until(lambda: all(pid.exists() and pid.read_text().endswith("\n") for pid in pids), 20)
-        guardian = new_guardian(first.pid)
+        watchdog = new_watchdog(first.pid)
         first.kill()
         first.wait()
-        until(lambda: not living(guardian))
+        until(lambda: not living(watchdog))
         assert not living(int(pids[0].read_text()))
         assert living(int(pids[1].read_text()))
         assert second.poll() is None
@@ -117,35 +117,35 @@ async def launched(launcher: ProcessLauncher, folder: Path, command: str) -> tup
     return done.survivors
 
 
-async def test_one_guardian_for_all_launches_which_no_sweep_ends_and_close_does(tmp_path: Path) -> None:
-    before = guardians_of(os.getpid())
+async def test_one_watchdog_for_all_launches_which_no_sweep_ends_and_close_does(tmp_path: Path) -> None:
+    before = watchdogs_of(os.getpid())
     launcher = ProcessLauncher()
-    assert set(guardians_of(os.getpid())) <= set(before)
+    assert set(watchdogs_of(os.getpid())) <= set(before)
     survivors = await launched(launcher, tmp_path, "setsid sleep 1000 & sleep 0.05")
-    guardian = new_guardian(os.getpid(), before)
+    watchdog = new_watchdog(os.getpid(), before)
     await launched(launcher, tmp_path, "true")
     assert survivors == ("sleep",)
-    assert set(guardians_of(os.getpid())) - set(before) == {guardian}
+    assert set(watchdogs_of(os.getpid())) - set(before) == {watchdog}
     launcher.close()
     launcher.close()
-    assert entry(guardian) is None
+    assert entry(watchdog) is None
 
 
-async def test_a_guardian_that_is_killed_is_replaced(tmp_path: Path) -> None:
+async def test_a_watchdog_that_is_killed_is_replaced(tmp_path: Path) -> None:
     launcher = ProcessLauncher()
-    before = guardians_of(os.getpid())
+    before = watchdogs_of(os.getpid())
     await launched(launcher, tmp_path, "true")
-    guardian = new_guardian(os.getpid(), before)
-    os.kill(guardian, signal.SIGTERM)
+    watchdog = new_watchdog(os.getpid(), before)
+    os.kill(watchdog, signal.SIGTERM)
     await asyncio.sleep(0.05)
-    assert living(guardian)
-    os.kill(guardian, signal.SIGKILL)
-    until(lambda: not living(guardian))
+    assert living(watchdog)
+    os.kill(watchdog, signal.SIGKILL)
+    until(lambda: not living(watchdog))
     task = asyncio.create_task(launched(launcher, tmp_path, "echo $$ > pid; sleep 1000"))
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.01)
-    other = new_guardian(os.getpid(), before)
-    assert other != guardian
+    other = new_watchdog(os.getpid(), before)
+    assert other != watchdog
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -153,7 +153,7 @@ async def test_a_guardian_that_is_killed_is_replaced(tmp_path: Path) -> None:
     assert not living(other)
 
 
-async def test_a_launcher_that_is_dropped_leaves_no_guardian(tmp_path: Path) -> None:
-    before = guardians_of(os.getpid())
+async def test_a_launcher_that_is_dropped_leaves_no_watchdog(tmp_path: Path) -> None:
+    before = watchdogs_of(os.getpid())
     await launched(ProcessLauncher(), tmp_path, "true")
-    until(lambda: set(guardians_of(os.getpid())) <= set(before))
+    until(lambda: set(watchdogs_of(os.getpid())) <= set(before))

@@ -1,0 +1,94 @@
+"""Ending processes on a system without /proc, such as macOS: psutil shows the process table."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from goalrunner.system import process_table
+from goalrunner.system.child import start
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system.process_table import ProcessTag
+
+MOVED = """
+import os, subprocess, sys
+inner = "import os, subprocess, sys; subprocess.Popen(['sleep', '1000'], start_new_session=True); print(os.getpid()); " \
+        "sys.stdout.flush(); os.execvp('sleep', ['sleep', '1000'])"
+made = [subprocess.Popen([sys.executable, "-c", inner], start_new_session=True, stdout=subprocess.PIPE)]
+made += [subprocess.Popen(["sleep", "1000"], process_group=0), subprocess.Popen(["sleep", "1000"])]
+made[0].stdout.readline()
+open("pids.new", "w").write(" ".join(str(one.pid) for one in made))
+os.rename("pids.new", "pids")
+made[0].wait()
+"""
+
+
+@pytest.fixture(autouse=True)
+def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psutil")
+    monkeypatch.setattr(process_table, "_proc", False)
+    monkeypatch.setattr("goalrunner.system.termination.adopt_orphans", lambda: False)
+
+
+def alive(pid: int) -> bool:
+    found = process_table.entry(pid)
+    return found is not None and found.living
+
+
+async def test_a_process_is_described_as_with_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = process_table.entry(os.getpid()), process_table.has_token(os.getpid(), "none")
+    monkeypatch.setattr(process_table, "_proc", True)
+    assert described == (process_table.entry(os.getpid()), False)
+    assert os.getpid() in process_table.children(os.getppid())
+
+
+async def test_processes_in_other_groups_and_sessions_end_with_their_parent(tmp_path: Path) -> None:
+    launched = asyncio.ensure_future(
+        ProcessLauncher(grace=0.3).launch(
+            [sys.executable, "-c", MOVED], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
+        )
+    )
+    while not (tmp_path / "pids").exists():
+        await asyncio.sleep(0.01)
+    made = [int(word) for word in (tmp_path / "pids").read_text().split()]
+    (inner,) = process_table.children(made[0])
+    launched.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await launched
+    assert [pid for pid in (*made, inner) if alive(pid)] == []
+
+
+async def test_a_process_that_outlives_its_parent_is_ended_and_named(tmp_path: Path) -> None:
+    done = await ProcessLauncher(grace=0.3).launch(
+        ["sh", "-c", "sleep 1000 & echo $!"], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
+    )
+    assert (done.exit_code, done.survivors) == (0, ("sleep",))
+    assert not alive(int((tmp_path / "out").read_text()))
+
+
+def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On macOS, waitid reports it although only ends were asked for."""
+    with (tmp_path / "out").open("wb") as output, Path(os.devnull).open("rb") as source:
+        child = start(
+            ["sleep", "1000"],
+            cwd=tmp_path,
+            env=dict(os.environ),
+            tag=ProcessTag(),
+            stdin=source.fileno(),
+            output=output.fileno(),
+        )
+    with monkeypatch.context() as pretended:
+        stopped = SimpleNamespace(si_status=signal.SIGSTOP, si_code=os.CLD_STOPPED)
+        pretended.setattr(os, "waitid", lambda *_: stopped)
+        assert not child.ended()
+        assert child.status is None
+    child.signal_group(signal.SIGKILL)
+    while not child.ended():
+        pass
+    assert child.reap() == -signal.SIGKILL
