@@ -116,6 +116,7 @@ async def test_what_only_a_person_can_correct_ends_the_run_before_round_1(
     assert said in ending.outcome.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "work"),
     [

@@ -218,8 +218,34 @@ async def test_a_workspace_that_never_rests_does_not_complete(tmp_path: Path) ->
     assert (await bench.drive()).stop_reason is StopReason.EVIDENCE_UNSTABLE
 
 
+FULL = EnvironmentFailed("the check environment is full of secret", "free some space")
+
+
+async def test_an_environment_that_fails_once_is_tried_once_more(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FULL, ran(True))
+    outcome = await bench.drive()
+    assert (outcome.passed, outcome.iterations, len(bench.conversation.prompts)) == (True, 1, 1)
+    said = "the check could not run: the check environment is full of ***; it runs once more"
+    assert [event.note for event in bench.events_of(events.NoteAdded)] == [said]
+
+
+async def test_the_same_failure_of_the_environment_in_a_later_round_ends_the_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FULL, ran(False), FULL)
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.iterations) == (StopReason.ENVIRONMENT_FAILED, 1)
+    assert "full" not in "".join(bench.conversation.prompts)
+
+
+async def test_a_failure_of_the_environment_that_only_a_person_can_mend_ends_the_run_at_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, EnvironmentFailed("setup failed", "correct it", permanent=True))
+    outcome = await bench.drive()
+    assert (outcome.stop_reason, outcome.message) == (StopReason.ENVIRONMENT_FAILED, "setup failed\ncorrect it")
+    assert len(bench.checker.calls) == 1
+
+
 async def test_an_environment_that_fails_is_no_red_check(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, EnvironmentFailed("the check environment is full", "free some space"))
+    error = EnvironmentFailed("the check environment is full", "free some space")
+    bench = Bench(tmp_path, error, error)
     outcome = await bench.drive()
     assert (outcome.stop_reason, outcome.iterations, outcome.attempts) == (StopReason.ENVIRONMENT_FAILED, 0, ())
     assert outcome.message == "the check environment is full\nfree some space"
@@ -345,7 +371,7 @@ async def resumed(bench: Bench) -> GoalOutcome:
         reader.add(record)
     left = reader.read(bench.parts.transcript.read, bench.parts.artifacts)
     run = Run(bench.parts, journal, Prompts(Goal(objective="x")).render, fresh_rounds=False, resumption=left)
-    run.watch.recall(left.snapshots, left.ends, left.round_start)
+    run.tracker.recall(left.snapshots, left.ends, left.round_start)
     await run.resume(events.RunResumed(plan=bench.plan, version="0"))
     return await run.drive()
 

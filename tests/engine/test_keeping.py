@@ -15,7 +15,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.observation import ArtifactRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.validation import Keeping
+from goalrunner.engine.validation import OutputStore
 from goalrunner.testing import (
     MemoryArtifacts,
     ScriptedConversation,
@@ -44,7 +44,7 @@ class PatientArtifacts(MemoryArtifacts):
 
 
 async def kept(artifacts: MemoryArtifacts, paths: list[Path], refs: list[ArtifactRef | None]) -> None:
-    keeping = Keeping(artifacts)
+    keeping = OutputStore(artifacts)
     refs += [await keeping.adopt(path) for path in paths]
     keeping.settle()
 
@@ -143,7 +143,7 @@ async def test_a_deadline_is_seen_while_the_output_of_a_command_is_kept_and_the_
 
 async def test_a_check_whose_output_is_empty_has_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "none").touch()
-    ref = await Keeping(MemoryArtifacts()).take(tmp_path / "none")
+    ref = await OutputStore(MemoryArtifacts()).take(tmp_path / "none")
     assert ref.size == 0
     with pytest.raises(OSError, match="none"):  # the double's; the real store says it as a RecordError
-        await Keeping(MemoryArtifacts()).take(tmp_path / "none")
+        await OutputStore(MemoryArtifacts()).take(tmp_path / "none")

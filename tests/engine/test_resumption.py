@@ -16,7 +16,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.resumption import ResumptionReader
-from goalrunner.engine.snapshot_tracker import Watch
+from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.testing import MemoryArtifacts, MemoryLog, MemoryTranscript
 from tests.support import told_run
 
@@ -50,14 +50,14 @@ def report(number: int, round_: int, before: Snapshot) -> Observation:
     return Observation(id=f"o{number}", source="shell", round=round_, before=before.id, reported_by="claude")
 
 
-def watched(folder: Folder, *before: Event) -> Watch:
+def watched(folder: Folder, *before: Event) -> SnapshotTracker:
     """The watch of a process that takes the run up after these events."""
     reader = ResumptionReader(fresh_rounds=False)
     for number, event in enumerate(before, start=1):
         reader.add(Record(seq=number, at="", elapsed=0, event=event))
     journal = Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts())
     journal.append(told_run.created())
-    watch = Watch(folder, journal)
+    watch = SnapshotTracker(folder, journal)
     left = reader.read(lambda _: {}, MemoryArtifacts())
     watch.recall(left.snapshots, left.ends, left.round_start)
     return watch

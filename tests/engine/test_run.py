@@ -14,7 +14,7 @@ from goalrunner.core.check_ports import Judge, Validator
 from goalrunner.core.errors import AuthenticationFailed, ConversationBusy, RecordError
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
-from goalrunner.core.run_parts import Parts
+from goalrunner.core.run_parts import Observer, Parts
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.prompts import Prompts
@@ -87,6 +87,31 @@ class Bench:
 
     async def drive(self) -> GoalOutcome:
         return await self.run.drive()
+
+
+class _Failing(RecordingObserver):
+    def on_text(self, delta: str) -> None:
+        raise OSError("the terminal is gone")
+
+
+def test_text_streams_while_an_observer_shows_it() -> None:
+    class Records:
+        def on_record(self, record: events.Record) -> None:
+            """Not needed."""
+
+    def journal(*observers: Observer) -> Journal:
+        return Journal(MemoryLog(), MemoryTranscript(), MemoryArtifacts(), observers)
+
+    assert not journal().streams_text
+    assert not journal(Records()).streams_text
+    shown = RecordingObserver()
+    both = journal(Records(), shown, _Failing())
+    assert both.streams_text
+    both.stream("text")
+    assert shown.text == "text"
+    alone = journal(_Failing())
+    alone.stream("text")
+    assert not alone.streams_text
 
 
 async def test_an_honest_run_is_a_trajectory_of_typed_events(tmp_path: Path) -> None:

@@ -16,18 +16,18 @@ from goalrunner.core.ports import Message
 
 @dataclass(frozen=True)
 class ProposedPlan:
-    """The steps that an agent sees: its words, before anything of them is believed."""
+    """The plan of an agent, before its completed steps are checked."""
 
     current: str = ""
     pending: tuple[str, ...] = ()
     completed: Mapping[str, str] = field(default_factory=dict)
-    """Step -> id of the observation that is said to show it."""
+    """Step -> id of the observation that the agent gives as evidence."""
     stop_reason: str = ""
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool call gave, before it is numbered and kept."""
+    """The result of a tool call, before it is recorded."""
 
     tool_call_id: str
     tool: str
@@ -47,14 +47,14 @@ class ToolResult:
     notice: Literal["blocked", "question"] | None = None
     """What `command` tells the run besides: the agent cannot go on, or asks a person."""
     plan: ProposedPlan | None = None
-    """A plan to be kept; the output is then what the runner says of it."""
+    """A plan to record; the runner then writes the output."""
     reported_by: str = ""
-    """The external agent whose word it is; empty: the runner saw it. Nothing is looked at for what is only reported."""
+    """The external agent that reported it; empty if the runner saw it. No snapshot is taken for a reported result."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A tool result that is kept: its observation, and the two ends of its output, redacted."""
+    """A recorded tool result: its observation, and both ends of its redacted output."""
 
     observation: Observation
     head: bytes
@@ -66,7 +66,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class AgentRun:
-    """A process of an external agent that is over, or one that was cut."""
+    """A process of an external agent that ended or was interrupted."""
 
     agent: str
     ending: str
@@ -77,11 +77,11 @@ class AgentRun:
     errors: Path
     """Its whole stderr, likewise."""
     note: str = ""
-    """What people must be told of it."""
+    """A note for people."""
 
 
 class Recorder(Protocol):
-    """What an agent or a judge may write while it works. Everything is redacted and durable when a call returns."""
+    """Records what an agent or a judge does. Everything is redacted and durable when a call returns."""
 
     def message(self, message: Message) -> None:
         """A chat message: transcript line, then event."""
@@ -90,18 +90,18 @@ class Recorder(Protocol):
     async def permit(
         self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
     ) -> str | None:
-        """Called before `tool_called` of what has an effect. None: go ahead; a text: it is denied, and the agent is told.
+        """Return None if an action is allowed, or why it is denied; to be called before `tool_called`.
 
-        Raises ApprovalPending where nobody is there to decide, and ApprovalDenied where a denial ends the run.
+        Raise ApprovalPending if no person is available, and ApprovalDenied if a denial ends the run.
         """
         ...
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
-        """Intent: this call is about to run."""
+        """Record that a call is about to run."""
         ...
 
     async def tool_result(self, result: ToolResult) -> Recorded:
-        """Result: kept whole and numbered, the workspace looked at where it may have changed; gives what may be shown."""
+        """Record a result, with a snapshot if the workspace may have changed; return what an agent may see."""
         ...
 
     def usage(self, account: Account, usage: Usage) -> None:
@@ -109,15 +109,20 @@ class Recorder(Protocol):
         ...
 
     def session(self, session: AgentSession) -> None:
-        """An external agent has opened a memory of its own, or what it reported in all has grown."""
+        """Record the session of an external agent, or its new totals."""
         ...
 
     async def agent_ran(self, ran: AgentRun) -> None:
-        """A process of an external agent is over: what it wrote is kept, whole unless the run was cut. Evidence of nothing."""
+        """Record a process of an external agent that has ended, with its output, which is no evidence."""
         ...
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """The judge gave no usable answer."""
+        ...
+
+    @property
+    def streams_text(self) -> bool:
+        """Whether `text` is shown to a person; if not, an answer need not stream, which is faster."""
         ...
 
     def text(self, delta: str) -> None:
@@ -125,7 +130,7 @@ class Recorder(Protocol):
         ...
 
     def check_budget(self) -> None:
-        """Called before each model call. Raises BudgetExhausted when nothing is left to pay it with."""
+        """Raise BudgetExhausted if the budget is spent; to be called before each model call."""
         ...
 
     def scratch(self, suffix: str = "") -> Path:
@@ -142,27 +147,31 @@ class RoundReply:
     reason: Literal["answered", "max_steps"] = "answered"
     steps: int = 0
     left: tuple[str, ...] = ()
-    """Names of background processes that it left, and that were ended."""
+    """Names of background processes that it left running; they were ended."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What an earlier process left of a turn: of the calls in the last message of the assistant, by id."""
+    """The interrupted turn of an earlier process, by the ids of the calls in the last assistant message."""
 
     results: Mapping[str, Recorded] = field(default_factory=dict)
-    """Results that were recorded, and whose message was not."""
+    """Recorded results without a recorded message."""
     cut: tuple[str, ...] = ()
-    """Calls that had begun and have no result: what they did is unknown, and they are never run again."""
+    """Calls without a result. Their effect is unknown, and they never run again."""
     session: AgentSession | None = None
-    """The memory that an external agent keeps of it."""
+    """The session of an external agent."""
     objective: int | None = None
-    """The place in the chat, its system prompt not counted, of the run's own first prompt; None: it was not given yet."""
+    """The index of the run's own first prompt in the chat without system prompt; None if it was not sent."""
     told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Of the calls that were cut: the tool, and the command as it was told when the call began."""
+    """Tool and command of the interrupted calls."""
 
 
 class Conversation(Protocol):
-    """An agent with its memory; one `send` is one round."""
+    """An agent with its messages; one `send` is one round.
+
+    One that awaits `recorder.permit` before each action says so with `supports_approvals = True`; without it, `run_goal`
+    refuses goals in which a person decides on actions.
+    """
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -174,30 +183,30 @@ class Conversation(Protocol):
         ...
 
     def checkpoint(self) -> object:
-        """The conversation as it is: messages, system prompt, model state. Not the workspace."""
+        """Return the current messages, system prompt and model state, without the workspace."""
         ...
 
     def restore(self, checkpoint: object) -> None:
-        """Make it again what it was at that checkpoint."""
+        """Restore the conversation from a checkpoint."""
         ...
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A conversation that can go on in another process. One that is not begins afresh there."""
+    """A conversation that can continue in another process. Others start again there."""
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Take up the chat of an earlier process, as it was recorded by `recorder`; nothing of it is recorded again."""
+        """Load the recorded chat of an earlier process without recording it again."""
         ...
 
     def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin with the chat of another run, which is recorded as the beginning of this one."""
+        """Start with the chat of another run, which is recorded as the start of this one."""
         ...
 
     async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Go on in the middle of a turn: calls that never began are run, those that were cut are told to the agent.
+        """Continue an interrupted turn: calls that did not start are run, interrupted ones are reported to the agent.
 
-        `notice` is a user message that is given first where it is not empty. Raises as `send` does.
+        `notice` is a user message that is sent first if it is not empty. Raises as `send` does.
         """
         ...
 
@@ -213,8 +222,8 @@ class Pausing(Protocol):
 
 @runtime_checkable
 class Closing(Protocol):
-    """A conversation that holds something open from round to round."""
+    """A conversation that must be closed."""
 
     async def close(self) -> None:
-        """End it. Closing twice does nothing; never raises."""
+        """Close it. Closing twice does nothing; never raises."""
         ...

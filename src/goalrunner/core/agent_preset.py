@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from goalrunner.core.base import Frozen
+from goalrunner.core.field_types import (
+    Environment,
+    InnerError,
+    KeyVariable,
+    Line,
+    OptionalLine,
+    OptionalText,
+    String,
+    Text,
+    from_file,
+)
+from goalrunner.core.wording import TYPING_ERROR, braced, nearest, quoted
 
 Protocol = Literal["command", "acp"]
 """How an external agent is driven: one process a round, or one a run that speaks the Agent Client Protocol."""
@@ -17,6 +31,59 @@ BudgetName = Literal["tokens", "cost_usd"]
 
 Scope = Literal["turn", "session"]
 """What a number is of that an agent reports: one turn of it, or all of the session so far."""
+
+
+PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
+"""What the words of a preset's command may name in braces."""
+
+_WHOLE = ("model", "args")
+"""Of these: what stands for any number of words, and so is a word of its own."""
+
+
+def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if (not words and from_file(info)) or (words and not words[0].strip()):
+        raise ValueError('is empty; write a list of words, the program first: ["my-agent", "--json"]')
+    for index, word in enumerate(words):
+        for name in re.findall(r"\{([A-Za-z_]+)\}", word):
+            if why := _wrong_placeholder(name, word, is_line=len(words) == 1):
+                raise InnerError((index,), why)
+    return words
+
+
+def _wrong_placeholder(name: str, word: str, *, is_line: bool) -> str:
+    """Return what is wrong with a name in braces; empty if it is a placeholder, or plainly something else."""
+    is_word = word == f"{{{name}}}"
+    if name in _WHOLE and not is_word and not is_line:
+        return f"{quoted(word)}: {{{name}}} stands for several words; write it as a word of its own"
+    if name in PLACEHOLDERS or not (is_word or nearest(name, PLACEHOLDERS, TYPING_ERROR)):
+        return ""
+    near = nearest(name, PLACEHOLDERS)
+    guess = f"; did you mean {{{near}}}?" if near else ";"
+    return f"names {{{name}}}, which does not exist{guess} valid: {braced(PLACEHOLDERS)}"
+
+
+def _with_name(words: tuple[str, ...]) -> tuple[str, ...]:
+    if words and not any("{name}" in word for word in words):
+        raise ValueError("needs {name} in one of its words")
+    return words
+
+
+def _home_path(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path[0] in "/~" or ".." in parts or not path.isprintable():
+        raise ValueError(f'{quoted(path)} must be a path below HOME, such as ".my-agent/login.json"')
+    return path
+
+
+def _home_file(path: str) -> str:
+    try:
+        return _home_path(path)
+    except ValueError as error:
+        raise ValueError('must be the path of a file below HOME, such as ".my-agent/settings.json"') from error
+
+
+Command = Annotated[tuple[String, ...], AfterValidator(_command)]
+HomePath = Annotated[Line, AfterValidator(_home_path)]
 
 
 class StreamRule(Frozen):
@@ -44,6 +111,14 @@ class StreamRule(Frozen):
     cumulative: bool = Field(default=False, description="usage: totals of the session, not of this line")
     ends: bool = Field(default=False, description="error: the round is over, whatever the agent would still try")
 
+    @field_validator("fields", mode="before")
+    @classmethod
+    def _lists(cls, fields: Any) -> Any:
+        """Return the fields, each with a list of paths."""
+        if not isinstance(fields, dict):
+            return fields
+        return {name: [paths] if isinstance(paths, str) else paths for name, paths in fields.items()}
+
 
 class Preset(Frozen):
     """How one agent is driven. In argv: `{prompt}`, `{prompt_file}`, `{session}`, `{workspace}`; the whole words `{model}`
@@ -51,53 +126,57 @@ class Preset(Frozen):
     prompt is given on stdin.
     """
 
-    argv: tuple[str, ...] = Field(default=(), description="command of a first round")
-    resume: tuple[str, ...] = Field(default=(), description="command of a later one; empty: it cannot resume")
-    acp: tuple[str, ...] = Field(default=(), description="command that speaks ACP on stdin and stdout; empty: none")
+    argv: Command = Field(default=(), description="command of a first round")
+    resume: Command = Field(default=(), description="command of a later one; empty: it cannot resume")
+    acp: Command = Field(default=(), description="command that speaks ACP on stdin and stdout; empty: none")
     acp_reports: dict[BudgetName, Scope] = Field(
         default_factory=dict,
         description="what it reports of each turn where it speaks ACP, and of what: budgets of these can be kept to then",
     )
-    model: tuple[str, ...] = Field(default=(), description='words that choose a model: ["--model", "{name}"]')
-    env: dict[str, str] = Field(default_factory=dict, description="added to its environment")
-    asking: dict[str, str] = Field(
+    model: Annotated[tuple[String, ...], AfterValidator(_with_name)] = Field(
+        default=(), description='words that choose a model: ["--model", "{name}"]'
+    )
+    env: Environment = Field(default_factory=dict, description="added to its environment")
+    asking: Environment = Field(
         default_factory=dict,
         description="added to it where a person decides on what it does: with it, an agent that speaks ACP asks first",
     )
-    jailed_env: dict[str, str] = Field(
+    jailed_env: Environment = Field(
         default_factory=dict, description="added to it in a jail, and only there: what says that it is in one"
     )
-    helpers: tuple[str, ...] = Field(
+    helpers: tuple[Line, ...] = Field(
         default=(),
         description="names of processes that it starts for itself where it speaks ACP, and needs in later rounds: a terminal."
         " They are left alone at the end of a round, and their children; not those below",
     )
-    keys: tuple[str, ...] = Field(
+    keys: tuple[KeyVariable, ...] = Field(
         default=(), description="variables that hold its key: given on to it, never to its commands"
     )
-    login: tuple[str, ...] = Field(default=(), description="files below HOME, any of which shows that it is logged in")
-    home: tuple[str, ...] = Field(
+    login: tuple[HomePath, ...] = Field(
+        default=(), description="files below HOME, any of which shows that it is logged in"
+    )
+    home: tuple[HomePath, ...] = Field(
         default=(), description="paths below HOME that it needs in a jail, its login among them"
     )
-    version: tuple[str, ...] = Field(default=(), description="command that prints its version")
-    install: str = Field(default="", description="what to type where it is not there")
-    acp_install: str = Field(
+    version: Command = Field(default=(), description="command that prints its version")
+    install: OptionalLine = Field(default="", description="what to type where it is not there")
+    acp_install: OptionalLine = Field(
         default="", description="what to type where the program that speaks ACP is not there; empty: the same"
     )
-    sign_in: str = Field(default="", description="what to type where it has neither key nor login")
-    denied: tuple[str, ...] = Field(
+    sign_in: OptionalLine = Field(default="", description="what to type where it has neither key nor login")
+    denied: tuple[Text, ...] = Field(
         default=(),
         description="texts, without regard to case, by which its own failure is known as a wrong or missing key",
     )
-    hints: dict[str, str] = Field(
+    hints: dict[Text, Line] = Field(
         default_factory=dict,
         description="text of a failure of its own, without regard to case -> what to type next",
     )
-    server: dict[str, str] = Field(
+    server: Environment = Field(
         default_factory=dict, description="environment that points it at another server, whose address is {base_url}"
     )
-    server_args: tuple[str, ...] = Field(default=(), description="the same as words of its command")
-    server_files: dict[str, str] = Field(
+    server_args: tuple[String, ...] = Field(default=(), description="the same as words of its command")
+    server_files: dict[Annotated[str, AfterValidator(_home_file)], String] = Field(
         default_factory=dict,
         description="the same as files below a HOME that is its own for a trial: path -> what the file holds",
     )
@@ -105,10 +184,42 @@ class Preset(Frozen):
         default="", description="what it speaks with that server; empty: it cannot be pointed at one"
     )
     stream: Literal["json", "text"] = Field(default="text", description="lines of JSON, or words alone")
-    session_after: str = Field(
+    session_after: OptionalText = Field(
         default="", description="words at the start of a line that is no JSON, after which the session id stands"
     )
     rules: tuple[StreamRule, ...] = ()
+
+    @model_validator(mode="after")
+    def _combined(self, info: ValidationInfo) -> Preset:
+        for key, why in self._conflicts() if from_file(info) else ():
+            raise InnerError((key,) if key else (), why, key=True)
+        return self
+
+    def _conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield keys that do not fit the others, with what to do about it."""
+        if not self.argv and not self.acp:
+            yield "", "has no command; write argv = [...], or acp = [...] if it speaks ACP"
+        if self.resume and not self.argv:
+            yield "resume", "is the command of a later round; write argv = [...], the one of the first"
+        for key, words in (("argv", self.argv), ("acp", self.acp)):
+            if any("{session}" in word for word in words):
+                yield key, "begins a session and cannot name one; {session} is for resume"
+        if self.acp_reports and not self.acp:
+            yield "acp_reports", "is for an agent that speaks ACP; write acp = [...], its command"
+        if self.model and not any("{model}" in word for word in (*self.argv, *self.resume, *self.acp)):
+            yield "model", "is never used; write {model} as a word of argv, resume or acp"
+        if self.rules and self.stream == "text":
+            yield "rules", 'is for lines of JSON; write stream = "json", or remove it'
+        if self.session_after and self.stream == "text":
+            yield "session_after", 'is for a line between lines of JSON; write stream = "json"'
+        finds_session = self.session_after or any(rule.kind == "session" for rule in self.rules)
+        if any("{session}" in word for word in self.resume) and not finds_session:
+            yield "resume", 'names {session}, which no rule finds; add one of kind "session", or session_after = "..."'
+        pointing = [key for key in ("server", "server_args", "server_files") if getattr(self, key)]
+        if pointing and not self.wire:
+            yield pointing[0], 'needs wire, the protocol of that server: "openai", "responses", "anthropic", "gemini"'
+        if self.wire and not pointing:
+            yield "wire", 'needs server = { NAME = "{base_url}" } or server_args = ["{base_url}"]'
 
     def installing(self, protocol: Protocol) -> str:
         """What to type where the program of this protocol is not there; may be empty."""

@@ -1,7 +1,7 @@
-"""Which actions wait for a person. Pure: looks at the action's own words, never at what it does.
+"""Which actions need the approval of a person, decided by their text.
 
-A command is known to use the network by the names in the table alone. What is not in it passes (a script, an interpreter's
-own library), and only a jail can keep it. A line whose programs are not known needs approval.
+A command uses the network if its program is in the table. Other programs (a script, a library) pass; only a sandbox stops
+them. A command line that cannot be parsed needs approval.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NETWORK_PROGRAMS: dict[str, frozenset[str] | None] = {
 _SUBCOMMANDS = frozenset({name for name, commands in NETWORK_PROGRAMS.items() if commands}) | {
     "kubectl", "helm", "terraform", "gh", "glab", "aws", "gcloud", "systemctl",
 }  # fmt: skip
-"""Programs whose options may be in front of what they are to do."""
+"""Programs whose options may be in front of the subcommand."""
 
 _WITH_VALUE = frozenset(
     """
@@ -54,14 +54,14 @@ _WITH_VALUE = frozenset(
 """Options before a program's own command that take the next word."""
 
 _SHORT_WITH_VALUE = {"kubectl": "-n", "helm": "-n", "gh": "-R", "glab": "-R", "docker": "-H", "pnpm": "-F", "npm": "-w"}
-"""Further ones, which other programs have without a value."""
+"""Short options with a value, by program."""
 
 _DEVICES = ("/dev/tcp/", "/dev/udp/")
 
 
 @dataclass(frozen=True)
 class Action:
-    """What an agent is about to do: run a command, or write the file at a path."""
+    """An action of an agent: run a command, or write a file."""
 
     kind: Literal["shell", "write"]
     text: str
@@ -69,7 +69,7 @@ class Action:
 
 
 def rule_for(action: Action, approvals: Approvals, risk: RiskClass) -> str:
-    """What of the goal asks for a person before this action, in words; empty where nothing does."""
+    """Return the setting of the goal that requires approval of this action; empty if none does."""
     if risk == "critical":
         return 'risk_class = "critical"'
     if action.kind in approvals.require:
@@ -88,7 +88,7 @@ def rule_for(action: Action, approvals: Approvals, risk: RiskClass) -> str:
 
 
 def completion_rule(approvals: Approvals, risk: RiskClass) -> str:
-    """What of the goal asks for a person before it is called complete; empty where nothing does."""
+    """Return the setting of the goal that requires approval of the completion; empty if none does."""
     if risk in ("high", "critical"):
         return f'risk_class = "{risk}"'
     return '[approvals] require = ["complete"]' if "complete" in approvals.require else ""
@@ -103,17 +103,17 @@ def guarding_key(approvals: Approvals, risk: RiskClass) -> str:
 
 
 def reaches_network(command: str) -> bool:
-    """Return whether a command names a program that is there to reach other machines."""
+    """Return whether a command runs a program that uses the network."""
     return _reaches_network(command, started(command)[0])
 
 
 def expires_at(approvals: Approvals, now: datetime) -> str | None:
-    """When a request made now can no longer be approved, ISO 8601; None: never."""
+    """Return when a request made now expires (ISO 8601), or None."""
     return None if approvals.expires is None else (now + timedelta(seconds=approvals.expires)).isoformat()
 
 
 def is_late(expires: str | None, now: datetime) -> bool:
-    """Whether it is too late to approve what expires then; None never does."""
+    """Return whether an approval has expired; None never does."""
     return expires is not None and now > datetime.fromisoformat(expires)
 
 

@@ -52,14 +52,14 @@ def checks_changed_label(paths: Sequence[str]) -> str:
 
 
 UNASKED_LABEL = "unasked actions"
-"""Label of a run whose agent did without asking what a person was to decide on."""
+"""Label of a run whose agent acted without a required approval."""
 
 REPORTED_LABEL = "rests on reports"
-"""Label of a run without a validator whose agent reports itself what it did."""
+"""Label of a run without validators whose evidence the agent itself reported."""
 
 
 def approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
-    """Something waits from now on. `at` is ISO 8601. An older request for the same call, or completion, is withdrawn."""
+    """Return the state with an approval request of the time `at` (ISO 8601). It replaces an older one for the same action."""
     if event.kind in ("complete", "checks"):
         state = withdrawn(state, lambda item: item.kind == event.kind)
     else:
@@ -80,7 +80,7 @@ def approval_requested(state: RunState, event: events.ApprovalRequested, at: str
 
 
 def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) -> RunState:
-    """A decision counts once: what has been decided stays decided. A denied completion never was one."""
+    """Return the state after a decision. Only the first decision on an approval counts."""
     state = _noted(state, event)
     waiting = next((item for item in state.waiting if item.id == event.approval_id), None)
     if waiting is None:
@@ -103,40 +103,40 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
     if decided.refused:
         return _undone(state, decided)
     if event.changed and event.snapshot is not None:
-        # What was approved is no longer what is there: it is checked, and asked about, once more.
+        # The workspace changed after the approval: it is checked, and approved, again.
         again = Phase.WORKED if state.round else Phase.READY
         return with_fields(state, phase=again, snapshot=event.snapshot)
     return state
 
 
 def labelled(state: RunState, label: str) -> RunState:
-    """What weakens the proof of this run, named once."""
+    """Return the state with a label, once."""
     return state if label in state.labels else with_fields(state, labels=(*state.labels, label))
 
 
 def withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
-    """The state in which nothing waits any more of what the approvals are `about`."""
+    """Return the state with the waiting approvals for which `about` is true withdrawn."""
     gone = {item.id for item in state.waiting if about(item)}
     return _with(state, lambda item: item.id in gone, decision="withdrawn") if gone else state
 
 
 def begun(state: RunState, tool_call_id: str) -> RunState:
-    """A tool call runs: its approval is used up, and never permits another one of the same id."""
+    """Return the state after a tool call started: its approval is used and permits no other call."""
     return _with(state, lambda item: item.tool_call_id == tool_call_id and item.decision is not None, used=True)
 
 
 def turned_over(state: RunState) -> RunState:
-    """The agent's turn is over: its tool calls are no longer there to be approved."""
+    """Return the state after the agent's turn: approvals of its tool calls are withdrawn."""
     return withdrawn(state, lambda item: item.kind not in ("complete", "checks"))
 
 
 def taken_up(state: RunState) -> RunState:
-    """The run had ended for a denial and goes on all the same: it does not end for it once more."""
+    """Return the state of a run resumed after a denial: it does not end with the same denial again."""
     return _with(state, lambda item: item.refused, told=True) if state.stop_reason is StopReason.DENIED else state
 
 
 def accepted(state: RunState, verdict: GoalVerdict) -> GoalVerdict:
-    """The verdict; not complete where a person has refused the completion of what is there."""
+    """Return the verdict, not complete if a person refused the completion of this snapshot."""
     refused = state.completion
     if not verdict.complete or refused is None or not refused.refused:
         return verdict
@@ -144,7 +144,7 @@ def accepted(state: RunState, verdict: GoalVerdict) -> GoalVerdict:
 
 
 def refusal(approval: Approval) -> str:
-    """What the agent is told of a completion that was refused."""
+    """Return the feedback about a refused completion."""
     said = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
     return f"the owner did not accept the result ({said})"
 
@@ -155,7 +155,7 @@ def _with(state: RunState, which: Callable[[Approval], bool], **changes: object)
 
 
 def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
-    """The reference, and what a denial stops. (Source: apply_event of Goals and State.)"""
+    """Return the state with the reference, and stopped by a denial. (Source: apply_event of Goals and State.)"""
     refs = (*state.memory.approval_refs[-KEPT + 1 :], event.approval_id)
     about = next((item for item in state.approvals if item.id == event.approval_id), None)
     # Without the agent's versions of the checks, the round is red and the run goes on.
@@ -166,7 +166,7 @@ def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
 
 
 def _said(state: RunState, decided: Approval) -> RunState:
-    """A run that ended waiting says what was decided, and no longer that it waits."""
+    """Return the state with a message about the decision, if the run ended waiting for it."""
     if state.stop_reason is not StopReason.APPROVAL_REQUIRED:
         return state
     if state.waiting:
@@ -178,7 +178,7 @@ def _said(state: RunState, decided: Approval) -> RunState:
 
 
 def _undone(state: RunState, approval: Approval) -> RunState:
-    """The attempt did not pass after all; the feedback is what the person said."""
+    """Return the state in which the attempt failed, with the person's reason as feedback."""
     feedback = refusal(approval)
     changes: dict[str, object] = {}
     if state.verdict is not None:
@@ -190,18 +190,18 @@ def _undone(state: RunState, approval: Approval) -> RunState:
 
 
 def asked(state: RunState, questions: tuple[str, ...]) -> RunState:
-    """The questions are open; one that is open already is not opened twice."""
+    """Return the state with more open questions, each once."""
     opened = state.memory.open_questions
     return with_memory(state, open_questions=tuple(dict.fromkeys((*opened, *questions)))) if questions else state
 
 
 def answered(state: RunState, event: events.QuestionAnswered) -> RunState:
-    """The question is closed, with the observation that holds the answer; the agent is still to be told of it."""
+    """Return the state with the question closed; the answer is part of the next prompt."""
     left = tuple(question for question in state.memory.open_questions if question != event.question)
     closed = with_memory(state, open_questions=left)
     closed = with_evidence(closed, [event.evidence_ref], counted=event.observation is not None)
     closed = _questions_said(closed, event)
-    if event.observation is None:  # a tool result said it to the agent already
+    if event.observation is None:  # a tool result contained the answer
         return closed
     told = state.interruption or Interruption()
     answers = (*told.answers, (event.question, event.answer))
@@ -209,7 +209,7 @@ def answered(state: RunState, event: events.QuestionAnswered) -> RunState:
 
 
 def _questions_said(state: RunState, event: events.QuestionAnswered) -> RunState:
-    """A run that ended with open questions says what is left of them."""
+    """Return the state with a message about the remaining questions, if the run ended with open ones."""
     if state.stop_reason is not StopReason.QUESTION_OPEN:
         return state
     run, left = state.goal.run_id, state.memory.open_questions

@@ -16,7 +16,7 @@ from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 @dataclass(frozen=True)
 class ValidationContext:
-    """What a validator may know."""
+    """The arguments of a validator."""
 
     run_id: str
     iteration: int
@@ -30,7 +30,7 @@ class ValidationContext:
 
 
 class Validator(Protocol):
-    """A check. Whatever goes wrong inside becomes a red result with its reason; nothing is ever green by accident."""
+    """A check. An error inside of it becomes a red result with its reason."""
 
     @property
     def name(self) -> str: ...
@@ -42,7 +42,7 @@ class Validator(Protocol):
 
     @property
     def serial(self) -> bool:
-        """Whether it must never run beside another."""
+        """Whether it must not run in parallel with others."""
         ...
 
     @property
@@ -61,14 +61,14 @@ class AuditRequest:
 
     objective: str
     success_criteria: tuple[str, ...]
-    """The goal's, or those that the judge derived at its first audit."""
+    """The criteria of the goal, or those that the judge derived at its first audit."""
     constraints: tuple[str, ...]
     deliverable: Literal["workspace", "response"]
     round: int
     trail: Trail
     minimum_score: float = 0.0
     require: Literal["any", "runner"] = "any"
-    """"runner": what an external agent reports of itself proves nothing."""
+    """With "runner", reported observations are no evidence."""
     stale: Mapping[str, str] = field(default_factory=dict)
     """By observation id: why it no longer counts ("src/a.py changed after o12"). What is not in it is fresh."""
     changed: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Audit:
     citations_checked: int = 0
     refusals: tuple[str, ...] = ()
     stale_only: bool = False
-    """Whether it would be complete but for evidence that no longer counts because something changed after it."""
+    """Whether only outdated evidence keeps it from being complete."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Confirmation:
     """A second opinion on the claim that a goal is blocked."""
 
     confirmed: bool
-    """False also where the opinion could not be read: in doubt the run goes on."""
+    """Also False if the opinion could not be parsed: in doubt the run goes on."""
     reason: str
 
 
@@ -101,16 +101,16 @@ class Judge(Protocol):
     """Audits a run; each call is fresh, without memory."""
 
     async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
-        """Ask once. Unreadable answers end in a fallback verdict; raises ModelError when it cannot be asked at all."""
+        """Audit once. Answers that cannot be parsed give a fallback verdict. Raise ModelError if the model cannot be reached."""
         ...
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
-        """Ask afresh, without any verdict, whether the claim that the goal is blocked holds. Raises ModelError."""
+        """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError."""
         ...
 
 
 class Workspace(Protocol):
-    """The folder in which the work happens, watched from outside."""
+    """The snapshots of the folder in which the agent works."""
 
     async def snapshot(self) -> Snapshot:
         """Take one now. Raises WorkspaceError when the folder is gone or cannot be read at all."""
@@ -130,7 +130,7 @@ class Workspace(Protocol):
 
 @dataclass(frozen=True)
 class CheckRun:
-    """What the validators said in the check environment."""
+    """The results of the validators in the check environment."""
 
     results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
     """Those that are not hidden, in the order of the goal; then the hidden ones, if the others are green."""

@@ -12,9 +12,8 @@ from goalrunner.core.verdict import protected_message, verdict_of
 
 
 def proven(state: RunState) -> bool:
-    """Whether the runner holds the proof: every validator green in this round, and the judge's verdict where one is asked.
-
-    Looks again at everything that a verdict must be, whoever made it: in doubt it is not complete.
+    """Return whether the runner holds the proof: all validators green in this round, and a complete verdict of the judge if
+    there is one. Everything that a verdict must fulfil is checked again here.
     """
     plan, verdict = state.plan, state.verdict
     if verdict is None or not verdict.complete or not (plan.validators or plan.has_judge):
@@ -32,7 +31,7 @@ UNSTABLE_AUDITS = 2
 """Audits in a row that fail on freshness alone before the run is blocked."""
 
 UNREAD_AUDITS = 3
-"""Audits in a row without an answer that can be read before the run fails: more of the agent's rounds cure no judge."""
+"""Audits in a row whose answers cannot be parsed before the run fails."""
 
 OBSTACLES = 2
 """How often validators may be unable to run in one round before the run fails."""
@@ -45,7 +44,7 @@ FIRST_BLOCKED_ROUND = 2
 
 
 def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
-    """The next step. The same state always gives the same one."""
+    """Return the next step, which depends on the state alone."""
     match state.phase:
         case Phase.ENDED:
             return Finish(state.status, state.stop_reason or StopReason.INTERNAL_ERROR, state.message, state.signal)
@@ -84,7 +83,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
 
 
 def _unstable_workspace(state: RunState) -> Finish:
-    """The workspace changes while it is checked, so no result is about what is there at the end."""
+    """Return how a run ends whose workspace changes while it is checked."""
     shown = ", ".join(state.leaked[:5]) + (f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else "")
     return Finish(
         GoalStatus.BLOCKED,
@@ -95,7 +94,7 @@ def _unstable_workspace(state: RunState) -> Finish:
 
 
 def _validators_cannot_run(state: RunState) -> Finish:
-    """What keeps the validators from running is a person's to change, so no round is spent on it."""
+    """Return how a run ends whose validators cannot run; a person must correct that."""
     hint = f"correct that; then goal resume {state.goal.run_id}"
     return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, f"{state.obstacle}\n{hint}")
 
@@ -139,13 +138,13 @@ def _after_decision(state: RunState) -> Step:
 
 
 def _blocked_claim(state: RunState) -> str:
-    """Only a judge that read the evidence makes a claim of this kind; the agent's own word brings it to the judge."""
+    """Return the judge's claim that the goal is blocked; the agent's own claim only reaches the judge."""
     verdict = state.verdict
     return verdict.blocked if verdict is not None and verdict.source == "judge" else ""
 
 
 def _with_leave(state: RunState) -> Step:
-    """Complete, where the goal wants no person to see it first, or one has agreed to this very snapshot."""
+    """Return the completion, unless the goal requires the approval of a person for this snapshot."""
     rule = completion_rule(state.plan.approvals, state.goal.risk_class)
     approval = state.completion
     if not rule or (approval is not None and approval.decision == "approved"):
@@ -156,7 +155,7 @@ def _with_leave(state: RunState) -> Step:
 
 
 def _stops(state: RunState, refused: Approval) -> bool:
-    """Whether the run ends for a denial; once is enough: whoever resumes it then wants it to go on."""
+    """Return whether the run ends with a denial; after a resume it does not end with the same one again."""
     return state.plan.approvals.on_deny == "stop" and not refused.told
 
 
@@ -169,7 +168,7 @@ def _complete(state: RunState) -> Finish:
 
 
 def _go_on(state: RunState) -> Step:
-    """The next round, unless a limit or a stall is in the way."""
+    """Return the next round, unless a limit or a stall stops the run."""
     refused = state.completion
     if refused is not None and refused.refused and _stops(state, refused):
         return denied(refused)
@@ -197,7 +196,7 @@ def _open_questions(state: RunState) -> Finish:
 
 
 def _again(state: RunState) -> Brief:
-    """The prompt of a round that was begun: the agent has it already, or is still to get it."""
+    """Return the prompt of an interrupted round, which the agent may have received."""
     if state.prompted:
         return _brief(state, "resumed", state.round)
     if state.round <= 1:
@@ -223,7 +222,7 @@ def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None 
 
 
 def _feedback(state: RunState) -> str | None:
-    """What is missing, according to red validators or the judge, and which protected files the agent changed."""
+    """Return what is missing according to validators or judge, and which protected files the agent changed."""
     if state.verdict is not None and state.verdict.source == "validators" and state.verdict.missing:
         return state.verdict.missing.strip()
     if state.validators and not state.validators_green:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller. Signals end as 128 + number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    """The exit codes. Signals give 128 + number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
 
     COMPLETE = 0
     CAPPED = 1
@@ -37,14 +37,14 @@ class GoalError(Exception):
 
 
 class UsageError(GoalError):
-    """The caller asked for something that cannot be done as asked."""
+    """The request cannot be carried out as given."""
 
     exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong in a goal file: where (1-based line and column, 0 when unknown), which key, and what."""
+    """One problem of a goal file, with its key and its 1-based line and column (0 if unknown)."""
 
     message: str
     key: str = ""
@@ -53,7 +53,7 @@ class Problem:
 
 
 class GoalFileError(UsageError):
-    """A goal file does not hold; carries every problem found at once, in the order of the file."""
+    """A goal file is not valid; contains all problems in the order of the file."""
 
     def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
         self.path = path
@@ -70,13 +70,13 @@ class RunNotFound(UsageError):
 
 
 class ConversationBusy(UsageError):
-    """Another driver is at work on this conversation."""
+    """Another run uses this conversation."""
 
 
 class RecordError(GoalError):
     """A run's log, transcript or artifact cannot be written or read back; names file and byte offset.
 
-    `outcome` is how the run ended that this broke off, as far as it is known; None before a run and outside of one.
+    `outcome` is the outcome of the run that it ended, if known; None outside of a run.
     """
 
     outcome: GoalOutcome | None = None
@@ -87,7 +87,14 @@ class WorkspaceError(GoalError):
 
 
 class EnvironmentFailed(GoalError):
-    """The check environment cannot be set up, kept or undone. Never a red check: no validator result counts."""
+    """The check environment cannot be set up, kept or undone, so that no validator result counts.
+
+    If it is `permanent`, only a person can help, or another attempt would do harm; else the check runs once more.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, permanent: bool = False) -> None:
+        super().__init__(message, hint)
+        self.permanent = permanent
 
 
 class ValidatorMissing(GoalError):
@@ -101,13 +108,13 @@ class BudgetExhausted(GoalError):
 
 
 class ApprovalPending(GoalError):
-    """Something waits for a person, and nobody is there to decide. Nothing of it has been done."""
+    """An action waits for the decision of a person; it was not done."""
 
     exit_code = ExitCode.BLOCKED
 
 
 class ApprovalDenied(GoalError):
-    """A person said no, or nobody decided in time. `approval_id` is which approval, `told` what an agent is to know."""
+    """An action was denied, or its approval expired. `told` is the message for the agent."""
 
     exit_code = ExitCode.BLOCKED
 
@@ -118,7 +125,7 @@ class ApprovalDenied(GoalError):
 
 
 class AgentError(GoalError):
-    """An external agent could not do its round, whatever its exit code says; `message` is its own."""
+    """An external agent could not do its round; `message` is its own."""
 
 
 class AgentNotInstalled(AgentError):
@@ -130,11 +137,11 @@ class AgentNotSignedIn(AgentError):
 
 
 class AgentSpeaksOtherwise(AgentError):
-    """What was started does not speak the protocol that it is driven by."""
+    """The started program does not speak the expected protocol."""
 
 
 class ModelError(GoalError):
-    """A model could not answer, for a reason that repeating the same call does not cure."""
+    """A model call failed, and retrying does not help."""
 
 
 class AuthenticationFailed(ModelError):
@@ -150,7 +157,7 @@ class ContextWindowExceeded(ModelError):
 
 
 class RequestRejected(ModelError):
-    """The provider refuses the request itself (400, 422), whatever the load."""
+    """The provider rejects the request itself (400, 422)."""
 
 
 class ProviderUnavailable(ModelError):

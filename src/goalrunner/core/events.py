@@ -16,6 +16,7 @@ from goalrunner.core.run_events import ApprovalRecorded as ApprovalRecorded
 from goalrunner.core.run_events import ApprovalRequested as ApprovalRequested
 from goalrunner.core.run_events import GoalCreated as GoalCreated
 from goalrunner.core.run_events import GoalRecord as GoalRecord
+from goalrunner.core.run_events import NoteAdded as NoteAdded
 from goalrunner.core.run_events import Plan as Plan
 from goalrunner.core.run_events import QuestionAnswered as QuestionAnswered
 from goalrunner.core.run_events import QuestionOpened as QuestionOpened
@@ -52,7 +53,7 @@ from goalrunner.core.work_events import WorkspaceChanged as WorkspaceChanged
 
 
 class Blocked(Frozen):
-    """The run ends: a person is needed, or the goal cannot be reached."""
+    """The run ends because a person is needed, or the goal cannot be reached."""
 
     type: Literal["blocked"] = "blocked"
     reason: str
@@ -60,14 +61,14 @@ class Blocked(Frozen):
 
 
 class Completed(Frozen):
-    """The run ends: proven."""
+    """The run ends with the proof."""
 
     type: Literal["completed"] = "completed"
     result_ref: str = Field(description='what proves it: "validators of round 2", "verdict of round 3"')
 
 
 class Capped(Frozen):
-    """The run ends: a limit."""
+    """The run ends at a limit."""
 
     type: Literal["capped"] = "capped"
     stop_reason: StopReason
@@ -75,7 +76,7 @@ class Capped(Frozen):
 
 
 class Cancelled(Frozen):
-    """The run ends: somebody stopped it."""
+    """The run was cancelled or interrupted."""
 
     type: Literal["cancelled"] = "cancelled"
     reason: str
@@ -84,7 +85,7 @@ class Cancelled(Frozen):
 
 
 class Failed(Frozen):
-    """The run ends: something it needs does not work."""
+    """The run ends because something that it needs does not work."""
 
     type: Literal["failed"] = "failed"
     stop_reason: StopReason
@@ -100,7 +101,7 @@ MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
 
 
 class MemoryPromoted(Frozen):
-    """One fact of this run became durable, under the policy of its goal."""
+    """A fact of this run was remembered for later runs."""
 
     type: Literal["memory_promoted"] = "memory_promoted"
     memory_id: str
@@ -109,19 +110,20 @@ class MemoryPromoted(Frozen):
 
 
 class Unrecognised(Frozen):
-    """An event of a kind that a newer minor schema has. It is kept in the file, and changes no state here."""
+    """An event of a newer minor schema. It stays in the file and does not change the state."""
 
     type: Literal["unrecognised"] = "unrecognised"
     kind: str
 
 
 SCHEMA_VERSION = "1.4"
-"""Of the log: a reader refuses another major number; a newer minor number may bring kinds that it does not know."""
+"""The version of the log. Readers refuse another major number; a newer minor number may have unknown events."""
 
 Event = Annotated[
     GoalCreated
     | RunStarted
     | RunResumed
+    | NoteAdded
     | StartKept
     | SnapshotTaken
     | BaselineTaken
@@ -156,7 +158,7 @@ Event = Annotated[
     | Unrecognised,
     Field(discriminator="type"),
 ]
-"""Everything that can happen in a run; closed, so that a fold that forgets one does not type-check."""
+"""All events. The type checker reports a fold that forgets one."""
 
 
 KINDS = frozenset(

@@ -19,7 +19,7 @@ _EXIT = re.compile(r"exit (\d+)")
 
 
 class EvidenceIndex:
-    """Every observation of a run by its id, and what was stale at the last verdict. Grows by one small entry for each."""
+    """The observations of a run by id, and those that were outdated at the last verdict."""
 
     def __init__(self) -> None:
         self.observations: dict[str, Observation] = {}
@@ -27,7 +27,7 @@ class EvidenceIndex:
         self._ends: dict[int, str] = {}
 
     def add(self, record: Record) -> None:
-        """Take in one record; most say nothing of evidence."""
+        """Process one record."""
         self.observations.update((item.id, item) for item in observations_of(record.event))
         match record.event:
             case events.VerdictRecorded(stale=stale):
@@ -38,14 +38,14 @@ class EvidenceIndex:
                 pass
 
     def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
-        """The table of a state's last verdict; empty where there is none."""
+        """Return the evidence table of a state's last verdict; empty without one."""
         if state.verdict is None:
             return ()
         return evidence_rows(state.verdict, self.observations, self.stale, state.validators, self._ends)
 
 
 def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
-    """The state that the records fold to, None for an empty log, and the table of its last verdict."""
+    """Return the state that the records fold to (None for an empty log), and the evidence table of its last verdict."""
     index, state = EvidenceIndex(), None
     for record in records:
         state = apply(state, record)
@@ -60,7 +60,7 @@ def evidence_rows(
     results: Sequence[ValidatorResult] = (),
     ends: Mapping[int, str] | None = None,
 ) -> tuple[EvidenceRow, ...]:
-    """A row for each citation of each criterion, then one for each validator's result.
+    """Return a row for each citation of each criterion, then one for each validator's result.
 
     `stale` says by observation id why it did not count when the verdict was made, `ends` by round the id of the snapshot
     at its end.
@@ -86,7 +86,7 @@ def observations_of(event: events.Event) -> tuple[Observation, ...]:
 
 
 def cited_stale(verdict: GoalVerdict, stale: Mapping[str, str]) -> dict[str, str]:
-    """Of all that is stale, what a verdict cites."""
+    """Return the outdated observations that a verdict cites."""
     cited = cited_in(verdict)
     return {identifier: reason for identifier, reason in stale.items() if identifier in cited}
 
@@ -128,7 +128,7 @@ def _validator_row(result: ValidatorResult, seen: Callable[[str], Mapping[str, o
 
 
 def _seen(observations: Mapping[str, Observation], ends: Mapping[int, str], identifier: str) -> dict[str, object]:
-    """What is known of an observation, and by whom; nothing where there is none."""
+    """Return the fields of an observation for a row; empty if it does not exist."""
     observation = observations.get(identifier)
     if observation is None:
         return {}
@@ -146,20 +146,20 @@ def _seen(observations: Mapping[str, Observation], ends: Mapping[int, str], iden
 
 
 def _identifier(citation: Citation) -> str:
-    """An observation's id, however a judge may have written it: `o12`, `[o12]`, ` O12 `."""
+    """Return an observation's id from the forms that judges write: `o12`, `[o12]`, ` O12 `."""
     found = _ID.fullmatch(citation.observation.strip().strip("[]").strip())
     return found[0].lower() if found else citation.observation
 
 
 class TrailIndex:
-    """What happened and what was said, in order. Grows by one small entry for each."""
+    """Observations and claims in order."""
 
     def __init__(self) -> None:
         self.items: list[Observation | Claim] = []
         self._round = 0
 
     def add(self, record: Record) -> None:
-        """Take in one record; those that are neither observation nor claim only tell the round."""
+        """Process one record."""
         event = record.event
         match event:
             case events.RoundStarted():

@@ -52,6 +52,7 @@ STOPS: dict[tuple[GoalStatus, StopReason], tuple[RecordStatus, MemoryStop]] = {
     (GoalStatus.FAILED, StopReason.JUDGE_FAILED): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.VALIDATOR_MISSING): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED): ("failed", "failed"),
+    (GoalStatus.FAILED, StopReason.WORKSPACE_FAILED): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.BASELINE_GREEN): ("failed", "failed"),
     (GoalStatus.FAILED, StopReason.INTERNAL_ERROR): ("failed", "failed"),
 }
@@ -139,6 +140,12 @@ def _moved(old: RunState, new: RunState) -> bool:
     )
 
 
+_OF_THE_START = (
+    "models", "workspace", "sandbox", "check_environment", "agent_command", "goal_file", "handed", "notes", "labels",
+)  # fmt: skip
+"""Fields of `RunStarted` that the state has as well."""
+
+
 def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one arm per event, closed by assert_never
     event = record.event
     match event:
@@ -146,9 +153,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             raise RecordError("a second goal_created in one log")
         case events.RunStarted():
             started = with_budget(state, deadline_at=event.deadline_at)
-            about = {"models": event.models, "workspace": event.workspace, "sandbox": event.sandbox}
-            about |= {"check_environment": event.check_environment, "agent_command": event.agent_command}
-            return with_fields(started, labels=event.labels, external=bool(event.agent_command), **about)
+            about = {name: getattr(event, name) for name in _OF_THE_START}
+            return with_fields(started, external=bool(event.agent_command), **about)
         case events.RunResumed():
             return resumed(state, event)
         case events.StepStarted():
@@ -197,7 +203,9 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return planned(state, event)
         case events.SecretsReplaced():
             return with_fields(state, redacted=_sums(state.redacted, event.counts))
-        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan() | events.Unrecognised():
+        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan():
+            return state
+        case events.NoteAdded() | events.Unrecognised():
             return state
         case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
             return closed(state, event)

@@ -1,4 +1,4 @@
-"""Budgets, the endings that cut a step, and what a goal allows to be kept for later runs."""
+"""Budgets, how a run ends when a step is stopped, and what may be remembered for later runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from goalrunner.core.errors import (
     ModelError,
     ModelNotFound,
     ValidatorMissing,
+    WorkspaceError,
 )
 from goalrunner.core.events import MemoryKind
 from goalrunner.core.observation import Observation
@@ -28,19 +29,16 @@ _OPTIONS: dict[BudgetName, str] = {"tokens": "--tokens", "cost_usd": "--cost"}
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A budget that pays for nothing more."""
+    """A budget that is spent, or whose use is unknown."""
 
     budget: BudgetName
     words: str
     unknown: bool = False
-    """Whether it is not spent as far as is known: something was used, and nobody knows how much."""
+    """Whether the budget cannot be checked, because the usage of a call is unknown."""
 
 
 def shortfall(state: RunState) -> Shortfall | None:
-    """The budget that is in the way; None where none is. What is unknown never counts as free.
-
-    Budgets that are `unenforced` count what is known.
-    """
+    """Return the budget that stops the run, or None. Unknown usage stops it too, except for `unenforced` budgets."""
     found = _spent(state)
     if found is not None:
         return found
@@ -49,13 +47,13 @@ def shortfall(state: RunState) -> Shortfall | None:
 
 
 def budget_spent(state: RunState) -> str:
-    """Which budget is spent, or can no longer be kept, in words; empty when none is."""
+    """Return which budget is spent or can no longer be checked, in words; empty if none is."""
     found = shortfall(state)
     return found.words if found else ""
 
 
 def lifting(state: RunState) -> str:
-    """What to type where budgets can no longer be kept, because something is not known."""
+    """Return what to type if budgets can no longer be checked."""
     names = [found.budget for found in _unknown(state)]
     allow = " ".join(f"--allow-unenforced {name}" for name in names)
     lift = " ".join(f"{_OPTIONS[name]} inf" for name in names)
@@ -99,14 +97,14 @@ _SHOWN = 200
 
 
 def timed_out(state: RunState) -> Finish:
-    """The deadline cut whatever was under way."""
+    """Return how a run ends at its time limit."""
     seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
     step = f" during {state.memory.current_step}" if state.memory.current_step else ""
     return Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, f"the time limit of {seconds} was reached{step}")
 
 
 def out_of_budget(state: RunState) -> Finish:
-    """The next model call cannot be paid for."""
+    """Return how a run ends without budget for the next model call."""
     found = shortfall(state)
     said = found.words if found else "the budget is spent"
     hint = f"\n{lifting(state)}" if found and found.unknown else ""
@@ -114,7 +112,7 @@ def out_of_budget(state: RunState) -> Finish:
 
 
 def unreadable(state: RunState) -> Finish:
-    """The judge answers, and nobody can read what."""
+    """Return how a run ends if the judge's answers cannot be parsed."""
     judge, detail = state.models.get("judge") or "its model", state.audit_failures.detail.partition("\n")[0]
     last = f"; the last answer: {detail}" if detail else ""
     return Finish(
@@ -126,17 +124,17 @@ def unreadable(state: RunState) -> Finish:
 
 
 def interrupted(signal: int | None) -> Finish:
-    """Ctrl-C, SIGTERM, or the caller's own cancellation."""
+    """Return how a run ends by Ctrl-C, SIGTERM, or the caller's cancellation."""
     return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
 
 
 def cancelled(said: str) -> Finish:
-    """Somebody ended it with `goal cancel`: final."""
+    """Return how a run ends by `goal cancel`, after which it cannot be resumed."""
     return Finish(GoalStatus.CANCELLED, StopReason.CANCELLED, said)
 
 
 def awaiting_approval(state: RunState) -> Finish:
-    """Nobody is there to decide; nothing of what waits has been done."""
+    """Return how a run ends while an approval waits for a person."""
     waits = "; ".join(f"{item.id} {in_short(named(item.kind, item.action))}" for item in state.waiting)
     run = state.goal.run_id
     which = "" if len(state.waiting) == 1 else " ID"
@@ -149,25 +147,25 @@ def awaiting_approval(state: RunState) -> Finish:
 
 
 def named(kind: str, action: str) -> str:
-    """An action with its kind before it, once."""
+    """Return an action with its kind in front."""
     return action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
 
 
 def in_short(action: str) -> str:
-    """An action on one line that people can read; the whole of it is in the log."""
+    """Return an action on one short line; the log has all of it."""
     line = " ".join(action.split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
 def denied(approval: Approval) -> Finish:
-    """A person said no, or nobody decided in time: it is never done."""
-    what = "nobody decided in time on" if approval.decision == "expired" else "denied:"
+    """Return how a run ends after a denied or expired approval."""
+    what = "no decision in time on" if approval.decision == "expired" else "denied:"
     reason = f" ({approval.reason})" if approval.reason else ""
     return Finish(GoalStatus.BLOCKED, StopReason.DENIED, f"{what} {in_short(approval.action)}{reason}")
 
 
 def failed(state: RunState, error: GoalError) -> Finish:
-    """An expected failure of the agent or the judge, which trying again does not cure."""
+    """Return how a run ends after an expected failure."""
     judging = (state.memory.current_step or "").startswith("audit-")
     match error:
         case AuthenticationFailed() | AgentNotSignedIn():
@@ -176,6 +174,8 @@ def failed(state: RunState, error: GoalError) -> Finish:
             reason = StopReason.MODEL_NOT_FOUND
         case EnvironmentFailed():
             reason = StopReason.ENVIRONMENT_FAILED
+        case WorkspaceError():
+            reason = StopReason.WORKSPACE_FAILED
         case ValidatorMissing():
             reason = StopReason.VALIDATOR_MISSING
         case ModelError() if judging:
@@ -188,19 +188,19 @@ def failed(state: RunState, error: GoalError) -> Finish:
 
 
 def crashed(description: str) -> Finish:
-    """A defect of the runner or of an adapter."""
+    """Return how a run ends after a defect of the runner or an adapter."""
     return Finish(GoalStatus.FAILED, StopReason.INTERNAL_ERROR, description)
 
 
 Sensitivity = Literal["low", "medium", "high"]
 
 LONGEST = 2_000
-"""Characters of what is remembered: a fact, not an output."""
+"""Characters of a remembered fact."""
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """What somebody wants to be kept, as far as the rules look at it."""
+    """A fact to be remembered, with what the rules need to know about it."""
 
     kind: MemoryKind
     text: str
@@ -211,7 +211,7 @@ class Promotion:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why not, and what would help; names the key or the option."""
+    """The reason of a refusal, and the key or option that helps."""
 
     why: str
     remedy: str
@@ -220,16 +220,18 @@ class Refusal:
 def promotion_refusal(
     wanted: Promotion, allowed: Collection[str], owner: str, source: Observation | None
 ) -> Refusal | None:
-    """Why it may not be kept; None: it may. `source` is the observation that it rests on, None for an event."""
+    """Return why a fact may not be remembered, or None. `source` is its observation, None for an event."""
     fresh = "a run keeps the goal that it began with, so this takes a new run"
     if wanted.kind not in allowed:
         said = f"the goal of this run does not allow to promote kind {wanted.kind}"
         return Refusal(said, f'add it in the goal file: [memory] promote = ["{wanted.kind}"]; {fresh}')
     if not owner.strip():
-        return Refusal("the goal of this run names no owner whose later runs could be told", f'owner = "..."; {fresh}')
+        return Refusal(
+            "the goal of this run names no owner, so there are no later runs to remember it", f'owner = "..."; {fresh}'
+        )
     if source is not None and not source.shows:
         return Refusal(
-            f"{source.id} ({source.source}) shows nothing that happened: it holds the agent's words, or a call that was not done",
+            f"{source.id} ({source.source}) is no evidence: it contains the agent's words, or a call that did not run",
             "name an observation that shows it: goal show RUN --evidence",
         )
     if not wanted.text.strip():

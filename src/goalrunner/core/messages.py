@@ -1,8 +1,7 @@
-"""From chat messages to a trail: which of them are observations, and which are claims.
+"""Conversion of chat messages to observations and claims.
 
-Tool messages are what really happened. What an assistant message says is a claim. User and system messages are
-neither, and are not shown to a judge. With the response as the deliverable, the last thing the assistant said is an
-observation too: of what the response says.
+Tool messages are observations, assistant messages are claims. User and system messages are neither; a judge does not see
+them. If the response is the deliverable, the last assistant message is an observation as well.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _OTHER_BLOCKS = frozenset(
     reasoning reasoningContent cachePoint guardContent citationsContent web_search_tool_result container_upload
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Blocks that hold neither words nor results of tools."""
+"""Blocks that contain neither text nor tool results."""
 
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text", "offset", "limit"})
@@ -31,7 +30,7 @@ _FILE_KEYS = frozenset({"path", "content", "old", "new", "old_text", "new_text",
 
 @dataclass(frozen=True)
 class _Call:
-    """A tool call: which tool, its command, and the strings that the agent gave it."""
+    """A tool call: tool, command, and the string arguments."""
 
     tool: str = "tool"
     command: str = ""
@@ -40,7 +39,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One message on its way into a trail; `call` is None for what the agent said."""
+    """One message; `call` is None for text of the agent."""
 
     round: int
     text: str
@@ -50,7 +49,7 @@ class _Entry:
 def trail_of(
     messages: Sequence[Mapping[str, Any]], *, deliverable: Literal["workspace", "response"] = "workspace"
 ) -> Trail:
-    """The trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
+    """Return the trail of a chat, oldest first: observations numbered from o1, rounds counted by user messages.
 
     `messages` are OpenAI's: `content` a string, None or a list of blocks (`{"type": "text", "text": ...}` or
     `{"text": ...}`); the old `function_call` and role `function` are understood. So are the blocks for tool calls and
@@ -88,7 +87,7 @@ def _observation(entry: _Entry, number: int) -> Observation:
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content; blocks that are not text have none."""
+    """Return the text of a message's content; blocks that are not text have none."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
@@ -100,7 +99,7 @@ def text_of(content: object) -> str:
 
 
 def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
-    """What happened and what was said, in order; a round begins with each user message."""
+    """Yield tool results and texts in order; each user message starts a round."""
     calls: dict[str, _Call] = {}
     last = _Call()
     round_number = 0
@@ -109,7 +108,7 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
         results = [block for block in blocks_of(message.get("content")) if block.kind == "result"]
         match message.get("role"):
             case "user":
-                # Results of tools come as user messages there: only words begin a round.
+                # There, tool results are user messages: only text starts a round.
                 round_number += 1 if text.strip() or not results else 0
                 for block in results:
                     yield _result(round_number, block.text, calls.get(block.id) or _Call())
@@ -192,7 +191,7 @@ def _result_text(content: object) -> str:
 
 
 def _result(round_number: int, text: str, call: _Call) -> _Entry:
-    """A tool's result. One that only hands back what the agent gave it (`finish`, `message`) is what the agent said."""
+    """Return a tool's result. A result that only repeats an argument (`finish`, `message`) is text of the agent."""
     return _Entry(round_number, text, None if text.strip() in call.given else call)
 
 
@@ -224,7 +223,7 @@ def _parsed(arguments: str) -> object:
 
 
 def _command(arguments: object, known: object) -> str:
-    """The command line of a shell-like call, the path of a file tool, else the arguments as they are."""
+    """Return the command line of a shell-like call, the path of a file tool, else the arguments."""
     if isinstance(known, Mapping):
         path = known.get("path")
         if path is None:

@@ -1,4 +1,4 @@
-"""Observations and claims: what was recorded, and what was only said. The rows of the evidence table."""
+"""Observations, claims, and the rows of the evidence table."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pydantic import Field
 from goalrunner.core.base import Frozen
 
 SAID = frozenset({"report_blocked", "ask", "plan", "response"})
-"""Sources of observations that hold, or follow from, the agent's own words alone."""
+"""Sources of observations that contain only the agent's own words."""
 
 UNDONE = frozenset({"error", "denied", "interrupted"})
-"""Facts of a call that was not made, or of which nobody knows what it did."""
+"""Facts of a call that was not made, or whose effect is unknown."""
 
-UNASKED = "nobody was asked"
-"""Fact of an agent's action that somebody was to decide on, and that it reports to have done without asking."""
+UNASKED = "ran without approval"
+"""Fact of an action that needed approval and that the agent reports to have done without."""
 
 OWNER = "owner"
-"""The source of an observation that holds what a person answered; it rests on no file. No tool may bear this name."""
+"""The source of a person's answer, which depends on no file. No tool may have this name."""
 
 RESPONSE = "response"
-"""The source of an observation that is what the agent said, kept because it is the deliverable. No tool may bear it."""
+"""The source of the response if it is the deliverable. No tool may have this name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 _NAME_LIMIT = 80
@@ -33,9 +33,9 @@ _READ = 1_000
 
 
 def source_of(tool: str) -> str:
-    """The source of a tool's result, from a name that a model or an agent chose.
+    """Return the source of a tool's result from the name that a model or an agent chose.
 
-    One word that cannot pass for facts, for another line, for a check of the runner's, for the response, or for a person.
+    It is one word that cannot be confused with facts, another line, a validator, the response, or a person.
     """
     # Normalised first: full-width letters and brackets become plain ones wherever they are shown.
     name = _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT] or "tool"
@@ -58,13 +58,13 @@ class TranscriptRef(Frozen):
 
 
 class Observation(Frozen):
-    """Something that really happened: a tool result, a validator result, or the response that is to be judged."""
+    """A recorded tool result, a validator result, or the response if it is the deliverable."""
 
     kind: Literal["observation"] = "observation"
     id: str = Field(pattern=r"^o[1-9][0-9]*$", description='"o12", numbered through the whole run')
     source: str = Field(description='"shell", "read_file", "validator tests", "response", ...')
     facts: tuple[str, ...] = Field(
-        default=(), description='what the runner itself knows of it: ("exit 0",); of one that is reported, what is said'
+        default=(), description='what the runner knows: ("exit 0",); of a reported one, what the agent says'
     )
     command: str = Field(default="", description="the command line, or the path that a file tool was given")
     round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
@@ -92,7 +92,7 @@ class Observation(Frozen):
 
 
 class Claim(Frozen):
-    """What the agent said. Never evidence."""
+    """A text of the agent. Never evidence."""
 
     kind: Literal["claim"] = "claim"
     round: int = Field(ge=0)
@@ -101,7 +101,7 @@ class Claim(Frozen):
 
 @dataclass(frozen=True)
 class Trail:
-    """Observations and claims of a run in their order, and the way to their whole text.
+    """Observations and claims of a run in order, with access to their whole text.
 
     `read(item)` gives an observation's output or a claim's text, whole and redacted, as str.
     """

@@ -15,7 +15,7 @@ from goalrunner.core.verdict import GoalVerdict
 
 
 class Usage(Frozen):
-    """Tokens, dollars and calls of one account. What nobody knows is None and never 0; what is known in part says so.
+    """Tokens, dollars and calls of one account. Unknown values are None, never 0.
 
     `cost_usd` is None when any call had no known price. The tokens are None when nothing is known of them; beside
     `uncounted_calls` they are a lower bound, as `known_cost_usd` is one where `cost_usd` is None.
@@ -34,14 +34,12 @@ class Usage(Frozen):
     estimated_tokens: int = Field(
         default=0, ge=0, description="of the tokens, those of calls that were cut: estimated, not counted"
     )
-    uncounted_calls: int = Field(
-        default=0, ge=0, description="calls whose tokens nobody knows; 0: the tokens are all of them"
-    )
+    uncounted_calls: int = Field(default=0, ge=0, description="calls with unknown tokens; 0: the tokens are complete")
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Fill in what follows from the rest, and what logs of schema 1.2 and earlier did not write.
+        """Add derived fields, and fields that logs of schema 1.2 and earlier do not have.
 
         They had 0 tokens for a call of which neither tokens nor dollars were known.
         """
@@ -59,7 +57,7 @@ class Usage(Frozen):
 
     @classmethod
     def unknown(cls) -> Usage:
-        """A call, or a turn of an external agent, of which nothing was told: it cost something, and nobody knows what."""
+        """Return the usage of a call, or of a turn of an external agent, that was not reported."""
         return cls(cost_usd=None, calls=1, uncounted_calls=1)
 
     @property
@@ -82,7 +80,7 @@ class Usage(Frozen):
         )
 
     def since(self, before: Usage) -> Usage:
-        """Return what one account spent between two looks at it. Its dollars are unknown if they are at either look."""
+        """Return the usage since `before`. Its dollars are unknown if they are in either of the two."""
         known = self.cost_usd is not None and before.cost_usd is not None
         return Usage(
             input_tokens=(self.input_tokens or 0) - (before.input_tokens or 0),
@@ -97,10 +95,10 @@ class Usage(Frozen):
 
 
 class AgentSession(Frozen):
-    """The memory that an external agent keeps of a conversation."""
+    """The session that an external agent keeps of a conversation."""
 
     agent: str = Field(description="its name")
-    id: str = Field(description="as the agent itself names it; empty: there is none any more")
+    id: str = Field(description="the agent's id; empty if there is none any more")
     total: Usage = Field(default_factory=Usage, description="what it reported in all so far, where it reports totals")
 
 
@@ -144,6 +142,7 @@ class StopReason(StrEnum):
     JUDGE_FAILED = "judge_failed"
     VALIDATOR_MISSING = "validator_missing"
     ENVIRONMENT_FAILED = "environment_failed"
+    WORKSPACE_FAILED = "workspace_failed"
     BASELINE_GREEN = "baseline_green"
     INTERNAL_ERROR = "internal_error"
 
@@ -169,7 +168,7 @@ class GoalAttempt(Frozen):
 
 
 class ApprovalRow(Frozen):
-    """Something that waited, or waits, for a person, and what was said of it."""
+    """An approval that waited, or waits, for a person, and the decision."""
 
     id: str
     kind: ApprovalKind
@@ -219,7 +218,7 @@ class GoalOutcome(Frozen):
     differing: tuple[str, ...] = Field(default=(), description="these paths alone")
     check_environment: str = Field(default="", description='"overlay", "in-place" or "checkout"; empty: none is needed')
     approvals: tuple[ApprovalRow, ...] = Field(default=(), description="what waited for a person, the last 100")
-    questions: tuple[str, ...] = Field(default=(), description="what only a person can answer, and nobody has")
+    questions: tuple[str, ...] = Field(default=(), description="open questions that only a person can answer")
     redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced in what was kept, by kind")
     started_at: str = Field(default="", description="ISO 8601, UTC")
     finished_at: str = Field(default="", description="ISO 8601, UTC; empty while running")

@@ -49,7 +49,7 @@ class QuestionReply:
 
 
 class Approver(Protocol):
-    """Asks a person. None as an answer means that nobody is there, and the run waits."""
+    """Asks a person. None as an answer means that no person is available, and the run waits."""
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Whether it may be done. May take as long as a person takes; cancellation ends the question."""
@@ -92,7 +92,7 @@ class Log(Protocol):
         ...
 
     def paused(self) -> AbstractContextManager[None]:
-        """A time that a person takes: it is no active time."""
+        """Return a context whose duration is not active time, such as waiting for a person."""
         ...
 
 

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Protocol, TypedDict
 
 HIDDEN = "not found in the sandbox"
-"""What is said of a program that is there, and not in view of the jail that it was to be started in."""
+"""The error about a program that exists, but not inside of the sandbox."""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A child process that is over. `exit_code` is None when a signal ended it; `output` holds stdout and stderr."""
+    """A child process that has ended. `exit_code` is None if a signal ended it; `output` contains stdout and stderr."""
 
     exit_code: int | None
     duration: float
     timed_out: bool
     output: Path
     error: str = ""
-    """Why it could not be started or was cut, in words; empty when it ran to its own end."""
+    """Why it could not be started or was ended; empty if it ended by itself."""
     survivors: tuple[str, ...] = ()
-    """Command names of the processes that it left behind and that were ended with it."""
+    """Names of processes that it left running; they were ended."""
 
 
 class LaunchOptions(TypedDict, total=False):
@@ -50,35 +50,35 @@ class Launcher(Protocol):
         errors: Path | None = None,
         shared: Sequence[Path] = (),
     ) -> Completion:
-        """Run `argv` to its end, its deadline (seconds) or cancellation; then end every process that it started.
+        """Run `argv` to its end, its deadline (seconds) or cancellation, then end every process that it started.
 
         `env` is the whole environment. stdout and stderr go to the file `output` as they come, or stderr to the file
         `errors`. `shared` are files and folders outside of the workspace that it reads or writes for the runner: where
-        commands are confined, those and no others of the runner's stay in view. Never raises for what the command
-        does: a program that is missing gives `exit_code=127` and the reason in `error`.
+        commands are sandboxed, only these files of the runner are visible. A missing program gives `exit_code=127` and
+        the reason in `error`.
         """
         ...
 
 
 class Connection(Protocol):
-    """A child process that is talked to, through its stdin and stdout."""
+    """A child process with which messages are exchanged over stdin and stdout."""
 
     async def read(self) -> bytes:
-        """What it has written since, as soon as there is something; empty when it writes no more."""
+        """Return new output as soon as there is some; empty at its end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Give it all of `data`. Raises ConnectionError when it does not listen any more."""
+        """Write all of `data`. Raise ConnectionError if the process no longer reads."""
         ...
 
     def mark(self) -> None:
-        """A round begins: who lives now belongs to the agent itself."""
+        """Note the start of a round: processes that exist now belong to the agent."""
         ...
 
     async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
-        """End every process below it that began after `mark` in a group of its own; gives their names.
+        """End every descendant that started after `mark` in a group of its own; return their names.
 
-        Processes of the names in `helpers` stay, and their children, though not who is below these.
+        Processes with a name in `helpers` and their children stay.
         """
         ...
 
@@ -88,48 +88,46 @@ class Connection(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, minus the number for a signal; None while it runs."""
+        """The exit code, minus the number for a signal; None while it runs."""
         ...
 
     @property
     def obstacle(self) -> str:
-        """Why its program could not be started, where it has ended and what confines it knows; else empty."""
+        """Why its program could not be started inside of a sandbox; else empty."""
         ...
 
 
 class Connector(Protocol):
-    """Starts a child process that is talked to, and leaves nobody behind."""
+    """Starts a child process with which messages are exchanged, and ends all of its processes."""
 
     def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AbstractAsyncContextManager[Connection]:
-        """Within it, the process runs; at its end everybody is ended. stderr goes to the file `errors`.
+        """Return a context in which the process runs; stderr goes to the file `errors`.
 
-        Raises AgentNotInstalled where the program cannot be started.
+        Raise AgentNotInstalled if the program cannot be started.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a confined command may see and do. Paths are absolute and without links; what is not there counts for nothing.
+    """What a sandboxed command may see and write. Paths are absolute and without links; missing ones are ignored.
 
-    The deeper of two paths wins; on the same one `writable` is stronger than `readable`, and that than `hidden`. All
-    that is named nowhere can be read, and not written.
+    The deeper of two paths wins; on the same path `writable` wins over `readable`, and `readable` over `hidden`. All other
+    paths can only be read.
     """
 
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
-    """Stays in view where it lies in something hidden, or in /tmp."""
+    """Visible even inside of hidden folders and /tmp."""
     hidden: tuple[Path, ...] = ()
-    """Folders are empty, files as well."""
+    """Shown as empty folders and files."""
     emptied: tuple[Path, ...] = ()
-    """Regular files that are there and hold nothing."""
+    """Shown as empty regular files."""
     tmp: Path | None = None
-    """Stands as /tmp; None: an empty one that goes with the command."""
+    """Mounted as /tmp; None: an empty one for each command."""
     home: tuple[Path, Path] | None = None
-    """A home folder, and what stands in its place."""
+    """A home folder, and the folder that is mounted there."""
     network: bool = True
-    """False: it reaches no other machine, and nothing that listens on this one."""
-
-
+    """False: no network, not even on this machine."""

@@ -14,11 +14,11 @@ from goalrunner.core.verdict import GoalVerdict
 
 
 def spent(state: RunState, account: str, usage: Usage) -> RunState:
-    """A model call, or a part of an agent's turn, has said what it used."""
+    """Return the state after a model call, or a part of an agent's turn, reported its usage."""
     last = state.last_call
     if usage.calls or usage.known_cost_usd:
         before = last.get(account)
-        # An agent may say on one line how many tokens it used, and on the next one how many dollars.
+        # An agent may report tokens on one line and dollars on the next.
         follows = state.external and state.awaiting is None and before is not None and not usage.calls
         last = {**last, account: before + usage if follows and before is not None else usage}
     accounts = {**state.usage, account: state.usage.get(account, Usage()) + usage}
@@ -26,7 +26,7 @@ def spent(state: RunState, account: str, usage: Usage) -> RunState:
 
 
 def with_cut(state: RunState, cut: Mapping[Account, Usage] | Mapping[str, Usage]) -> RunState:
-    """The same, with what calls may have used that were under way when a process ended."""
+    """Return the state with the estimated usage of calls that were running when a process ended."""
     accounts = {**state.usage}
     for account, usage in cut.items():
         accounts[account] = accounts.get(account, Usage()) + usage
@@ -34,10 +34,10 @@ def with_cut(state: RunState, cut: Mapping[Account, Usage] | Mapping[str, Usage]
 
 
 def accounts_of(state: RunState, *, over: bool | None = None) -> dict[str, Usage]:
-    """By account, what people and machines are told that was spent.
+    """Return the usage by account for display.
 
-    An external agent says at the end of its turn what it used: of one that was cut that is not known. `over` says that
-    nobody goes on with the run now; None: what its status says.
+    An external agent reports its usage at the end of its turn, so that of an interrupted turn is unknown. `over` tells
+    whether the run has stopped; None: as its status says.
     """
     over = state.status is not GoalStatus.RUNNING if over is None else over
     if not (over and state.external and state.awaiting == "agent"):
@@ -51,7 +51,7 @@ def total_of(state: RunState, *, over: bool | None = None) -> Usage:
 
 
 def count_usage(state: RunState) -> RunState:
-    """The budget of the working memory, brought up to date."""
+    """Return the state with the current usage in its budget."""
     total = total_of(state)
     cents = None if total.cost_usd is None else round(total.cost_usd * 100, 6)
     tokens = None if total.input_tokens is None else total.tokens
@@ -68,12 +68,12 @@ def is_runners(step: str) -> bool:
 
 
 def begun(state: RunState, step: str) -> RunState:
-    """A step of the runner begins. One that was open before it was cut, and is not done."""
+    """Return the state after a step of the runner started. A step that was open before was interrupted."""
     return with_fields(with_memory(_returned(state), current_step=step), seen="")
 
 
 def ended(state: RunState, evidence: str = "") -> RunState:
-    """The runner's step at hand is done. `evidence` is an observation; else the newest of the step, else the event itself."""
+    """Return the state after the current step is done, with its evidence: an observation, or the event itself."""
     if state.memory.current_step is None:
         return state
     current = state.memory.current_step
@@ -83,7 +83,7 @@ def ended(state: RunState, evidence: str = "") -> RunState:
 
 
 def completed(state: RunState, steps: dict[str, str]) -> RunState:
-    """Steps are done, each with what shows it. The newest are kept."""
+    """Return the state with completed steps and their evidence; the newest are kept."""
     memory = state.memory
     before = tuple(step for step in memory.completed_steps if step not in steps)
     done = (*before, *steps)[-KEPT:]
@@ -92,7 +92,7 @@ def completed(state: RunState, steps: dict[str, str]) -> RunState:
 
 
 def remaining(state: RunState) -> tuple[str, ...]:
-    """The steps that are still to come: those of the agent's plan, then the runner's. None after completion."""
+    """Return the pending steps: those of the agent's plan, then the runner's. There are none after completion."""
     if state.phase is Phase.ENDED:
         return () if state.memory.stop_reason == "success" else state.memory.pending_steps
     planned = (step for step in state.memory.pending_steps if not is_runners(step))
@@ -101,7 +101,7 @@ def remaining(state: RunState) -> tuple[str, ...]:
 
 
 def audit_evidence(state: RunState, verdict: GoalVerdict) -> str:
-    """What shows an audit: the first observation that it cites, else the newest that the judge was shown."""
+    """Return the evidence of an audit: the first observation that it cites, else the newest one."""
     for criterion in verdict.criteria:
         for citation in criterion.evidence:
             found = _OBSERVATION.fullmatch(citation.observation)
@@ -111,7 +111,7 @@ def audit_evidence(state: RunState, verdict: GoalVerdict) -> str:
 
 
 def _returned(state: RunState) -> RunState:
-    """The agent's own step goes back to what is pending: the end of a turn does not show that it is done."""
+    """Return the state with the agent's own step pending: the end of a turn does not prove that it is done."""
     current = state.memory.current_step
     if current is None or is_runners(current):
         return state
@@ -119,7 +119,7 @@ def _returned(state: RunState) -> RunState:
 
 
 def _upcoming(state: RunState) -> list[str]:
-    """What the runner itself has before it, until the goal is proven or the next round begins."""
+    """Return the runner's next steps until the goal is proven or the next round starts."""
     number, plan = state.round, state.plan
     again = [f"round-{number + 1}"]
     audit = [f"audit-{number}"] if plan.has_judge else []
@@ -142,10 +142,7 @@ def _upcoming(state: RunState) -> list[str]:
 
 
 def planned(state: RunState, event: events.PlanProposed) -> RunState:
-    """The agent's steps beside the runner's; each completed one names the observation that shows it.
-
-    A plan replaces the one before it, but for what is completed: that stays.
-    """
+    """Return the state with the agent's plan, which replaces the one before it except for completed steps."""
     done = completed(state, event.completed)
     before = done.memory
     current = event.current or before.current_step
@@ -162,13 +159,13 @@ def planned(state: RunState, event: events.PlanProposed) -> RunState:
 
 
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
-"""Endings after which a run never goes on."""
+"""Stop reasons after which a run cannot be resumed."""
 
 _CHECKED = (Phase.WORKED, Phase.VALIDATED, Phase.JUDGED, Phase.CONFIRMED)
 
 
 def resumed(state: RunState, event: events.RunResumed) -> RunState:
-    """The state with which the next step is decided; a run that is over for good stays so."""
+    """Return the state of a resumed run; a run that cannot be resumed stays as it is."""
     if state.stop_reason in FINAL:
         return state
     state = with_cut(taken_up(state), event.in_flight)
@@ -205,29 +202,29 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
 
 
 def _placed(state: RunState, event: events.RunResumed) -> RunState:
-    """Back to the last phase whose result still holds, free of what a person has had a look at since."""
+    """Return the state in the last phase whose result is still valid, with counters reset."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
     fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0, "leaks": 0, "obstacle": "", "obstacles": 0}
     if state.obstacle and phase is Phase.VALIDATED:
-        # A person may have removed what kept the validators from running.
+        # A person may have corrected what kept the validators from running.
         return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
     if state.leaked and phase in (Phase.WORKED, Phase.VALIDATED):
         # The run stopped because the workspace changed meanwhile: it is checked again.
         return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
     if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
-        # It may be the very thing that was mended.
+        # It may be what was corrected.
         return state.model_copy(update={**fresh, "phase": Phase.READY})
     if phase is Phase.CONFIRMED and state.confirmed:
         return state.model_copy(update={**fresh, "phase": Phase.JUDGED, "confirmed": "", "refuted": _claim(state)})
     if phase in _CHECKED and event.changed and _rests_on_files(state, phase):
-        # Of what was proven nothing counts any more: other files are there now.
+        # The proof is void: the files are different now.
         again = Phase.WORKED if state.round else Phase.READY
         return state.model_copy(update={**fresh, "phase": again, "snapshot": event.snapshot})
     return state.model_copy(update=fresh)
 
 
 def _rests_on_files(state: RunState, phase: Phase) -> bool:
-    """Whether the next step would believe what was seen on the files as they were."""
+    """Return whether the next step relies on results for the earlier files."""
     return phase in (Phase.WORKED, Phase.VALIDATED) or (state.verdict is not None and state.verdict.complete)
 
 

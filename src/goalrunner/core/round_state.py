@@ -146,7 +146,7 @@ def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Appr
 
 
 def outdated(state: RunState, event: events.WorkspaceChanged) -> RunState:
-    """What was checked is no longer what is there: it is checked once more."""
+    """Return the state after the workspace changed since the check: it is checked again."""
     again = Phase.WORKED if state.round else Phase.READY
     return with_fields(state, phase=again, snapshot=event.snapshot, leaked=event.paths, leaks=state.leaks + 1)
 
@@ -180,13 +180,12 @@ Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[ChangedPaths]]
 async def why_stale(
     item: Observation, taken: Mapping[str, Snapshot], ends: Mapping[int, str], final: Snapshot, compare: Compare
 ) -> str:
-    """Why an observation does not count at `final`, in words; empty where it does.
+    """Return why an observation is outdated at `final`, in words; empty if it is not.
 
     `taken` are the snapshots by id, `ends` by round the id of the one at its end.
 
-    A file tool's observation depends on its own path alone, a command's on everything before, during and after it. What
-    was seen on no snapshot at all is the response, which is evidence of what it says, and what a person answered. Nobody
-    watched while an external agent did what it reports: its whole round stands for the command.
+    A file tool's observation depends only on its own path, a command's on everything before, during and after it. The
+    response and a person's answer depend on no snapshot. For what an external agent reports, its whole round counts.
     """
     if item.source in (RESPONSE, OWNER) and not item.reported_by:
         return ""

@@ -31,7 +31,7 @@ class GoalRecord(Frozen):
 
 
 class Plan(Frozen):
-    """What policy needs to know of the goal: the limits, and who checks."""
+    """What the decisions need to know of the goal: limits, validators, judge."""
 
     max_iterations: int | None = Field(default=None, description="None: no limit")
     timeout: float | None = Field(default=None, description="seconds of active time; None: no limit")
@@ -44,7 +44,9 @@ class Plan(Frozen):
     hidden: tuple[str, ...] = Field(default=(), description="names of the hidden ones")
     has_judge: bool = False
     minimum_score: float = 0.0
-    require: Literal["any", "runner"] = Field(default="any", description="whose observations prove anything")
+    require: Literal["any", "runner"] = Field(
+        default="any", description="whether reported observations count as evidence"
+    )
     takes_baseline: bool = Field(default=False, description="whether the validators run once before round 1")
     wants_red: bool = Field(default=False, description="whether a green baseline is refused")
     needs_round: bool = Field(default=False, description="whether the agent works even after a green baseline")
@@ -63,8 +65,15 @@ class GoalCreated(Frozen):
     plan: Plan
 
 
+class NoteAdded(Frozen):
+    """A warning about the run that was found after it began."""
+
+    type: Literal["note_added"] = "note_added"
+    note: str
+
+
 class RunStarted(Frozen):
-    """A process took the run up."""
+    """The run started in a process."""
 
     type: Literal["run_started"] = "run_started"
     workspace: str
@@ -76,8 +85,10 @@ class RunStarted(Frozen):
     labels: tuple[str, ...] = Field(default=(), description='what weakens the proof: "self-judged", ...')
     check_environment: str = Field(default="", description="the kind of check environment; empty: none is needed")
     checks: str = Field(default="", description="for people: kind of check environment, and what is protected")
-    notes: tuple[str, ...] = Field(default=(), description="what must be said aloud before the first round")
-    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; when the time limit ends if nobody waits")
+    notes: tuple[str, ...] = Field(default=(), description="warnings before the first round")
+    deadline_at: str | None = Field(
+        default=None, description="ISO 8601, UTC; when the time limit ends, without waiting for a person"
+    )
     handed: tuple[str, ...] = Field(
         default=(), description="parts that the calling program handed in: only it can resume the run"
     )
@@ -87,39 +98,39 @@ class RunStarted(Frozen):
         default_factory=dict, description="key of a secret in the goal, which is not kept -> by what it is known again"
     )
     continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
-    sandbox: str = Field(default="none", description="the jail of the agent's commands and of the validators")
+    sandbox: str = Field(default="none", description="the sandbox of the agent's commands and the validators")
 
 
 class StartKept(Frozen):
-    """What the start was like was written into the run's folder; a resumed run measures with these files and no others."""
+    """Files about the start were written into the run's folder; a resumed run uses exactly these."""
 
     type: Literal["start_kept"] = "start_kept"
     files: dict[str, str] = Field(description="path below the folder's `start` -> SHA-256 of its content")
 
 
 class RunResumed(Frozen):
-    """Another process took the run up again, where it was."""
+    """Another process resumed the run."""
 
     type: Literal["run_resumed"] = "run_resumed"
     plan: Plan = Field(description="the limits as they are from now on")
     version: str = Field(description="of goalrunner")
-    note: str = Field(default="", description="what the owner says to the agent")
+    note: str = Field(default="", description="a message of the user to the agent")
     snapshot: Snapshot | None = Field(default=None, description="the workspace now")
-    changed: tuple[str, ...] = Field(default=(), description="paths that changed while nobody watched")
+    changed: tuple[str, ...] = Field(default=(), description="paths that changed while the run was interrupted")
     cut: tuple[str, ...] = Field(default=(), description="tool calls that had begun and have no result")
     in_flight: dict[str, Usage] = Field(
         default_factory=dict, description="by account: what a model call that was cut may have cost, estimated"
     )
     deadline_at: str | None = Field(default=None, description="ISO 8601, UTC")
-    notes: tuple[str, ...] = Field(default=(), description="what must be said aloud of how the run goes on")
-    sandbox: str = Field(default="none", description="the jail from now on")
+    notes: tuple[str, ...] = Field(default=(), description="warnings about how the run goes on")
+    sandbox: str = Field(default="none", description="the sandbox from now on")
 
 
 Decision = Literal["approved", "denied", "expired"]
 
 
 class QuestionOpened(Frozen):
-    """A fact is missing that only a person can give."""
+    """A question that only a person can answer."""
 
     type: Literal["question_opened"] = "question_opened"
     question: str
@@ -127,7 +138,7 @@ class QuestionOpened(Frozen):
 
 
 class QuestionAnswered(Frozen):
-    """A person gave it. The answer is an observation, so that agent and judge can be shown it."""
+    """A person's answer. It is an observation for agent and judge."""
 
     type: Literal["question_answered"] = "question_answered"
     question: str
@@ -138,7 +149,7 @@ class QuestionAnswered(Frozen):
 
 
 class ApprovalRequested(Frozen):
-    """Something waits for a person: nothing of it has been done."""
+    """An action waits for the approval of a person."""
 
     type: Literal["approval_requested"] = "approval_requested"
     approval_id: str = Field(description='"a1"')
@@ -151,11 +162,11 @@ class ApprovalRequested(Frozen):
     )
     preview: ArtifactRef | None = Field(default=None, description="the unified diff of what would be written")
     evidence_refs: tuple[str, ...] = Field(default=(), description="observations that it rests on")
-    expires_at: str | None = Field(default=None, description="ISO 8601, UTC; after it nobody can approve it")
+    expires_at: str | None = Field(default=None, description="ISO 8601, UTC; after it the approval expires")
 
 
 class ApprovalRecorded(Frozen):
-    """A person decided on something that waited, or nobody did in time."""
+    """An approval was decided by a person, or expired."""
 
     type: Literal["approval_recorded"] = "approval_recorded"
     approval_id: str

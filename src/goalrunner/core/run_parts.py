@@ -1,4 +1,4 @@
-"""Everything that a driver works with, and the Protocol of observers."""
+"""The adapters of a run, and the Protocols of observers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from goalrunner.core.run_state import RunState
 
 
 class Observer(Protocol):
-    """Watches a run and never changes it. One that raises is told nothing more, and the run goes on."""
+    """Observes a run. An observer that raises is removed, and the run goes on."""
 
     def on_record(self, record: Record) -> None:
         """An event was written."""
         ...
+
+
+@runtime_checkable
+class TextObserver(Observer, Protocol):
+    """An observer that shows the agent's text while it streams. Without one, models are asked for whole answers."""
 
     def on_text(self, delta: str) -> None:
         """A piece of the agent's text, as it streams."""
@@ -28,16 +33,16 @@ class Observer(Protocol):
 
 @runtime_checkable
 class Rejoining(Protocol):
-    """An observer that wants to know where a run stands that goes on."""
+    """An observer that needs the state of a resumed run."""
 
     def on_state(self, state: RunState) -> None:
-        """An earlier process left it like this; told once, before its first new event."""
+        """Called once with the state that an earlier process left, before the first new event."""
         ...
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The adapters that the driver is handed; compose makes them."""
+    """The adapters of one run."""
 
     conversation: Conversation
     validators: tuple[Validator, ...]
@@ -49,13 +54,13 @@ class Parts:
     workspace: Path
     scratch: Callable[[str], Path]
     watch: Workspace | None = None
-    """Takes the snapshots; None where the workspace is no deliverable."""
+    """Takes the snapshots; None if the workspace is not the deliverable."""
     checker: Checker | None = None
     """Runs the validators in the check environment; None if they run in the workspace as it is."""
     redact: Callable[[str], str] = lambda text: text
     replaced: Callable[[], dict[str, int]] = dict
-    """How many secrets were replaced since it was last asked, by kind."""
+    """Return how many secrets were replaced since the last call, by kind."""
     kept: Callable[[], dict[str, str]] = dict
-    """What the run's folder says of its start: each file and its SHA-256."""
+    """Return the files about the start in the run's folder, and their SHA-256."""
     approver: Approver | None = None
-    """Who is asked where something waits for a person; None: nobody is there."""
+    """Asks a person for approvals and answers; None if no person is available."""

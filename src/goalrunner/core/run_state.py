@@ -31,7 +31,7 @@ class BudgetState(Frozen):
         default=0, description="tokens, agent and judge together, as far as they are known; None: nothing is"
     )
     cost_cents: float | None = Field(default=0.0, description="US cents; None: some call had no known price")
-    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; while nobody waits")
+    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; without waiting for a person")
 
 
 class WorkingMemory(Frozen):
@@ -116,7 +116,7 @@ class Approval(Frozen):
     reason: str = ""
     guarded: bool = True
     used: bool = Field(default=False, description="whether the tool call has begun: it permits no other one")
-    told: bool = Field(default=False, description="whether the run has ended for its denial, and was taken up again")
+    told: bool = Field(default=False, description="whether the run ended with its denial and was resumed")
 
     @property
     def refused(self) -> bool:
@@ -125,7 +125,7 @@ class Approval(Frozen):
 
 
 class Interruption(Frozen):
-    """What the agent has not been told yet of the time in which nobody worked on the run."""
+    """What happened while the run was interrupted, for the agent's next prompt."""
 
     note: str = ""
     changed: tuple[str, ...] = ()
@@ -151,10 +151,10 @@ class RunState(Frozen):
     external: bool = Field(default=False, description="whether the agent is a program of its own")
     agent_command: str = Field(default="", description="an external agent and its command, for people")
     last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
-    resumes: int = Field(default=0, description="how often another process took the run up")
-    interruption: Interruption | None = Field(default=None, description="what the agent is still to be told")
+    resumes: int = Field(default=0, description="how often another process resumed the run")
+    interruption: Interruption | None = Field(default=None, description="for the agent's next prompt")
     outside: tuple[str, ...] = Field(
-        default=(), description="paths that changed while nobody watched, of the whole run; the newest"
+        default=(), description="paths that changed while the run was interrupted; the newest"
     )
     approvals: tuple[Approval, ...] = Field(default=(), description="the newest, decided or not")
     requested: int = Field(default=0, description="approvals requested so far")
@@ -181,6 +181,9 @@ class RunState(Frozen):
         default=None, description="set while a person must decide on the agent's versions of the checks"
     )
     check_environment: str = ""
+    goal_file: str = Field(default="", description="where the goal was read from; empty: from no file")
+    handed: tuple[str, ...] = Field(default=(), description="parts that only the calling program can make again")
+    notes: tuple[str, ...] = Field(default=(), description="warnings before the first round")
     verdict: GoalVerdict | None = Field(default=None, description="the last one")
     baseline: Baseline | None = None
     base: Snapshot | None = Field(default=None, description="the workspace at the start")
@@ -243,7 +246,7 @@ class RunState(Frozen):
 
     @property
     def completion(self) -> Approval | None:
-        """The newest approval of the completion of what is there now."""
+        """The newest approval of the completion for the current snapshot."""
         of_it = (item for item in reversed(self.approvals) if item.kind == "complete" and item.snapshot == self.subject)
         return next((item for item in of_it if item.decision != "withdrawn"), None)
 

@@ -21,14 +21,14 @@ class TakeBaseline:
 
 @dataclass(frozen=True)
 class Brief:
-    """What a prompt has to say; its words are made elsewhere."""
+    """The content of a prompt, before it is rendered."""
 
     kind: PromptKind
     round: int
     feedback: str | None = None
-    """Red output or the judge's `missing`, verbatim; None when there is nothing to say."""
+    """Red output or the judge's `missing`, verbatim; None if there is none."""
     interruption: Interruption | None = None
-    """What happened while nobody worked on the run; None where there is nothing to tell."""
+    """What happened while the run was interrupted, if anything."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,17 @@ class AskApproval:
 
 
 Step = TakeBaseline | RunRound | Validate | Audit | Confirm | AskApproval | Finish
-"""What is to be done next; closed."""
+"""The next thing to do."""
 
 
 Find = Callable[[str], Observation | None]
-"""The observation of that id; None where there is none."""
+"""Return the observation of that id, or None."""
 
 
 def settle_plan(plan: ProposedPlan, find: Find) -> tuple[PlanProposed, str]:
-    """The event that keeps what is believed of a plan, and what the agent is told.
+    """Return the event with the accepted part of a plan, and the reply for the agent.
 
-    What it is told holds none of its own words: they would stand in an observation that a judge may quote.
+    The reply contains none of the agent's words, because it becomes an observation that a judge may quote.
     """
     believed: dict[str, str] = {}
     refused: list[str] = []

@@ -65,6 +65,8 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "labels": list(outcome.labels),
         "protected_changes": list(state.protected_changes),
         "check_environment": state.check_environment,
+        "goal_file": state.goal_file,
+        "handed": list(state.handed),
         "redacted": state.redacted,
         "started_at": outcome.started_at,
         "updated_at": state.goal.updated_at,

@@ -17,10 +17,10 @@ FEEDBACK_TAIL = 4_000
 TEST_IDS = 20_000
 """Tests of one run that a result names at most."""
 _TAIL_OF_NPM = re.compile(r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?")
-"""Last lines of npm that say nothing of the cause."""
+"""Last lines of npm that do not name the cause."""
 _BARE = re.compile(r"exit \d+(?:, expected \d+)?")
 _SHOWN = 160
-"""Characters of the last line of an output that stand beside the exit code."""
+"""Characters of the last line of an output that are shown beside the exit code."""
 
 
 class ValidationOutcome(Frozen):
@@ -70,11 +70,11 @@ class ValidatorResult(Frozen):
     hidden: bool = Field(default=False, description="it runs at the proof alone and is never shown to the agent")
     cannot_run: bool = Field(
         default=False,
-        description="its own command line cannot work on this machine; what the workspace lacks is only red",
+        description="its own command line cannot work on this machine, unlike a failure that the agent can correct",
     )
     steady: bool = Field(
         default=False,
-        description="equal content must give an equal colour: it is told of nothing but the workspace, and has no retries",
+        description="the same content must give the same result: it depends only on the workspace, and has no retries",
     )
     tests_run: int | None = Field(
         default=None, ge=0, description="tests that ran, skipped ones not counted; None: no report tells"
@@ -93,7 +93,7 @@ class ValidatorResult(Frozen):
 
     @property
     def remark(self) -> str:
-        """What people are told in one line: the summary; beside a bare exit code the last thing that it printed."""
+        """One line for people: the summary, and the last line of the output beside a bare exit code."""
         said = self.summary or self.reason.replace("_", " ")
         if self.passed or not _BARE.fullmatch(said):
             return said
@@ -151,13 +151,13 @@ class GoalVerdict(Frozen):
 
 
 HIDDEN = "a check that is not shown to you failed; go through the objective again"
-"""All that the agent learns about a hidden validator."""
+"""The feedback about a hidden validator."""
 
 
 def verdict_of(
     results: Sequence[ValidatorResult], refusal: str = "", protected_changes: Sequence[str] = ()
 ) -> GoalVerdict:
-    """Return the runner's own verdict: complete if every validator is green and none at all is not.
+    """Return the runner's own verdict: complete if there are validators and all are green.
 
     `refusal` says why the results do not count. `protected_changes` are named beside red results, because validators
     saw these files in their original state.
@@ -186,7 +186,7 @@ def protected_message(lines: Sequence[str]) -> str:
 
 
 def _said(result: ValidatorResult) -> str:
-    """Summary and feedback; a summary that is but the beginning of the feedback is not said twice."""
+    """Return summary and feedback; a summary that the feedback begins with is left out."""
     summary, feedback = result.summary.strip(), result.feedback.strip()
     first = " ".join(feedback.partition("\n")[0].split())
     if first.startswith(summary.removesuffix("…")):

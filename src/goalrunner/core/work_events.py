@@ -16,7 +16,7 @@ PromptKind = Literal["first", "retry", "neutral", "stalled", "resumed"]
 
 
 class SnapshotTaken(Frozen):
-    """The workspace was looked at, whole."""
+    """A snapshot of the workspace was taken."""
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     snapshot: Snapshot
@@ -24,14 +24,14 @@ class SnapshotTaken(Frozen):
 
 
 class BlockReported(Frozen):
-    """The agent says that it cannot go on. A claim: it ends nothing by itself."""
+    """The agent claims that it cannot go on; the run does not end because of it."""
 
     type: Literal["block_reported"] = "block_reported"
     reason: str
 
 
 class StepStarted(Frozen):
-    """The runner is about to do one bounded thing: intent before effect."""
+    """A step of the runner starts."""
 
     type: Literal["step_started"] = "step_started"
     step_id: str = Field(description='"validate-2"')
@@ -47,7 +47,7 @@ class RoundStarted(Frozen):
 
 
 class PlanProposed(Frozen):
-    """The agent says which steps there are. A proposal: the runner keeps it, and believes no step done without evidence."""
+    """The agent's plan. A step counts as completed only with evidence."""
 
     type: Literal["plan_proposed"] = "plan_proposed"
     current: str = ""
@@ -83,7 +83,7 @@ class ToolCalled(Frozen):
 
 
 class ToolResultRecorded(Frozen):
-    """A tool call ended, well or badly."""
+    """A tool call ended."""
 
     type: Literal["tool_result_recorded"] = "tool_result_recorded"
     tool_call_id: str
@@ -94,7 +94,7 @@ class ToolResultRecorded(Frozen):
 
 
 class UsageRecorded(Frozen):
-    """One model call was answered, or given up after so many retries."""
+    """A model call was answered, or given up after retries."""
 
     type: Literal["usage_recorded"] = "usage_recorded"
     account: Account
@@ -102,7 +102,7 @@ class UsageRecorded(Frozen):
 
 
 class RoundFinished(Frozen):
-    """The agent's turn is over. Says nothing about success."""
+    """The agent's turn is over, successful or not."""
 
     type: Literal["round_finished"] = "round_finished"
     round: int = Field(ge=1)
@@ -111,9 +111,7 @@ class RoundFinished(Frozen):
     response: Observation | None = Field(
         default=None, description="the response as an observation, where it is the deliverable"
     )
-    snapshot: Snapshot | None = Field(
-        default=None, description="the workspace as the round left it: what is to be proven"
-    )
+    snapshot: Snapshot | None = Field(default=None, description="the workspace at the end of the round")
     idle: bool = Field(default=False, description="whether the agent left everything as it had found it")
     left: tuple[str, ...] = Field(
         default=(), description="names of background processes that the agent left, and that were ended"
@@ -121,8 +119,8 @@ class RoundFinished(Frozen):
 
 
 class AgentRan(Frozen):
-    """A process of an external agent is over. What it wrote is evidence of nothing. It is kept whole, but where the run was
-    cut: then of a long output the two ends."""
+    """A process of an external agent has ended. Its output is no evidence. It is stored whole, or only its two ends if the
+    run was interrupted."""
 
     type: Literal["agent_ran"] = "agent_ran"
     agent: str = Field(description="its name")
@@ -130,11 +128,11 @@ class AgentRan(Frozen):
     duration: float = Field(default=0.0, ge=0, description="seconds")
     output: ArtifactRef | None = Field(default=None, description="stdout; None where it was empty")
     errors: ArtifactRef | None = Field(default=None, description="stderr; None where it was empty")
-    note: str = Field(default="", description="what people must be told of it")
+    note: str = Field(default="", description="a note for people")
 
 
 class SessionOpened(Frozen):
-    """An external agent keeps a memory of its own, and this is its name; written anew where its totals have grown."""
+    """An external agent's own session; written again when its totals have grown."""
 
     type: Literal["session_opened"] = "session_opened"
     session: AgentSession
@@ -185,7 +183,7 @@ class BaselineTaken(Frozen):
 
 
 class ValidatorsFinished(Frozen):
-    """The validators ran in the check environment on what the round left."""
+    """The validators ran in the check environment after a round."""
 
     type: Literal["validators_finished"] = "validators_finished"
     round: int = Field(ge=0)
@@ -234,7 +232,7 @@ class AuditStarted(Frozen):
 
 
 class AuditFailed(Frozen):
-    """The judge gave no usable answer. Never told to the agent as outstanding work."""
+    """The judge gave no usable answer. The agent is not informed."""
 
     type: Literal["audit_failed"] = "audit_failed"
     round: int = Field(ge=0)

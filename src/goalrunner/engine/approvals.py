@@ -1,4 +1,4 @@
-"""Approvals and questions of a run: asked and recorded."""
+"""Asking a person for approvals and answers, and recording them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Approval
 from goalrunner.engine.journal import Deadline, Journal
-from goalrunner.engine.snapshot_tracker import Watch
+from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 _PREVIEW = 200_000
-"""Bytes of a patch that a person is shown at most."""
+"""Bytes of a patch that is shown to a person."""
 
 TOLD = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
 
 
-class People:
-    """Asks whoever is there. Everything that waits, and every decision, is in the log before anything is done."""
+class Approvals:
+    """Asks the approver. Each request and each decision is in the log before anything is done."""
 
-    def __init__(self, parts: Parts, journal: Journal, watch: Watch, deadline: Deadline) -> None:
+    def __init__(self, parts: Parts, journal: Journal, tracker: SnapshotTracker, deadline: Deadline) -> None:
         self._parts = parts
         self._journal = journal
-        self._watch = watch
+        self._tracker = tracker
         self._deadline = deadline
 
     async def permit(
@@ -54,7 +54,7 @@ class People:
         return told
 
     async def completion(self, action: str, rule: str) -> None:
-        """Let a person decide on what is proven. Raises ApprovalPending."""
+        """Let a person decide whether the result is accepted. Raise ApprovalPending."""
         state = self._journal.state
         approval = state.completion or self._request("complete", action, rule, snapshot=state.subject)
         request = ApprovalRequest(approval)
@@ -62,13 +62,13 @@ class People:
             request = replace(
                 request,
                 preview=self._parts.redact(await self._patch()),
-                changed=await self._watch.changed(state.base, state.snapshot),
+                changed=await self._tracker.changed(state.base, state.snapshot),
                 evidence=self._journal.evidence(),
             )
         await self._decided(request)
 
     async def checks(self, action: str, rule: str) -> None:
-        """Let a person decide whether the agent's versions of the checks count. Raises ApprovalPending."""
+        """Let a person decide whether the agent's versions of the checks count. Raise ApprovalPending."""
         state = self._journal.state
         changed = state.changed_checks
         if changed is None:
@@ -85,11 +85,11 @@ class People:
         if self._parts.approver is None:
             return None
         self._journal.save()
-        with self._deadline.standing():
+        with self._deadline.suspended():
             return await self._parts.approver.answer(question)
 
     async def answers_all(self) -> bool:
-        """Ask everything that is open; says whether all of it was answered."""
+        """Ask all open questions; return whether all were answered."""
         for question in self._journal.state.memory.open_questions:
             reply = await self.answer(question)
             if reply is None:
@@ -98,7 +98,7 @@ class People:
         return True
 
     def _known(self, tool_call_id: str, kind: str, text: str, preview: ArtifactRef | None) -> Approval | None:
-        """The approval that was requested for this very action; for another one under the same id there is none."""
+        """Return the approval that was requested for exactly this action, or None."""
         known = self._journal.state.approval_of(tool_call_id)
         if known is None or known.kind != kind or known.action != self._parts.redact(text):
             return None
@@ -131,7 +131,7 @@ class People:
         return self._journal.state.approvals[-1]
 
     def _seen(self) -> tuple[str, ...]:
-        """The observations that the verdict rests on."""
+        """Return the observations that the verdict cites."""
         return tuple(dict.fromkeys(row.observation for row in self._journal.evidence() if row.observation))
 
     async def _decided(self, request: ApprovalRequest) -> Approval:
@@ -143,7 +143,7 @@ class People:
             answer = None
             if approver is not None:
                 self._journal.save()
-                with self._deadline.standing():
+                with self._deadline.suspended():
                     answer = await approver.approve(request)
             if answer is None:
                 raise ApprovalPending(f"{approval.id} waits for a person: {approval.action}")
@@ -154,7 +154,7 @@ class People:
         return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
 
     async def _recorded(self, approval: Approval, answer: ApprovalAnswer) -> events.ApprovalRecorded:
-        """The decision; for a completion with what changed in the workspace while the person was looking at it."""
+        """Return the decision; for a completion with what changed in the workspace meanwhile."""
         recorded = events.ApprovalRecorded(
             approval_id=approval.id,
             decision=answer.decision,
@@ -166,14 +166,14 @@ class People:
         proven = self._journal.state.snapshot
         if approval.kind != "complete" or answer.decision != "approved" or proven is None:
             return recorded
-        now = await self._watch.take("approval")
-        changed = await self._watch.changed(proven, now)
+        now = await self._tracker.take("approval")
+        changed = await self._tracker.changed(proven, now)
         return recorded.model_copy(update={"changed": changed, "snapshot": now}) if changed else recorded
 
     async def _patch(self) -> str:
         try:
-            return await self._watch.patch(self._journal.state.base, self._journal.state.snapshot)
-        except WorkspaceError:  # the paths are shown all the same
+            return await self._tracker.patch(self._journal.state.base, self._journal.state.snapshot)
+        except WorkspaceError:  # the paths are still shown
             return ""
 
     def _expire(self, approval: Approval) -> None:
@@ -184,7 +184,7 @@ class People:
 
 
 def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None:
-    """Keep a person's answer as an observation, so that agent and judge can be shown it, and close the question."""
+    """Record a person's answer as an observation for agent and judge, and close the question."""
     observation = Observation(
         id=journal.next_observation(),
         source=OWNER,
@@ -205,5 +205,5 @@ def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None
 
 
 def answered_by(reply: QuestionReply) -> tuple[str, ...]:
-    """The fact that a person answered."""
+    """Return the fact that a person answered."""
     return (f"answered by {reply.by}",) if reply.by else ("answered",)

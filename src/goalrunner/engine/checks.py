@@ -1,14 +1,16 @@
-"""Baseline, validators, audit and second opinion of a run: performed and recorded. Detects flaky validators."""
+"""Running and recording baseline, validators, audit and second opinion; detection of flaky validators."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
 from goalrunner.core.base import Snapshot
 from goalrunner.core.check_ports import AuditRequest, CheckRun, ValidationContext
+from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Colour, Content
 from goalrunner.core.evidence import cited_stale
 from goalrunner.core.observation import Observation
@@ -19,21 +21,24 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.recorder import RunRecorder
 from goalrunner.engine.resumption import Resumption
-from goalrunner.engine.snapshot_tracker import Watch
+from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.validation import Answer, is_hidden, observe, run_validators
 
 OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 
 
 class Checks:
-    """The checks of a run over its parts."""
+    """Performs the checks of a run."""
 
-    def __init__(self, parts: Parts, journal: Journal, watch: Watch, recorder: RunRecorder, left: Resumption) -> None:
-        """`left` is what an earlier process left of the run."""
+    def __init__(
+        self, parts: Parts, journal: Journal, tracker: SnapshotTracker, recorder: RunRecorder, left: Resumption
+    ) -> None:
+        """`left` is what an earlier process recorded of the run."""
         self._parts = parts
         self._journal = journal
-        self._watch = watch
+        self._tracker = tracker
         self._recorder = recorder
+        self._failures: set[str] = set()  # of the check environment; after each, the check ran once more
         if parts.checker is not None:
             parts.checker.recall(left.contents)
 
@@ -84,7 +89,7 @@ class Checks:
         )
 
     async def validate(self, number: int, response: str) -> None:
-        """Run the validators on what the round left."""
+        """Run the validators after a round."""
         self._begin(f"validate-{number}", f"run {_count(len(self._parts.validators), 'validator')}")
         before = self._state.snapshot
         ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
@@ -111,16 +116,16 @@ class Checks:
         )
 
     async def unchanged(self) -> bool:
-        """Return whether the workspace is still what was checked; what changed since is recorded."""
+        """Return whether the workspace is still as it was checked; record what changed."""
         checked = self._state.snapshot
-        now = await self._watch.take("complete")
-        changed = await self._watch.changed(checked, now)
+        now = await self._tracker.take("complete")
+        changed = await self._tracker.changed(checked, now)
         if changed and now is not None:
             self._journal.append(events.WorkspaceChanged(paths=changed, snapshot=now))
         return not changed
 
     async def audit(self, number: int) -> None:
-        """The judge on everything that happened, with what is stale said so."""
+        """Let the judge audit the recorded evidence, with outdated observations marked."""
         judge = self._parts.judge
         if judge is None:
             raise RuntimeError("an audit was decided for a run without a judge")
@@ -139,7 +144,7 @@ class Checks:
         )
 
     async def confirm(self, claim: str) -> None:
-        """A second opinion in a fresh context on a claim that the goal is blocked."""
+        """Ask for a second opinion on a claim that the goal is blocked, in a new context."""
         judge = self._parts.judge
         if judge is None:
             raise RuntimeError("a second opinion was decided for a run without a judge")
@@ -153,20 +158,33 @@ class Checks:
         self._journal.append(events.StepStarted(step_id=step, description=description))
 
     async def _run(self, iteration: int, response: str, when: str) -> tuple[CheckRun, Snapshot | None, tuple[str, ...]]:
-        """Run the validators; return what they said, the workspace afterwards, and the paths that changed meanwhile."""
+        """Run the validators; return the results, the workspace afterwards, and the paths that changed meanwhile."""
         context = self._context(iteration, response)
-        now, base, checker = self._watch.last, self._state.base, self._parts.checker
+        now, base, checker = self._tracker.last, self._state.base, self._parts.checker
         if checker is None or now is None or base is None:
             visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
             ran = CheckRun(tuple(await run_validators(visible, context)))
         else:
-            now = await self._watch.take("validators") or now
+            now = await self._tracker.take("validators") or now
             conversation = self._parts.conversation
             with conversation.paused() if isinstance(conversation, Pausing) else nullcontext():
-                ran = await checker.check(base, now, context, when=when, approved=self._state.approved_checks)
-        after = await self._watch.take("validators")
-        leaked = (*await self._watch.changed(now, after), *ran.leaked) if checker is not None else ()
+                check = partial(checker.check, base, now, context, when=when, approved=self._state.approved_checks)
+                try:
+                    ran = await check()
+                except EnvironmentFailed as error:
+                    self._note_failure(error)
+                    ran = await check()
+        after = await self._tracker.take("validators")
+        leaked = (*await self._tracker.changed(now, after), *ran.leaked) if checker is not None else ()
         return ran, after, leaked
+
+    def _note_failure(self, error: EnvironmentFailed) -> None:
+        """Record that the check runs once more. Raise the error if it is permanent or occurred before."""
+        if error.permanent or error.message in self._failures:
+            raise error
+        self._failures.add(error.message)
+        said = f"the check could not run: {error.message}; it runs once more"
+        self._journal.append(events.NoteAdded(note=self._parts.redact(said)))
 
     async def _observed(
         self, answers: Sequence[Answer], seen: Snapshot | None
@@ -195,6 +213,7 @@ class Checks:
     async def _request(self, number: int) -> AuditRequest:
         state = self._state
         trail = self._journal.trail()
+        changed = map(self._told, await self._tracker.changed(state.base, state.snapshot))
         return AuditRequest(
             objective=state.goal.description,
             success_criteria=state.criteria,
@@ -204,25 +223,20 @@ class Checks:
             trail=trail,
             minimum_score=state.plan.minimum_score,
             require=state.plan.require,
-            stale=await self._watch.stale(trail.items, state.snapshot),
+            stale=await self._tracker.stale(trail.items, state.snapshot),
             left=state.lingering,
-            changed=tuple(
-                map(
-                    self._parts.redact,
-                    (*state.protected_changes, *map(self._told, await self._watch.changed(state.base, state.snapshot))),
-                )
-            ),
+            changed=tuple(map(self._parts.redact, (*state.protected_changes, *changed))),
         )
 
     def _told(self, path: str) -> str:
-        """A changed path, as the judge is told of it."""
+        """Return a changed path in the form that the judge sees."""
         return f"{path} ({OUTSIDE})" if path in self._state.outside else path
 
 
 def baseline_standing(
     results: Sequence[ValidatorResult], ran: CheckRun, leaked: Sequence[str]
 ) -> tuple[events.Standing, str]:
-    """Return how the validators stand before any work is done, and why they cannot run."""
+    """Return the status of the validators before any work is done, and why they cannot run."""
     if obstacle := obstacle_of(results):
         return "cannot_run", obstacle
     if leaked:
@@ -241,7 +255,7 @@ class Flakiness:
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, bool, str], str] = {}
-        """Validator, colour and content -> when it was seen first."""
+        """(validator, passed, content) -> when it was seen first."""
         self._key = self._when = ""
         self._new: list[Colour] = []
 
@@ -257,7 +271,7 @@ class Flakiness:
 
     def contradicted(self, result: ValidatorResult) -> str:
         """Return when the validator had the other colour on this content; empty if never, or if it may differ."""
-        # A program that was not found says nothing about the content.
+        # The result of a missing program does not depend on the content.
         if not result.steady or result.reason == "not_found":
             return ""
         return self._said.get((result.name, not result.passed, self._key), "")

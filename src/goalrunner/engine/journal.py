@@ -1,4 +1,4 @@
-"""Appending events and folding the state; the deadline; one driver for each conversation."""
+"""The log of a run and the state that its events fold to; the deadline; exclusive use of a conversation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from goalrunner.core.messages import text_of
 from goalrunner.core.observation import Claim, EvidenceRow, Observation, Trail
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.ports import Artifacts, Log, Transcript
-from goalrunner.core.run_parts import Observer
+from goalrunner.core.run_parts import Observer, TextObserver
 from goalrunner.core.run_state import RunState
 from goalrunner.core.steps import Finish
 from goalrunner.core.summary import outcome_of
@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger("goalrunner")
 
 
 class Journal:
-    """Appends events and keeps the state that they fold to. `state` is never assigned from outside."""
+    """Appends events and keeps the state that they fold to."""
 
     def __init__(
         self,
@@ -54,71 +54,76 @@ class Journal:
         return self._state
 
     def append(self, event: Event) -> Record:
-        """Write an event, fold it, and tell the observers."""
+        """Write an event, fold it, and notify the observers."""
         record = self._log.append(event)
         self._state = apply(self._state, record)
         self._index.add(record)
         self._evidence.add(record)
-        self._tell(lambda observer: observer.on_record(record))
+        self._notify(lambda observer: observer.on_record(record))
         return record
 
     def count(self, replaced: dict[str, int]) -> None:
-        """Write how many secrets were replaced since the last time, by kind; nothing where none were."""
+        """Record how many secrets were replaced since the last call, by kind."""
         if replaced:
             self.append(SecretsReplaced(counts=replaced))
 
     def replay(self, record: Record) -> None:
-        """Fold an event that an earlier process wrote; nobody is told of it again."""
+        """Fold an event of an earlier process without notifying observers."""
         self._state = apply(self._state, record)
         self._index.add(record)
         self._evidence.add(record)
 
-    def take_up(self, state: RunState, trail: TrailIndex, evidence: EvidenceIndex) -> None:
-        """Know what an earlier process wrote, from who has folded it already."""
+    def resume_from(self, state: RunState, trail: TrailIndex, evidence: EvidenceIndex) -> None:
+        """Start from a log that was already folded."""
         self._state, self._index, self._evidence = state, trail, evidence
 
     def fold_unwritten(self, event: Event) -> None:
-        """Fold an ending that cannot be written any more, so that the outcome at least says how the run ended."""
+        """Fold a last event that cannot be written, so that the outcome tells how the run ended."""
         last = self.state
         record = Record(seq=last.memory.version + 1, at=last.goal.updated_at, elapsed=last.elapsed, event=event)
         self._state = apply(last, record)
 
     def outcome(self, run_path: str = "") -> GoalOutcome:
-        """The outcome of the state as it is, with the table of its evidence."""
+        """Return the outcome of the current state, with the evidence table."""
         return outcome_of(self.state, run_path).model_copy(update={"evidence": self.evidence()})
 
     def evidence(self) -> tuple[EvidenceRow, ...]:
-        """The table of what the last verdict rests on."""
+        """Return the evidence table of the last verdict."""
         return self._evidence.rows(self.state)
 
     def paused(self) -> AbstractContextManager[None]:
-        """A time that a person takes: it is no active time."""
+        """Return a context whose duration is not active time, such as waiting for a person."""
         return self._log.paused()
 
     def save(self) -> None:
-        """Let the summary of the state be rewritten."""
+        """Rewrite the summary of the state."""
         if self._save is not None:
             self._save(self.state)
 
-    def stream(self, delta: str) -> None:
-        """Show a piece of text that is not written."""
-        self._tell(lambda observer: observer.on_text(delta))
+    @property
+    def streams_text(self) -> bool:
+        """Whether an observer shows the agent's text while it streams."""
+        return any(isinstance(observer, TextObserver) for observer in self._observers)
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
-        """A watcher that fails is told nothing more; what it watches goes on."""
+    def stream(self, delta: str) -> None:
+        """Pass a piece of streamed text to the observers; it is not recorded."""
+        self._notify(lambda observer: observer.on_text(delta) if isinstance(observer, TextObserver) else None)
+
+    def _notify(self, tell: Callable[[Observer], None]) -> None:
+        """Notify the observers. One that raises is removed; the run continues."""
         for observer in tuple(self._observers):
             try:
                 tell(observer)
             except Exception:
                 self._observers.remove(observer)
-                _LOGGER.exception("%s failed and is told nothing more; the run goes on", type(observer).__name__)
+                _LOGGER.exception("%s failed and is not called again; the run continues", type(observer).__name__)
 
     def next_observation(self, ahead: int = 0) -> str:
-        """The id that the next observation gets; `ahead` skips as many."""
+        """Return the id of the next observation; `ahead` skips as many."""
         return f"o{self.state.observations + 1 + ahead}"
 
     def trail(self) -> Trail:
-        """Observations and claims so far, with the way to their texts."""
+        """Return the observations and claims so far."""
         return Trail(items=tuple(self._index.items), read=self._read)
 
     def _read(self, item: Observation | Claim) -> str:
@@ -129,20 +134,20 @@ class Journal:
 
 
 class Deadline:
-    """One timeout after the other. `paused` stops the clock of the log for as long."""
+    """The time limit of a run. `paused` stops the clock of the log."""
 
     def __init__(self, paused: Callable[[], AbstractContextManager[None]]) -> None:
         self._paused = paused
         self._timeout: asyncio.Timeout | None = None
 
     def begin(self, seconds: float | None) -> asyncio.Timeout:
-        """The timeout to work under; None: no limit."""
+        """Return the timeout to work under; None means no limit."""
         self._timeout = asyncio.timeout(seconds)
         return self._timeout
 
     @contextmanager
-    def standing(self) -> Iterator[None]:
-        """The time in it counts for nothing."""
+    def suspended(self) -> Iterator[None]:
+        """Stop the clock inside of this context."""
         timeout = self._timeout
         until = timeout.when() if timeout is not None and not timeout.expired() else None
         if timeout is None or until is None:
@@ -160,7 +165,7 @@ class Deadline:
 
 
 def ending(finish: Finish) -> events.Ending:
-    """The event that says so."""
+    """Return the last event of a run."""
     match finish.status:
         case GoalStatus.COMPLETE:
             return events.Completed(result_ref=finish.message)
@@ -180,7 +185,7 @@ _driven: set[int] = set()
 
 
 def refuse_driven(conversation: Conversation) -> None:
-    """Raises ConversationBusy where another driver is at work on this conversation."""
+    """Raise ConversationBusy if another run uses this conversation."""
     if id(conversation) in _driven:
         raise ConversationBusy(
             "this conversation is already being driven",
@@ -190,7 +195,7 @@ def refuse_driven(conversation: Conversation) -> None:
 
 @contextmanager
 def exclusive(conversation: Conversation) -> Iterator[None]:
-    """Drive a conversation alone. Raises ConversationBusy where another driver is at work on it."""
+    """Use a conversation exclusively. Raise ConversationBusy if another run uses it."""
     refuse_driven(conversation)
     key = id(conversation)
     _driven.add(key)

@@ -11,7 +11,7 @@ from goalrunner.core.run_state import Interruption
 from goalrunner.core.steps import Brief
 
 ResumePrompt = str | Callable[[str | None], str]
-"""A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (None: none) to message."""
+"""A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (or None) to message."""
 
 RETRY = """The objective is not complete yet (round {iteration}). This is what is missing:
 
@@ -53,19 +53,19 @@ CHECK_LAST = "Clean up first, then run your checks last: a result counts only if
 
 @dataclass(frozen=True)
 class Prompts:
-    """Makes the words of a brief for one goal."""
+    """Renders the prompts of one goal."""
 
     goal: Goal
     resume_prompt: ResumePrompt | None = None
-    """Replaces the retry message. None: the goal's own template, or the built-in one."""
+    """Replaces the retry message; None means the template of the goal, or the built-in one."""
     first: str | None = None
-    """Replaces the first message: the caller's original input, where the objective is only its quality bar."""
+    """Replaces the first message: the original input of the caller, which the objective only judges."""
 
     remembered: tuple[str, ...] = ()
-    """What of earlier runs is told with the first message, one line each."""
+    """Facts of earlier runs for the first message, one line each."""
 
     def render(self, brief: Brief) -> str:
-        """The user message of a round; empty where the agent goes on in the middle of one and there is nothing to tell."""
+        """Return the user message of a round; empty if the agent continues a round and there is no news."""
         said = self._said(brief)
         told = _interruption(brief.interruption)
         return "\n\n".join(part for part in (told, said) if part)
@@ -88,7 +88,7 @@ class Prompts:
                 assert_never(brief.kind)
 
     def _again(self, message: str) -> str:
-        """Where the conversation starts afresh, the retry carries the original input with it."""
+        """Return a retry message; without preserved context it contains the first message as well."""
         return message if self.goal.preserve_context else f"{self._first()}\n\n{message}"
 
     def _first(self, feedback: str | None = None) -> str:
@@ -105,7 +105,7 @@ class Prompts:
         if commands:
             parts.append("When you finish, this is run to check your work:\n" + _items(commands))
         if goal.workspace.protect:
-            kept = "Leave these as they are; they are taken from the start when your work is checked:\n"
+            kept = "Leave these as they are; the check uses their original content:\n"
             parts.append(kept + _items(goal.workspace.protect))
         parts += remembered
         if goal.deliverable == "workspace":
@@ -132,7 +132,7 @@ class Prompts:
 
 
 def _interruption(told: Interruption | None) -> str:
-    """What happened while nobody worked on the run, for the agent."""
+    """Return what happened while the run was interrupted, for the agent."""
     if told is None:
         return ""
     parts = []
@@ -150,7 +150,7 @@ def _interruption(told: Interruption | None) -> str:
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Put the values in; braces inside them stay what they are."""
+    """Insert the values; braces inside of them stay as they are."""
     return template.format_map(values)
 
 

@@ -1,4 +1,4 @@
-"""What an earlier process left of a run, read from its log."""
+"""What an earlier process recorded of a run, read from its log."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from goalrunner.core.ports import Artifacts, Message
 from goalrunner.core.run_state import RunState
 
 SHOWN_BYTES = 100_000
-"""Of each end of an output: more than any model is shown, little beside what a command may print."""
+"""Bytes of each end of an output; no model is shown more."""
 
 _CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where a conversation and a workspace stood."""
+    """The conversation, the snapshots and the interrupted calls of an earlier process."""
 
     chat: tuple[Message, ...] = ()
-    """The messages of the conversation as it is to go on."""
+    """The messages with which the conversation continues."""
     response: str = ""
-    """Text of the last message of the round at hand."""
+    """Text of the last message of the current round."""
     snapshots: tuple[Snapshot, ...] = ()
-    """Every one that was taken, oldest first."""
+    """All snapshots, oldest first."""
     ends: Mapping[int, str] = field(default_factory=dict)
-    """By round: the id of the one at its end."""
+    """By round: the id of the snapshot at its end."""
     round_start: Snapshot | None = None
-    """The one on which the round at hand began."""
+    """The snapshot at the start of the current round."""
     unfinished: Unfinished = field(default_factory=Unfinished)
     taken: Mapping[Account, int] = field(default_factory=dict)
-    """By account: answers of its model that the run has made use of. One that came and was lost is to come again."""
+    """By account: how many model answers were used. An answer that was lost is requested again."""
     contents: tuple[events.Content, ...] = ()
-    """What the checks ran on and said, oldest first."""
+    """The recorded results of checks by content, oldest first."""
 
 
 class ResumptionReader:
-    """Collects a Resumption, one record after another. `fresh_rounds`: the chat begins anew with each round."""
+    """Collects a Resumption from the records of a log. With `fresh_rounds`, each round starts a new chat."""
 
     def __init__(self, *, fresh_rounds: bool) -> None:
         self._fresh_rounds = fresh_rounds
@@ -63,7 +63,7 @@ class ResumptionReader:
         self._objective: int | None = None
 
     def add(self, record: Record) -> None:
-        """Take in one record."""
+        """Process one record."""
         event = record.event
         match event:
             case events.SnapshotTaken():
@@ -79,30 +79,30 @@ class ResumptionReader:
             case events.SessionOpened():
                 self._session = event.session if event.session.id else None
             case events.MessageRecorded() | events.ToolCalled() | events.ToolResultRecorded():
-                self._add_talk(event)
-            case events.RunResumed():  # what an audit that was cut had used is asked for again
+                self._add_message(event)
+            case events.RunResumed():  # an interrupted audit starts again
                 self._judged = self._taken.get("judge", 0)
             case events.UsageRecorded(account="judge"):
                 self._judged += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
                 self._contents.append(event.content)
             case events.VerdictRecorded() | events.ConfirmationRecorded():
-                # An audit that was cut begins anew, with its first question.
+                # An interrupted audit starts again, with its first question.
                 self._taken["judge"] = self._judged
             case _:
                 pass
 
-    def _add_talk(self, event: events.MessageRecorded | events.ToolCalled | events.ToolResultRecorded) -> None:
+    def _add_message(self, event: events.MessageRecorded | events.ToolCalled | events.ToolResultRecorded) -> None:
         match event:
             case events.MessageRecorded(role="system") if not self._chat:
                 self._system = event.text
             case events.MessageRecorded():
                 if event.role == "user" and self._begun and self._objective is None:
-                    self._objective = len(self._chat)  # what stands before it is the chat of another run
+                    self._objective = len(self._chat)  # messages before it belong to another run
                 self._chat.append(event.text)
                 if event.role == "assistant":  # ids of calls are unique within one answer only
                     self._results, self._called = {}, None
-                    # An answer that was taken over with another run's chat is none of this run's model.
+                    # Answers in the chat of another run are not counted.
                     self._taken["agent"] = self._taken.get("agent", 0) + int(self._begun)
             case events.ToolCalled():
                 self._called = event
@@ -111,12 +111,12 @@ class ResumptionReader:
                 self._called = None
 
     def chat(self, message: Callable[[TranscriptRef], Message]) -> tuple[Message, ...]:
-        """The conversation, its system prompt first. Raises RecordError for what is damaged."""
+        """Return the messages, the system prompt first. Raise RecordError if one is damaged."""
         refs = [self._system] if self._system else []
         return tuple(message(ref) for ref in (*refs, *self._chat))
 
     def read(self, message: Callable[[TranscriptRef], Message], artifacts: Artifacts) -> Resumption:
-        """Everything together, texts included. Raises RecordError for what is damaged."""
+        """Return the Resumption with all texts. Raise RecordError if one is damaged."""
         chat = self.chat(message)
         results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
         cut = [self._called] if self._called is not None else []
@@ -139,7 +139,7 @@ class ResumptionReader:
 
 
 def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
-    """An observation with the two ends of its output."""
+    """Return an observation with both ends of its output."""
     ref = observation.output
     if ref is None:
         return Recorded(observation, b"")
@@ -150,12 +150,12 @@ def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
 def cut_calls(
     state: RunState, chat: Sequence[Message], totals: frozenset[BudgetName] = frozenset()
 ) -> dict[Account, Usage]:
-    """By account: what the call may have used that was under way when the process ended. Nothing where none was.
+    """Return by account what a call that was running when the process ended may have used.
 
-    What is told by the call before it is estimated. Of a first one the tokens that were sent are all that is known; of a
-    first turn of an external agent, which may be many calls, nothing is. `totals` are budgets that the agent reports as
-    totals of a session that goes on: tokens of the turn that was cut are in the next one. (Measured: Codex and Qwen Code
-    keep them although they are killed, and Claude Code loses the dollars then, so dollars are estimated always.)
+    It is estimated from the call before. Of a first call only the sent tokens are known, and nothing of the first turn
+    of an external agent. `totals` are budgets that the agent reports as totals of its session: the next turn contains
+    the tokens of the interrupted one. (Measured: Codex and Qwen Code keep them even if they are killed; Claude Code
+    loses the dollars, so dollars are always estimated.)
     """
     account = state.awaiting
     if account is None:
@@ -172,7 +172,7 @@ def cut_calls(
     if turn and "tokens" in totals:
         nothing = {"input_tokens": 0, "output_tokens": 0, "estimated_tokens": 0, "uncounted_calls": 0}
         used = used.model_copy(update=nothing)
-    # It was never answered.
+    # The call was not answered.
     return {account: used.model_copy(update={"calls": 0})}
 
 

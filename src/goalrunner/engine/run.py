@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
@@ -17,19 +17,19 @@ from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, Finish, RunRound, TakeBaseline, Validate
-from goalrunner.engine.approvals import People
+from goalrunner.engine.approvals import Approvals
 from goalrunner.engine.checks import Checks
 from goalrunner.engine.journal import Deadline, Journal, ending, exclusive
 from goalrunner.engine.recorder import RunRecorder
 from goalrunner.engine.resumption import Resumption
-from goalrunner.engine.snapshot_tracker import Watch
+from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.validation import InterruptedByValidatorError, kept_traceback
 
 T = TypeVar("T")
 
 
 class Run:
-    """A run over the parts that it was handed."""
+    """One run of a goal with the adapters in `parts`."""
 
     def __init__(
         self,
@@ -39,37 +39,37 @@ class Run:
         *,
         fresh_rounds: bool,
         check_models: Callable[[], None] = lambda: None,
-        foresee_models: Callable[[], Awaitable[None]] | None = None,
+        preflight_models: Callable[[], Awaitable[Sequence[str]]] | None = None,
         resumption: Resumption | None = None,
     ) -> None:
-        """`render` makes the words of a prompt; `fresh_rounds` restores the conversation before each retry.
+        """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
 
-        `check_models` is called once, before anything else, and then `foresee_models`, which may wait; a run that is resumed
-        after its baseline awaits it before the next round. A GoalError that they raise ends the run. `resumption` is what
-        an earlier process left.
+        `check_models` is called before anything else, then `preflight_models` is awaited once, which returns warnings (in a
+        run resumed after its baseline, before the next round). A GoalError of either ends the run. `resumption` is what
+        an earlier process recorded.
         """
         self._parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
         self._check_models = check_models
-        self._foresee_models = foresee_models
+        self._preflight_models = preflight_models
         self._checkpoint: object = None
-        if resumption is not None and fresh_rounds:  # its chat is not loaded yet
+        if resumption is not None and fresh_rounds:  # before its chat is loaded
             self._checkpoint = parts.conversation.checkpoint()
         self._resumption = resumption or Resumption()
         self._reply = RoundReply(text=self._resumption.response)
         self._signal: int | None = None
         self._cancelled: str | None = None
-        self.watch = Watch(parts.watch, journal)
+        self.tracker = SnapshotTracker(parts.watch, journal)
         self._deadline = Deadline(journal.paused)
-        self._people = People(parts, journal, self.watch, self._deadline)
-        self.recorder = RunRecorder(journal, self.watch, self._people, parts.scratch, parts.redact)
-        self._checks = Checks(parts, journal, self.watch, self.recorder, self._resumption)
+        self._approvals = Approvals(parts, journal, self.tracker, self._deadline)
+        self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch, parts.redact)
+        self._checks = Checks(parts, journal, self.tracker, self.recorder, self._resumption)
 
     @property
     def conversation(self) -> Conversation:
-        """The agent with its memory."""
+        """The agent with its messages."""
         return self._parts.conversation
 
     @property
@@ -80,39 +80,39 @@ class Run:
     def start(
         self, created: events.GoalCreated, started: events.RunStarted, take_over: Callable[[], None] = lambda: None
     ) -> None:
-        """Write the first two events. What `take_over` writes stands between them: a run that is killed meanwhile has not
-        begun, and nobody goes on with half of a conversation."""
+        """Write the first two events. `take_over` writes between them: a run that is killed there has not started, so that
+        it never continues with half of a conversation."""
         self._journal.append(created)
         take_over()
         self._journal.append(started)
         self._journal.save()
 
     async def resume(self, begun: events.RunResumed) -> None:
-        """Take up the run that the journal has replayed: see what changed meanwhile, and write that it goes on.
+        """Continue the run that the journal has replayed: record what changed since, and that the run goes on.
 
-        `begun` says what the driver cannot know: limits, note, deadline, and what calls that were cut may have cost.
+        `begun` has what the caller knows: limits, note, deadline, and the estimated cost of interrupted calls.
         """
-        seen = self.watch.last
-        now = await self.watch.take("resumed") if seen is not None else None
+        seen = self.tracker.last
+        now = await self.tracker.take("resumed") if seen is not None else None
         known = {
             "note": self._parts.redact(begun.note),
             "snapshot": now,
-            "changed": await self.watch.changed(seen, now),
+            "changed": await self.tracker.changed(seen, now),
             "cut": self._resumption.unfinished.cut,
         }
         self._journal.append(begun.model_copy(update=known))
         self._journal.save()
 
     def interrupt(self, number: int) -> None:
-        """Say that the cancellation to come is this signal's."""
+        """Attribute the following cancellation to this signal."""
         self._signal = number
 
     def cancel(self, said: str) -> None:
-        """Say that the cancellation to come is somebody's who ends the run for good; `said` is who, and why."""
+        """Let the following cancellation end the run for good; `said` tells who cancelled it, and why."""
         self._cancelled = said
 
     async def drive(self) -> GoalOutcome:
-        """Work to the end. Raises CancelledError only when nobody called `interrupt`; the log is complete all the same."""
+        """Drive the run to its end. Raise CancelledError if neither `interrupt` nor `cancel` was called; the log is complete."""
         conversation = self._parts.conversation
         with exclusive(conversation):
             try:
@@ -123,7 +123,7 @@ class Run:
         return self.end(finish)
 
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | Finish:
-        """Await `work()` under the deadline; whatever stops it becomes an ending."""
+        """Await `work()` under the deadline; return how the run ends if it was stopped."""
         deadline = self._deadline.begin(self._remaining())
         try:
             async with deadline:
@@ -154,7 +154,7 @@ class Run:
             return self._crashed()
 
     def end(self, finish: Finish) -> GoalOutcome:
-        """Write the ending once; gives the outcome."""
+        """Write the last event once; return the outcome."""
         if self.state.status is GoalStatus.RUNNING:
             last = ending(replace(finish, message=self._parts.redact(finish.message)))
             self._journal.count(self._parts.replaced())
@@ -163,11 +163,11 @@ class Run:
         return self.outcome()
 
     def outcome(self, run_path: str = "") -> GoalOutcome:
-        """The outcome as far as the run has come."""
+        """Return the outcome at this point of the run."""
         return self._journal.outcome(run_path)
 
     def abandon(self, error: BaseException) -> None:
-        """End a run that `error` broke off, as well as that can still be written. Never raises for a full disk."""
+        """End a run after `error`. If the last event cannot be written, only the state changes."""
         if self.state.status is not GoalStatus.RUNNING:
             return
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
@@ -187,20 +187,20 @@ class Run:
         return limits.interrupted(self._signal) if said is None else limits.cancelled(said)
 
     async def advance(self) -> RunRound | Finish:  # noqa: C901  one arm per step
-        """Perform steps until the agent is to work, or the run is to end."""
+        """Perform steps until the agent has to work or the run ends."""
         if self.state.phase is Phase.READY:
             self._check_models()
-            await self._foresee()
-        if self.watch.last is None:
-            await self.watch.take("start")
+            await self._preflight()
+        if self.tracker.last is None:
+            await self.tracker.take("start")
         await self._checks.keep_start()
         while True:
             step = decide(self.state)
             match step:
                 case RunRound():
-                    await self._foresee()
+                    await self._preflight()
                     return step
-                case Finish(reason=StopReason.QUESTION_OPEN) if await self._people.answers_all():
+                case Finish(reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
                     pass
                 case Finish(status=GoalStatus.COMPLETE):
                     if await self._checks.unchanged():
@@ -216,19 +216,20 @@ class Run:
                 case Confirm():
                     await self._checks.confirm(step.claim)
                 case AskApproval(kind="checks"):
-                    await self._people.checks(step.action, step.rule)
+                    await self._approvals.checks(step.action, step.rule)
                 case AskApproval():
-                    await self._people.completion(step.action, step.rule)
+                    await self._approvals.completion(step.action, step.rule)
                 case _:
                     assert_never(step)
             self._journal.count(self._parts.replaced())
             self._journal.save()
 
-    async def _foresee(self) -> None:
-        """Once in each process: nothing is spent where agent or judge can never answer."""
-        foresee, self._foresee_models = self._foresee_models, None
-        if foresee is not None:
-            await foresee()
+    async def _preflight(self) -> None:
+        """Check once in each process that agent and judge can answer, before anything is spent."""
+        preflight, self._preflight_models = self._preflight_models, None
+        if preflight is not None:
+            for note in await preflight():
+                self._journal.append(events.NoteAdded(note=self._parts.redact(note)))
 
     async def _loop(self) -> Finish:
         while isinstance(step := await self.advance(), RunRound):
@@ -248,7 +249,7 @@ class Run:
         await self.finish_round(brief.round, reply)
 
     async def _proceed(self, brief: Brief) -> RoundReply:
-        """A round that an earlier process began; its prompt may have been given or not."""
+        """Continue a round that an earlier process started; its prompt may have been sent or not."""
         conversation, prompt = self._parts.conversation, self._render(brief)
         if not self.state.prompted:
             return await conversation.send(prompt, self.recorder)
@@ -257,13 +258,13 @@ class Run:
         return await conversation.send(prompt or self._render(Brief("neutral", brief.round)), self.recorder)
 
     def begin_round(self, brief: Brief) -> str:
-        """Intent of a round; gives the user message for it."""
-        self.watch.begin_round()
+        """Record the start of a round; return its user message."""
+        self.tracker.begin_round()
         self._journal.append(events.RoundStarted(round=brief.round, prompt=brief.kind))
         return self._render(brief)
 
     async def finish_round(self, number: int, reply: RoundReply) -> None:
-        """The agent's turn is over: what it left is what is to be proven."""
+        """Record the end of the agent's turn."""
         self._reply = reply
         response = self._response(number, reply.text) if self.state.plan.deliverable == "response" else None
         self._journal.append(
@@ -272,8 +273,8 @@ class Run:
                 reason=reply.reason,
                 steps=reply.steps,
                 response=response,
-                snapshot=await self.watch.end_round(number),
-                idle=self.watch.idle,
+                snapshot=await self.tracker.end_round(number),
+                idle=self.tracker.idle,
                 left=tuple(map(self._parts.redact, reply.left)),
             )
         )

@@ -16,8 +16,8 @@ from goalrunner.engine.journal import Journal
 Moment = Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
 
 
-class Watch:
-    """Takes snapshots and compares them. Without a workspace to watch it sees nothing and nothing is ever stale."""
+class SnapshotTracker:
+    """Takes snapshots and compares them. Without a workspace there are no snapshots, and nothing is outdated."""
 
     def __init__(self, workspace: Workspace | None, journal: Journal) -> None:
         self._workspace = workspace
@@ -33,7 +33,7 @@ class Watch:
         self.round_start: Snapshot | None = None
 
     def recall(self, snapshots: Sequence[Snapshot], ends: Mapping[int, str], round_start: Snapshot | None) -> None:
-        """Know what an earlier process saw: its snapshots, oldest first, and those at the ends of rounds by their ids."""
+        """Restore what an earlier process recorded: its snapshots, oldest first, and the ids of those at the ends of rounds."""
         for snapshot in snapshots:
             self._keep(snapshot)
         self._ends.update(ends)
@@ -41,23 +41,23 @@ class Watch:
         self.round_start = round_start
 
     def begin_round(self) -> None:
-        """A round begins on what was seen last."""
+        """Note the last snapshot as the start of a round."""
         self.round_start = self.last
 
     @property
     def idle(self) -> bool:
-        """Whether everything is as the round at hand found it, ignored files aside; False without a workspace to watch."""
+        """Whether the round changed nothing but ignored files; False without a workspace."""
         return self.last is not None and self.round_start is not None and self.last.id == self.round_start.id
 
     async def end_round(self, number: int) -> Snapshot | None:
-        """The snapshot at the end of a round."""
+        """Take the snapshot at the end of a round."""
         snapshot = await self.take("round")
         if snapshot is not None:
             self._ends[number] = snapshot.id
         return snapshot
 
     async def take(self, moment: Moment) -> Snapshot | None:
-        """A snapshot now; an event where it differs from the last one."""
+        """Take a snapshot; record it if it differs from the last one."""
         if self._workspace is None:
             return None
         snapshot = await self._workspace.snapshot()
@@ -74,7 +74,7 @@ class Watch:
             self._uncompared.append(snapshot)
 
     async def _compare_new(self, workspace: Workspace) -> None:
-        """Compare each snapshot with the one before it, all that are new in one call."""
+        """Compare each new snapshot with the one before it, all in one call."""
         if not self._uncompared:
             return
         new = tuple(self._uncompared)
@@ -91,7 +91,7 @@ class Watch:
             del self._uncompared[: len(new)]
 
     async def changed(self, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
-        """Paths that differ in what counts: caches, ignored files and outputs do not."""
+        """Return the paths that differ, without caches, ignored files and outputs."""
         if self._workspace is None or old is None or new is None or old.id == new.id:
             return ()
         await self._compare_new(self._workspace)
@@ -100,13 +100,13 @@ class Watch:
         return tuple(sorted((await self._workspace.differences((old, new)))[0]))
 
     async def patch(self, old: Snapshot | None, new: Snapshot | None) -> str:
-        """What differs as a unified patch, for people; empty where there is nothing to compare."""
+        """Return a unified patch for reading; empty without a workspace."""
         if self._workspace is None or old is None or new is None:
             return ""
         return await self._workspace.diff(old, new)
 
     async def stale(self, items: Sequence[Observation | Claim], final: Snapshot | None) -> dict[str, str]:
-        """By observation id: why it no longer counts at `final`."""
+        """Return by observation id why it is outdated at `final`."""
         if self._workspace is None or final is None:
             return {}
         await self._compare_new(self._workspace)

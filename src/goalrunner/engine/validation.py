@@ -17,14 +17,14 @@ from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 from goalrunner.engine.journal import Journal
 
 _SMALL = 4_000_000
-"""Bytes of an output that are kept in no time."""
+"""Bytes of an output that are stored without a thread."""
 
 
-class Keeping:
-    """Keeps files one after another, large ones in a thread, so that a deadline is seen meanwhile.
+class OutputStore:
+    """Stores output files as artifacts, large ones in a thread, so that the deadline is kept.
 
-    Once the task is cancelled, of what is not kept yet the two ends are, which takes no time either. The cancellation is
-    put off until `settle`, so that whoever keeps can still write down what there is.
+    If the task is cancelled, only both ends of the remaining files are stored. The cancellation is deferred until
+    `settle`, so that the caller can still record what was stored.
     """
 
     def __init__(self, artifacts: Artifacts) -> None:
@@ -36,7 +36,7 @@ class Keeping:
             self._hurried.set()
 
     async def adopt(self, path: Path) -> ArtifactRef | None:
-        """Keep a file's content and remove the file; None for one that is empty or not there. Raises RecordError."""
+        """Store a file and remove it; return None if it is empty or missing. Raise RecordError."""
         try:
             size = path.stat().st_size
         except OSError:
@@ -47,20 +47,20 @@ class Keeping:
         return await self.take(path)
 
     async def take(self, path: Path) -> ArtifactRef:
-        """The same for an output that has to be there, if only empty. Raises RecordError, also for one that is not."""
+        """Store a file and remove it. Raise RecordError, also if it is missing."""
         if not path.exists() or path.stat().st_size < _SMALL:
             return self._artifacts.adopt(path)
-        keeping = asyncio.ensure_future(asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set))
-        while not keeping.done():
+        storing = asyncio.ensure_future(asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set))
+        while not storing.done():
             try:
-                await asyncio.wait((keeping,))
+                await asyncio.wait((storing,))
             except asyncio.CancelledError as cut:
                 self._cut = cut
                 self._hurried.set()
-        return keeping.result()
+        return storing.result()
 
     def settle(self) -> None:
-        """All is written down. Raises CancelledError where that came meanwhile."""
+        """Raise the CancelledError that was deferred, if there is one."""
         if self._cut is not None:
             raise self._cut
 
@@ -74,7 +74,7 @@ Answer = tuple[ValidatorResult, Path | None]
 
 @dataclass(frozen=True)
 class Results:
-    """The answers of one run in an environment, and which of them a third run decided."""
+    """The results of one run in an environment, and which of them a third run decided."""
 
     answers: tuple[Answer, ...]
     flaky: tuple[str, ...] = ()
@@ -88,12 +88,12 @@ class Results:
 
 
 def is_hidden(validator: Validator) -> bool:
-    """Whether it runs at the proof alone; a validator of somebody's own need not say."""
+    """Return whether a validator is hidden; custom validators need no such attribute."""
     return bool(getattr(validator, "hidden", False))
 
 
 async def run_validators(validators: Sequence[Validator], context: ValidationContext) -> list[Answer]:
-    """Every validator's answer, in the order of the goal. Those marked serial run one by one after the others."""
+    """Return every validator's result in the order of the goal. Serial ones run one by one after the others."""
     answers: dict[int, Answer] = {}
 
     async def run(index: int) -> None:
@@ -113,7 +113,7 @@ async def run_validators(validators: Sequence[Validator], context: ValidationCon
 
 
 async def _answer(validator: Validator, context: ValidationContext) -> Answer:
-    """The validator's answer under the validator's own name. One that raises is red: a check that broke checked nothing."""
+    """Return the result under the validator's own name. A validator that raises is red."""
     try:
         result, output = await validator.validate(context)
     except RecordError:
@@ -130,9 +130,9 @@ async def _answer(validator: Validator, context: ValidationContext) -> Answer:
 async def observe(
     answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: str | None = None
 ) -> tuple[list[ValidatorResult], list[Observation]]:
-    """Keep the outputs and number the results, so that the judge can cite them like any other observation.
+    """Store the outputs and number the results, so that the judge can cite them like any other observation.
 
-    `seen` is the id of the snapshot that they ran on. Whoever is cut meanwhile is cut before anything is numbered.
+    `seen` is the id of the snapshot that they ran on. A cancellation takes effect before anything is numbered.
     """
     refs = await _kept(answers, journal)
     results, observations = [], []
@@ -159,10 +159,10 @@ async def observe(
 
 
 async def _kept(answers: Sequence[Answer], journal: Journal) -> list[ArtifactRef | None]:
-    """Their outputs, None for one that has none. A check may have written hundreds of megabytes: a deadline is seen."""
-    keeping = Keeping(journal.artifacts)
-    refs = [None if output is None else await keeping.take(output) for _, output in answers]
-    keeping.settle()
+    """Return the stored outputs, None where there is none. The deadline is kept, even for hundreds of megabytes."""
+    store = OutputStore(journal.artifacts)
+    refs = [None if output is None else await store.take(output) for _, output in answers]
+    store.settle()
     return refs
 
 
@@ -176,13 +176,13 @@ def _facts(result: ValidatorResult) -> tuple[str, ...]:
 
 
 def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str]) -> str:
-    """Write the traceback of the exception at hand into the run's folder; gives one line for people, and the path."""
+    """Write the traceback of the current exception into the run's folder; return its last line and the path."""
     text = redact(traceback.format_exc())
     said = text.strip().splitlines()[-1]
     path = scratch(".traceback.txt")
     try:
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:  # a full disk, above all
+    except OSError as error:  # such as a full disk
         return f"{said}\nits traceback could not be written: {error.strerror}"
     return f"{said}\nthe traceback is in {path}"

@@ -1,0 +1,264 @@
+"""The tables of a goal: agent, judge, validators, budget, workspace, approvals, redaction, memory."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+
+from goalrunner.core.agent_preset import BudgetName, Protocol
+from goalrunner.core.base import Frozen
+from goalrunner.core.field_types import (
+    Address,
+    CallableName,
+    Environment,
+    InnerError,
+    InnerFolder,
+    KeyVariable,
+    Line,
+    ModelName,
+    OptionalLine,
+    OptionalText,
+    Parameters,
+    Pattern,
+    Secret,
+    String,
+    Text,
+    from_file,
+    known_braces,
+)
+from goalrunner.core.number_types import Count, CountLimit, DollarLimit, DurationLimit, Flag, Share
+from goalrunner.core.wording import quoted
+
+ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
+"""Calling the goal complete; running a command; writing a file; a command that is known to use the network; counting the
+agent's versions of existing tests and test-runner configuration."""
+
+Requirable = Literal["complete", "shell", "write", "network"]
+"""The kinds that a goal file may require an approval for."""
+
+DEFAULT_EXPIRY = 24 * 3600.0
+
+
+class Approvals(Frozen):
+    """What waits for a person before it is done."""
+
+    require: tuple[Requirable, ...] = Field(default=(), description="kinds of actions")
+    commands: tuple[Text, ...] = Field(default=(), description="patterns of command lines, `*` for anything")
+    expires: DurationLimit = Field(default=DEFAULT_EXPIRY, description="seconds; inf: never")
+    on_deny: Literal["stop", "continue"] = Field(
+        default="stop", description='"continue": the agent is told, and the run goes on'
+    )
+
+
+AGENT_MODEL = "agent"
+"""As a judge's model: the agent's own model, again as a separate instance with an account of its own."""
+
+CHAT = "chat"
+"""As an agent: the built-in one."""
+
+DEFAULT_MAX_ITERATIONS = 10
+DEFAULT_MAX_STEPS = 100
+DEFAULT_VALIDATOR_TIMEOUT = 600.0
+DEFAULT_AUDIT_TOKENS = 12_000
+
+
+class Expectation(Frozen):
+    """What makes a shell validator green: an exit code, and where given a pattern in its output."""
+
+    exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
+    output: Pattern | None = Field(
+        default=None, description="regular expression (Python's re, multiline) to find in the output"
+    )
+
+
+RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
+"""An environment variable with which a run describes itself to a validator that names it."""
+
+
+class ValidatorSpec(Frozen):
+    """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
+
+    name: OptionalLine = Field(default="", description="for people; made from the command if it is missing")
+    run: Text | None = Field(default=None, description="command line, run through sh -c in the workspace")
+    python: CallableName | None = Field(default=None, description="package.module:function, run in a child process")
+    timeout: DurationLimit = Field(default=DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
+    cwd: InnerFolder = Field(default="", description="folder relative to the workspace")
+    env: Environment = Field(default_factory=dict, description="added to the environment")
+    pass_env: tuple[RunVariable, ...] = Field(
+        default=(), description="variables of the run that it gets although neither its line nor its script names them"
+    )
+    serial: Flag = Field(default=False, description="never beside another validator")
+    hidden: Flag = Field(
+        default=False, description="runs once the others are green; the agent never sees its name or output"
+    )
+    retries: Annotated[int, Field(ge=0, le=100, strict=True)] | None = Field(
+        default=None,
+        description="how often a red result is run again; green after red then counts as green. None: a third run "
+        "decides if a validator was red and green on the same files; 0: it is red then",
+    )
+    expect: Expectation = Field(default_factory=Expectation)
+
+    @model_validator(mode="after")
+    def _run_or_python(self) -> ValidatorSpec:
+        if self.run is None and self.python is None:
+            message = 'a validator needs run = "command" or python = "package.module:function"'
+            raise InnerError((), message, whole=True)
+        if self.run is not None and self.python is not None:
+            raise InnerError((), "a validator has run or python, not both; write two [[validators]]", whole=True)
+        if self.python is not None and self.expect != Expectation():
+            message = "is for run alone; the Python callable itself returns whether it passed"
+            raise InnerError(("expect",), message, key=True)
+        return self
+
+
+COMMAND_PLACEHOLDERS = ("prompt", "prompt_file", "workspace")
+"""What the command of an external agent may name in braces."""
+
+
+def _command(value: object, info: ValidationInfo) -> object:
+    """Return a command as words. A line for sh -c is one word, so the only word of a list is quoted."""
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple):
+        return value
+    first = words[0] if words else ""
+    if isinstance(first, str) and not first.strip() and (words or from_file(info)):
+        raise ValueError('is empty; write a command line, or a list of words: ["my-agent", "--json"]')
+    is_only_word = len(words) == 1 and not isinstance(value, str) and from_file(info)
+    return [shlex.quote(first)] if is_only_word and isinstance(first, str) else words
+
+
+Command = Annotated[
+    tuple[Annotated[String, AfterValidator(known_braces(COMMAND_PLACEHOLDERS))], ...],
+    BeforeValidator(_command, json_schema_input_type=str | tuple[str, ...]),
+]
+
+
+class AgentConfig(Frozen):
+    """Who does the work."""
+
+    use: Line = Field(
+        default=CHAT, description='"chat", the built-in agent; "command" or "acp" with a command; or a preset\'s name'
+    )
+    command: Command = Field(
+        default=(), description="words of an external agent's command; one word alone is run through sh -c"
+    )
+    args: tuple[String, ...] = Field(default=(), description="words added to the command of a preset")
+    protocol: Protocol | None = Field(default=None, description="how a preset is driven; None: as it does best")
+    model: ModelName = Field(default="", description="LiteLLM's naming, or scripted/<file>")
+    max_steps: Count = Field(default=DEFAULT_MAX_STEPS, description="model calls in one round")
+    system_prompt: Text | None = Field(default=None, description="replaces the built-in one")
+    params: Parameters = Field(default_factory=dict, description="passed on to the model: temperature, max_tokens, ...")
+    env: Environment = Field(default_factory=dict, description="added to the environment of the agent's commands")
+    api_base: Address | None = None
+    api_key_env: KeyVariable | None = Field(
+        default=None, description="name of the environment variable that holds the key"
+    )
+
+    @property
+    def external(self) -> bool:
+        """Whether it is a program of its own, whose word is all that is known of what it did."""
+        return self.use != CHAT
+
+
+class JudgeConfig(Frozen):
+    """Who audits: `JudgeConfig(model, system_prompt)`. (Source of these two: GoalLoop's JudgeConfig.)"""
+
+    model: ModelName = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
+    system_prompt: Text | None = Field(default=None, description="replaces the built-in one")
+    minimum_score: Share = Field(default=0.0, description="the score that complete needs as well")
+    require: Literal["any", "runner"] = Field(
+        default="any", description='"runner": what an external agent reports of itself proves nothing'
+    )
+    max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = Field(
+        default=DEFAULT_AUDIT_TOKENS, description="of the prompt of an audit, however long the run"
+    )
+    params: Parameters = Field(default_factory=dict, description="passed on to the model")
+    api_base: Address | None = None
+    api_key_env: KeyVariable | None = Field(
+        default=None, description="name of the environment variable that holds the key"
+    )
+
+    def __init__(self, /, model: str = "", system_prompt: str | None = None, **more: Any) -> None:
+        fields: dict[str, Any] = {"model": model, "system_prompt": system_prompt, **more}
+        super().__init__(**fields)
+
+
+class Budget(Frozen):
+    """What the run may spend on models, agent and judge together."""
+
+    tokens: CountLimit = Field(default=None, description="inf: no limit")
+    cost_usd: DollarLimit = Field(default=None, description="US dollars; inf: no limit")
+    allow_unenforced: tuple[BudgetName, ...] = Field(
+        default=(), description="budgets that may be set although the agent does not report what they need"
+    )
+
+    @property
+    def limited(self) -> tuple[BudgetName, ...]:
+        """The budgets that are set."""
+        names: tuple[BudgetName, ...] = get_args(BudgetName)
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+    @property
+    def unenforced(self) -> tuple[BudgetName, ...]:
+        """The budgets that are set and may count what is known alone."""
+        return tuple(name for name in self.limited if name in self.allow_unenforced)
+
+
+class WorkspaceConfig(Frozen):
+    """Where the work happens."""
+
+    path: OptionalText = Field(default="", description="absolute after loading; empty: the current folder")
+    protect: tuple[Text, ...] = Field(
+        default=(), description="patterns of paths that have their original content when validators run"
+    )
+    editable: tuple[Text, ...] = Field(
+        default=(), description="patterns of paths that the agent may change; everything else is as at the start"
+    )
+    allow: tuple[Text, ...] = Field(
+        default=(), description="patterns of paths that may change although a rule protects them"
+    )
+    outputs: tuple[Text, ...] = Field(
+        default=(), description="patterns of files that are copied from the check environment into the workspace"
+    )
+    dependencies: tuple[Text, ...] = Field(
+        default=(), description="patterns of ignored folders that hold installed dependencies"
+    )
+    setup: Text | None = Field(
+        default=None, description="command that prepares a fresh checkout, in which validators then run"
+    )
+    check: Literal["overlay", "in-place", "checkout"] | None = Field(
+        default=None, description="the kind of check environment; None: the strictest one that works here"
+    )
+    sandbox: Literal["auto", "bwrap", "none"] = Field(
+        default="none", description="the jail of the agent's commands and of the validators; auto: what works here"
+    )
+    network: Flag = Field(default=True, description="False: commands and validators reach no other machine")
+
+    @model_validator(mode="after")
+    def _combined(self) -> WorkspaceConfig:
+        if self.setup and self.check not in (None, "checkout"):
+            why = "cannot be combined with setup, which prepares a fresh checkout; remove one of the two"
+            message = f"= {quoted(str(self.check))} {why}"
+            raise InnerError(("check",), message, key=True)
+        if self.editable and self.protect:
+            message = "cannot be combined with editable, which protects everything that it does not name; remove one of the two"
+            raise InnerError(("protect",), message, key=True)
+        return self
+
+
+class RedactConfig(Frozen):
+    """What is a secret beside what looks like one, and what is none although it looks like one."""
+
+    extra: tuple[Secret, ...] = Field(default=(), description="$NAME, a variable that holds one, or /pattern/")
+    allow: tuple[Text, ...] = Field(default=(), description="texts that are never replaced")
+
+
+class MemoryConfig(Frozen):
+    """What may be kept beyond a run. Nothing, where the goal says nothing."""
+
+    promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
+        default=(), description="kinds that may be promoted"
+    )
+    recall: Flag = Field(default=False, description="whether promoted facts of this owner are told to the agent")
