@@ -1,20 +1,46 @@
-"""For every test: no real provider, no key of the machine's owner, no run in the owner's home."""
+"""What holds for every test: no keys and runs of the user, no connection to other machines; and the selection by markers."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
+from tests.default_runs import mark_runs
 from tests.support.tables import print_tables
 
 # Assertions there say what they compared, whoever imports them first.
 pytest.register_assert_rewrite("tests.conformance.checks", "tests.conformance.place")
 
+# CI tries more: pytest -m hypothesis --hypothesis-profile=thorough
+settings.register_profile("quick", max_examples=20)
+settings.register_profile("thorough", max_examples=200)
+settings.load_profile("quick")
+
 _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore modules with a `pytestmark` that `-m` excludes: importing them would take a good part of the time."""
+    expression = config.option.markexpr
+    if collection_path.suffix != ".py" or " or " in expression:
+        return None
+    (line,) = re.findall(r"^pytestmark = (.*)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE) or [""]
+    marks = set(re.findall(r"pytest\.mark\.(\w+)", line))
+    return True if marks & set(re.findall(r"\bnot (\w+)", expression)) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the whole runs, before `-m` selects."""
+    mark_runs(items, whole_files=not any("::" in argument for argument in config.args))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -27,10 +53,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Iterate over paths that do not exist. (`mktemp` looks through all folders that it has made before.)"""
+    folder = tmp_path_factory.mktemp("goal-homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """GOAL_HOME for this test alone, outside its tmp_path (which is often the workspace)."""
-    home = tmp_path_factory.mktemp("goal-home")
+def own_home(homes: Iterator[Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return GOAL_HOME of this test, outside of its tmp_path, which is often the workspace."""
+    home = next(homes)
+    home.mkdir()
     monkeypatch.setenv("GOAL_HOME", str(home))
     for name in (
         "GOAL_AGENT",

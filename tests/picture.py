@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from goalrunner.app import arun
+from goalrunner.app import RunOptions, arun
 from goalrunner.goalfile import load_goal
 from goalrunner.reports.live import LiveProgress
 from goalrunner.snapshots.git import describe
@@ -43,7 +43,7 @@ def main() -> None:
         os.environ["HOME"] = folder
         os.chdir(workspace)
         goal = load_goal(Path("goal.toml"))
-        outcome = asyncio.run(arun(goal, home=Path(folder) / "home", observers=(picture,)))
+        outcome = asyncio.run(arun(goal, RunOptions(home=Path(folder) / "home", observers=(picture,))))
         picture.finish(outcome)
         svg = picture.svg().replace(f"{folder}/", "~/").replace(f"{folder[1:]}/", "~/")
     (QUICKSTART / "terminal.svg").write_text(svg, encoding="utf-8")

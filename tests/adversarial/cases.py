@@ -64,7 +64,8 @@ def in_place(parameters: list[Any], every: int = 3) -> list[Any]:
 def _in_place(parameter: Any) -> Any:
     (case,) = parameter.values
     goal = {**case.goal, "workspace": {**case.goal.get("workspace", {}), "check": "in-place"}}
-    return pytest.param(replace(case, name=f"{case.name}, in place", goal=goal), id=parameter.id, marks=parameter.marks)
+    changed = replace(case, name=f"{case.name}, in place", goal=goal)
+    return pytest.param(changed, id=f"{parameter.id}-in-place", marks=parameter.marks)
 
 
 def cases(*found: Attack | Honest, **defects: str) -> list[Any]:

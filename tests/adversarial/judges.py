@@ -147,8 +147,9 @@ class Judge:
     def check(self) -> None:
         """There is nothing to check."""
 
-    async def foresee(self) -> None:
-        """There is nobody to reach."""
+    async def foresee(self) -> str:
+        """There is nothing to warn of."""
+        return ""
 
     def skip(self, replies: int) -> None:
         """There is nothing to skip."""

@@ -72,6 +72,15 @@ async def test_a_round_runs_tools_until_the_model_answers(toolbox: Toolbox, reco
     ]
 
 
+async def test_text_streams_only_if_the_recorder_shows_it(recorder: MemoryRecorder) -> None:
+    model = ScriptedModel(said("one"), said("two"))
+    chat = ChatConversation(model)
+    await chat.send("Go.", recorder)
+    recorder.streams_text = False
+    await chat.send("Go on.", recorder)
+    assert recorder.texts == ["one"]
+
+
 async def test_the_model_gets_system_prompt_chat_and_tools(toolbox: Toolbox, recorder: MemoryRecorder) -> None:
     model = ScriptedModel(said("ok"))
     await ChatConversation(model, toolbox=toolbox, system_prompt="Be brief.").send("Go.", recorder)

@@ -85,7 +85,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES, st.integers(0, 5_000), st.sets(st.integers(0, 7), max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_shortening_keeps_roles_and_the_protected_and_ends(
     chat: list[dict[str, Any]], target: int, protected: set[int]
 ) -> None:

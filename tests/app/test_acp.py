@@ -36,7 +36,7 @@ from pathlib import Path
 from goalrunner import app as api
 from goalrunner.goalfile import load_goal
 
-asyncio.run(api.arun(load_goal(Path(sys.argv[1])), home=Path(sys.argv[2])))
+asyncio.run(api.arun(load_goal(Path(sys.argv[1])), api.RunOptions(home=Path(sys.argv[2]))))
 """
 
 
@@ -59,10 +59,10 @@ class Course(AcpBench):
         )
 
     async def run(self, **more: Any) -> GoalOutcome:
-        return await app.arun(self.goal(**more), home=self.home)
+        return await app.arun(self.goal(**more), app.RunOptions(home=self.home))
 
     async def resume(self, **limits: float | None) -> GoalOutcome:
-        return await app.aresume(self.run_folder, home=self.home, limits=limits)
+        return await app.aresume(self.run_folder, app.RunOptions(home=self.home), limits)
 
     @property
     def run_folder(self) -> RunFolder:
@@ -121,17 +121,20 @@ async def test_a_run_whose_agent_does_unasked_what_a_person_was_to_decide_on_bea
 
     assert (outcome.status, outcome.labels) == ("complete", ("unasked actions",))
     (result,) = course.events("tool_result_recorded")
-    assert result.observation.facts == ("exit 0", "nobody was asked")
-    assert result.summary == "exit 0, nobody was asked"
+    assert result.observation.facts == ("exit 0", "ran without approval")
+    assert result.summary == "exit 0, ran without approval"
 
 
+@pytest.mark.slow
 async def test_an_agent_is_told_to_ask_only_where_somebody_decides(tmp_path: Path) -> None:
     course = Course(tmp_path, [["shell", 'echo "3 $TOLD" >> done'], ["say", "done"]])
     speaker = Preset(acp=course.command, asking={"TOLD": "ask first"})
     agent = {"agent": AgentConfig(use="speaker", protocol="acp"), "agents": {"speaker": speaker}}
 
-    await app.arun(course.goal(**agent), home=tmp_path / "free")
-    await app.arun(course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE), home=course.home)
+    await app.arun(course.goal(**agent), app.RunOptions(home=tmp_path / "free"))
+    await app.arun(
+        course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE), app.RunOptions(home=course.home)
+    )
 
     assert (course.workspace / "done").read_text() == "3 \n3 ask first\n"
 
@@ -174,7 +177,7 @@ async def test_a_denial_reaches_the_agent_and_its_next_prompt(tmp_path: Path) ->
 
     assert outcome.status == "complete"
     facts = [event.observation.facts for event in course.events("tool_result_recorded")]
-    assert facts == [("denied",), ("completed",), ("exit 0", "nobody was asked")]
+    assert facts == [("denied",), ("completed",), ("exit 0", "ran without approval")]
     assert course.outcomes()[1] == {"outcome": "selected", "optionId": "o-reject_once"}
     assert f"{APPEND}: The owner of this run denied it: not like that." in course.prompts()[2]
 
@@ -191,6 +194,7 @@ async def test_a_denial_that_stops_the_run_stops_it(tmp_path: Path) -> None:
     assert not any(map(living, course.pids()))
 
 
+@pytest.mark.slow
 async def test_a_deadline_ends_an_agent_that_hangs_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
     course = Course(tmp_path, [["hang"]], [["shell", APPEND], ["say", "done"]])
 
@@ -257,6 +261,7 @@ def reporter(course: Course) -> dict[str, Any]:
     return {"agent": AgentConfig(use="reporter"), "agents": {"reporter": preset}}
 
 
+@pytest.mark.slow
 async def test_a_budget_is_kept_to_by_what_the_preset_says_that_it_reports(tmp_path: Path) -> None:
     resume: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
     prompts = [[["say", "not yet"], *told(100, total)] for total in (0.25, 0.5, 0.75)]
@@ -287,6 +292,7 @@ async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
     assert "--allow-unenforced" in outcome.message
 
 
+@pytest.mark.slow
 async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:
     course = Course(tmp_path, [["spawn", "exec sleep 600"], ["hang"]], [["shell", APPEND]])
     file = tmp_path / "goal.toml"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from goalrunner.app import check_environment
-from goalrunner.app.check_environment import Choice, check_lines, choose, dependencies_of, needs_environment
+from goalrunner.app.check_environment import Choice, check_lines, choose_environment, dependencies_of, needs_environment
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 
@@ -37,7 +38,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def chosen(tmp_path: Path, goal: Goal) -> Choice:
-    return choose(goal, tmp_path, tmp_path / "home")
+    return choose_environment(goal, tmp_path, tmp_path / "home")
 
 
 @pytest.mark.usefixtures("works")
@@ -83,9 +84,9 @@ def test_setup_selects_a_checkout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", ["overlay", "in-place"])
-def test_setup_cannot_be_combined_with_another_kind(tmp_path: Path, check: str) -> None:
-    with pytest.raises(UsageError, match=f'cannot be combined with check = "{check}"'):
-        chosen(tmp_path, goal(setup="uv sync", check=check))
+def test_setup_cannot_be_combined_with_another_kind(check: str) -> None:
+    with pytest.raises(ValidationError, match=f'check = "{check}" cannot be combined with setup'):
+        goal(setup="uv sync", check=check)
 
 
 @pytest.mark.usefixtures("works")
@@ -115,8 +116,8 @@ def test_the_choice_of_this_machine_can_be_repeated(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / "ws").mkdir()
-    first = choose(goal(), tmp_path / "ws", home)
-    assert first == choose(goal(), tmp_path / "ws", home)
+    first = choose_environment(goal(), tmp_path / "ws", home)
+    assert first == choose_environment(goal(), tmp_path / "ws", home)
     assert first.why == "" if first.kind == "overlay" else first.why.startswith("no overlay here: ")
 
 

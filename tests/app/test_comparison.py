@@ -28,7 +28,7 @@ def state() -> RunState:
         events.RoundFinished(round=1),
         events.RoundStarted(round=2, prompt="retry"),
         message("user"),
-        events.Capped(stop_reason=StopReason.TIMEOUT, reason="late"),
+        events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late"),
     )
 
 

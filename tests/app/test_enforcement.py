@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,33 @@ def test_reports_alone_can_never_prove_what_only_the_runner_may() -> None:
 def test_a_sandbox_of_a_conversation_that_exists_is_refused_for_run_goal_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r'sandbox = "bwrap" cannot be kept'):
         run_goal(ScriptedConversation("a"), goal(workspace={"sandbox": "bwrap"}), validators="true")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"approvals": {"require": ["shell"]}}, 'require = ["shell"] cannot be kept'),
+        ({"approvals": {"commands": ["git push*"]}}, "commands cannot be kept"),
+        ({"risk_class": "critical"}, 'risk_class = "critical" cannot be kept'),
+    ],
+)
+def test_approvals_are_refused_for_a_conversation_that_does_not_say_that_it_asks(
+    own_home: Path, keys: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(
+        UsageError, match=re.escape(f"ScriptedConversation does not say that it asks before it acts, so {said}")
+    ) as refusal:
+        run_goal(ScriptedConversation("a"), goal(**keys), validators="true")
+    assert "supports_approvals = True" in refusal.value.hint
+    assert list(own_home.iterdir()) == []
+
+
+def test_a_conversation_that_says_that_it_asks_is_driven(tmp_path: Path) -> None:
+    class Asking(ScriptedConversation):
+        supports_approvals = True
+
+    keys = {"approvals": {"require": ["shell"]}, "workspace": {"path": str(tmp_path)}}
+    assert run_goal(Asking("a"), goal(**keys), validators="true").passed
 
 
 @pytest.mark.parametrize("keys", [{"approvals": {"require": ["complete"]}}, {"risk_class": "high"}])

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from goalrunner import app
-from goalrunner.app.external_agent import check_installed, external_named, external_notes, refuse_unfit_agent
-from goalrunner.app.sandbox import agent_cell, place_of
+from goalrunner.app.external_agent import check_installed, external_notes, refuse_unsupported, resolve_agent
+from goalrunner.app.location import location_of
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.sandbox import choose_sandbox
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentNotInstalled, UsageError
 from goalrunner.core.goal import AgentConfig, Approvals, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
@@ -41,7 +43,7 @@ def goal(place: Path, agent: AgentConfig, **more: Any) -> Goal:
 
 async def run(goal: Goal, home: Path) -> tuple[GoalOutcome, list[Any]]:
     """Run it; gives the outcome and the events."""
-    outcome = await app.arun(goal, home=home)
+    outcome = await app.arun(goal, RunOptions(home=home))
     return outcome, [record.event for record in read_records(Path(outcome.run_path) / "events.jsonl")]
 
 
@@ -57,6 +59,7 @@ async def test_a_script_that_edits_files_is_an_agent(place: Path, tmp_path: Path
     assert outcome.usage["agent"].cost_usd is None
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_and_what_is_reported_is_marked(place: Path, tmp_path: Path) -> None:
     chosen = preset(
         tmp_path,
@@ -141,7 +144,7 @@ async def test_its_workspace_is_where_its_environment_says_it_is(
 
 
 def named(place: Path, chosen: Preset, **more: Any) -> Any:
-    return external_named(goal(place, AgentConfig(use="x"), agents={"x": chosen}, **more), os.environ)
+    return resolve_agent(goal(place, AgentConfig(use="x"), agents={"x": chosen}, **more), os.environ)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +159,12 @@ def named(place: Path, chosen: Preset, **more: Any) -> Any:
 )
 def test_what_cannot_be_kept_is_refused(place: Path, more: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        refuse_unfit_agent(named(place, Preset(argv=("x", "y")), **more))
+        refuse_unsupported(named(place, Preset(argv=("x", "y")), **more))
 
 
 def test_a_budget_that_is_allowed_by_name_is_only_told(place: Path) -> None:
     one = named(place, Preset(argv=("x", "y")), budget=Budget(tokens=100, allow_unenforced=("tokens",)))
-    refuse_unfit_agent(one)
+    refuse_unsupported(one)
     assert any("does not report its tokens" in note for note in external_notes(one, os.environ))
 
 
@@ -201,9 +204,9 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
     environ = {"PATH": os.environ["PATH"], "HOME": str(user)}
     wanted = goal(place, AgentConfig(use="command", command=tuple(word.format(hidden=user) for word in words)))
     wanted = wanted.model_copy(update={"workspace": wanted.workspace.model_copy(update={"sandbox": "auto"})})
-    one = external_named(wanted, environ)
+    one = resolve_agent(wanted, environ)
     assert one is not None
-    cell = agent_cell(wanted, place_of(wanted, tmp_path / "home", environ), own, ())
+    cell = choose_sandbox(wanted, location_of(wanted, tmp_path / "home", environ)).agent_cell(own, ())
     with pytest.raises(AgentNotInstalled, match=f"{user}/agent: not found in the sandbox"):
         check_installed(one, place, environ, cell)
     check_installed(one, place, environ)
@@ -211,8 +214,8 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
 
 async def test_the_model_of_an_external_agent_judges_nobody(place: Path, tmp_path: Path) -> None:
     wanted = goal(place, AgentConfig(use="command", command=("true",)), judge=JudgeConfig("agent"))
-    with pytest.raises(UsageError, match="lends nobody its own"):
-        await app.arun(wanted, home=tmp_path / "home")
+    with pytest.raises(UsageError, match="does not share its model"):
+        await app.arun(wanted, RunOptions(home=tmp_path / "home"))
 
 
 async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(
@@ -235,7 +238,7 @@ async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(
 
 def test_the_first_lines_show_the_command_without_places_that_hold_nothing(place: Path) -> None:
     chosen = Preset(argv=("mine", "{model}", "-p", "{args}", "{prompt}"))
-    named = external_named(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
+    named = resolve_agent(goal(place, AgentConfig(use="mine"), agents={"mine": chosen}), {})
     assert named is not None
     assert named.words == "mine · mine -p '{prompt}'"
 
@@ -248,7 +251,7 @@ def test_what_is_missing_is_told_with_the_line_that_installs_that_very_program(
         argv=("no-mine",), acp=("no-mine-acp",), install="npm install -g mine", acp_install="npm install -g mine-acp"
     )
     config = AgentConfig.model_validate({"use": "mine", "protocol": protocol})
-    named = external_named(goal(place, config, agents={"mine": chosen}), {})
+    named = resolve_agent(goal(place, config, agents={"mine": chosen}), {})
     assert named is not None
     with pytest.raises(AgentNotInstalled) as error:
         check_installed(named, place, os.environ)

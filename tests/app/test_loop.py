@@ -89,7 +89,7 @@ async def test_a_judge_of_its_own_with_an_account_of_its_own(tmp_path: Path, wor
     assert outcome.usage["agent"].tokens == 235
     assert outcome.usage["judge"].tokens == judge_llm.usage.tokens == 320
     assert [event.type for event in events[:2]] == ["goal_created", "run_started"]
-    assert events[-1].type == "completed"
+    assert events[-1].type == "run_ended"
 
 
 def test_a_judge_may_be_a_name_or_a_configuration(tmp_path: Path, workspace: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_judge_that_was_asked_for_never_disappears(tmp_path: Path, workspace: 
 @pytest.mark.parametrize(
     ("objective", "options", "said"),
     [
-        ("", {}, "objective: .*must not be empty"),
+        ("", {}, "objective: .*is empty"),
         ("x", {"max_iterations": 0}, "max_iterations"),
         ("x", {"timeout": -1}, "timeout"),
         ("x", {"resume_prompt": "{nope}"}, "resume_prompt does not hold: 'nope'"),
@@ -308,7 +308,7 @@ def test_a_round_whose_judge_cannot_be_reached_counts(tmp_path: Path, workspace:
 
 
 def test_nobody_to_check_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nobody can check this goal") as refusal:
+    with pytest.raises(UsageError, match="nothing can check this goal") as refusal:
         run_goal(ScriptedConversation("a"), "x")
     assert 'judge = "agent"' in refusal.value.hint
     assert "validator = " in refusal.value.hint

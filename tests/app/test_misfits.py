@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.external_agent import external_named, refuse_misfits
+from goalrunner.app.external_agent import refuse_unsupported, resolve_agent
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 
@@ -18,10 +18,10 @@ PRESETS = {
 
 def misfits(use: str, **more: Any) -> str:
     agent = {"use": use, **more.pop("agent", {})}
-    named = external_named(Goal.model_validate({"objective": "x", "agents": PRESETS, "agent": agent, **more}), {})
+    named = resolve_agent(Goal.model_validate({"objective": "x", "agents": PRESETS, "agent": agent, **more}), {})
     assert named is not None
     try:
-        refuse_misfits(named)
+        refuse_unsupported(named)
     except UsageError as error:
         return str(error)
     return ""

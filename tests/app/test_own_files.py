@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from goalrunner.app.sandbox import own_files
+from goalrunner.app.location import runner_outputs
 
 
 def test_a_recording_and_streams_in_the_workspace_are_named_exactly(tmp_path: Path) -> None:
@@ -16,16 +16,16 @@ def test_a_recording_and_streams_in_the_workspace_are_named_exactly(tmp_path: Pa
     outside = os.open(tmp_path / "outside.txt", os.O_CREAT | os.O_WRONLY)
     reading, writing = os.pipe()
     try:
-        found = own_files(workspace, workspace / "link" / "rec.jsonl", (log, outside, writing, 987))
+        found = runner_outputs(workspace, workspace / "link" / "rec.jsonl", (log, outside, writing, 987))
     finally:
         for number in (log, outside, reading, writing):
             os.close(number)
     assert found == ("/logs/a\\*\\[b\\].txt", "/logs/rec.jsonl")
-    assert own_files(workspace, tmp_path / "rec.jsonl", ()) == ()
+    assert runner_outputs(workspace, tmp_path / "rec.jsonl", ()) == ()
 
 
 def test_a_file_that_was_removed_has_no_name(tmp_path: Path) -> None:
     log = os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY)
     (tmp_path / "log").unlink()
-    assert own_files(tmp_path.resolve(), None, (log,)) == ()
+    assert runner_outputs(tmp_path.resolve(), None, (log,)) == ()
     os.close(log)

@@ -106,6 +106,24 @@ def test_a_missing_test_file_with_a_similar_name_is_a_hint_and_no_refusal(
     assert warnings_before(goal, ENVIRON) == (f"validator check0 is red until tests/test_praser.py exists{hint}",)
 
 
+def test_a_misspelled_test_target_or_script_is_named_with_the_line_to_write(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_names(): ...\n")
+    (tmp_path / "Makefile").write_text("check:\n")
+    goal = _goal(tmp_path, "pytest test_a.py::test_name", "make chekc", "npm test")
+    programs = _path_with_pytest(tmp_path)
+    (Path(programs) / "npm").symlink_to("pytest")
+    (Path(programs) / "make").symlink_to("pytest")
+    found = [(item.message, item.hint) for item in hopeless_validators(goal, {**ENVIRON, "PATH": programs})]
+    assert found == [
+        (
+            "validator check0: test_a.py has no test_name",
+            'did you mean test_names? write "pytest test_a.py::test_names"',
+        ),
+        ("validator check1: Makefile has no target chekc", 'did you mean check? write "make check"'),
+    ]
+    assert warnings_before(goal, ENVIRON) == ('validator check2: package.json has no script "test"',)
+
+
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
@@ -131,6 +149,7 @@ def test_pipefail_in_a_shell_that_does_not_know_it_is_a_persons_to_correct(
 
 def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: Path) -> None:
     (tmp_path / "check.sh").write_text("make test || true\n")
+    (tmp_path / "Makefile").write_text("test:\n")
     assert warnings_before(_goal(tmp_path, "make test | tee log", "sh check.sh", "make test"), ENVIRON) == (
         "the exit code of `make test | tee log` is tee's; write: bash -o pipefail -c 'make test | tee log'",
         "check.sh: `make test || true` passes whatever make finds; write: make test",

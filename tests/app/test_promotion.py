@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.location import SystemClock
 from goalrunner.app.memory import Request, promote
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
@@ -72,7 +72,7 @@ def test_the_log_says_that_it_was_promoted_and_the_end_of_the_run_stays_as_it_wa
         ('promote = ["event"]', "parsers", {}, '[memory] promote = ["fact"]'),
         ('promote = ["fact", "nonsense"]', "parsers", {}, "[memory] promote"),
         ('promote = ["fact"]', "", {}, 'owner = "..."'),
-        ('promote = ["fact"]', "parsers", {"item": "o2"}, "o2 (plan) shows nothing that happened"),
+        ('promote = ["fact"]', "parsers", {"item": "o2"}, "o2 (plan) is no evidence"),
         ('promote = ["fact"]', "parsers", {"item": "o3"}, "o3 is of a hidden validator"),
         ('promote = ["fact"]', "parsers", {"item": "o99"}, 'no observation or event "o99"'),
         ('promote = ["fact"]', "parsers", {"item": "../x"}, 'no observation or event "../x"'),

@@ -28,8 +28,9 @@ class OverheardJudge(ScriptedJudgeModel):
     def check(self) -> None:
         """There is nothing that it needs."""
 
-    async def foresee(self) -> None:
-        """Nor is there anything to be foreseen."""
+    async def foresee(self) -> str:
+        """There is nothing to warn of."""
+        return ""
 
 
 async def later_run(folder: Path, judge_llm: Any = None, **goal: Any) -> Ending:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.sandbox import SystemClock
+from goalrunner.app.location import SystemClock
 from goalrunner.core.events import UsageRecorded
 from goalrunner.core.outcome import Usage
 from goalrunner.records.event_log import EventLog

@@ -278,7 +278,7 @@ PIECES = st.sampled_from(
 LEAVES = st.sampled_from(["f", "pyvenv.cfg", "Cargo.toml", "package.json", "modules.txt", "c.tsbuildinfo", ".env"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(files=st.lists(st.tuples(st.lists(PIECES, min_size=1, max_size=4), LEAVES), min_size=1, max_size=12))
 def test_each_file_has_exactly_one_class(
     tmp_path_factory: pytest.TempPathFactory, files: list[tuple[list[str], str]]
@@ -606,6 +606,7 @@ def test_what_git_names(tmp_path: Path) -> None:
     assert kinds(tmp_path, *names) == {".venv": "dependencies", "data/x/y": "other", "src/a.db": "other"}
 
 
+@pytest.mark.bench
 def test_many_files_are_classified_quickly(tmp_path: Path) -> None:
     for folder in range(20):
         (tmp_path / f"data/{folder}").mkdir(parents=True)

@@ -212,6 +212,7 @@ async def test_cancelled_in_mid_check_it_is_undone_first(scene: Scene) -> None:
     assert not scene.journals()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.08, 0.12, 0.16, 0.2])
 async def test_cancelled_twice_at_any_moment_it_is_undone(scene: Scene, moment: float) -> None:
     async def checked() -> None:

@@ -795,6 +795,7 @@ def test_mounts_below_the_workspace_are_overlaid_as_well(place: Place) -> None:
     ]
 
 
+@pytest.mark.slow
 @as_root
 def test_an_ordinary_user_gets_a_reason_where_something_is_mounted_below() -> None:
     with ordinary() as python, given() as place:
@@ -807,6 +808,7 @@ def test_an_ordinary_user_gets_a_reason_where_something_is_mounted_below() -> No
         )
 
 
+@pytest.mark.slow
 @as_root
 def test_an_ordinary_user_with_a_masked_proc_goes_without_a_process_namespace() -> None:
     with ordinary() as python, given() as place:
@@ -925,6 +927,7 @@ def ordinary() -> Iterator[str]:
     pytest.skip("no Python here that an ordinary user can run")
 
 
+@pytest.mark.slow
 @as_root
 def test_all_of_this_holds_for_an_ordinary_user() -> None:
     if shutil.which("setpriv") is None:

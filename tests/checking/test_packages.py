@@ -481,6 +481,7 @@ def test_the_environment_of_these_tests() -> None:
         assert packages._as_recorded(part, installed, installed, str(root), set())
 
 
+@pytest.mark.bench
 def test_many_files_are_compared_quickly(tmp_path: Path) -> None:
     for folder in range(20):
         files = {f"pack{folder}/f{number}.py": "" for number in range(300)}

@@ -129,7 +129,7 @@ def test_what_is_missing_is_said(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert main(["status", *arguments]) == 2
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == f"Error: {said}"
 
 
 def test_a_file_that_is_no_transcript_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 ASK = """
 import asyncio, gc, json, sys
 from goalrunner import app as api
@@ -35,9 +37,11 @@ def _seen(entry: str) -> list[bool]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_run_looks_for_garbage_only_in_what_came_after_the_start() -> None:
     assert _seen("program") == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_not_ours_keeps_its_own_way() -> None:
     assert _seen("main") == [True, True, False]

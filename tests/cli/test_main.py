@@ -12,6 +12,7 @@ import pytest
 
 from goalrunner import __version__
 from goalrunner.cli import output
+from goalrunner.cli.app import COMMANDS
 from goalrunner.cli.main import main
 from goalrunner.core.errors import ExitCode, GoalError, ProviderUnavailable, RecordError, UsageError
 from tests.support.scripted_api import ScriptedApi
@@ -30,8 +31,7 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == dedent("""\
         Usage: goal [OPTIONS] COMMAND [ARGS]...
 
-          Drive an AI agent round after round until it is proven that the goal is
-          reached.
+          Run an AI agent in rounds until it is verified that the goal is met.
 
         Options:
           --version   Print the version and exit.
@@ -39,28 +39,36 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
 
         Commands:
           run      Work on a goal until it is proven complete or a limit stops it.
-          resume   Go on with a run where it was: after a crash, Ctrl-C, a limit,...
-          approve  Approve what waits in a run that has ended waiting.
-          deny     Deny what waits in a run that has ended waiting.
+          resume   Continue a run: after a crash, Ctrl-C, a limit or a decision.
+          approve  Approve what waits for a person in a run that has ended.
+          deny     Deny what waits for a person in a run that has ended.
           answer   Answer an open question of a run.
-          cancel   End a run for good, from any terminal; it can not be resumed.
-          watch    Follow a living run from another terminal; the exit code is...
+          cancel   End a run for good, from any terminal.
+          watch    Follow a running run from another terminal.
           status   Print the state of a run, or judge a saved transcript.
           list     List the runs, newest first.
           show     Show what happened in a run, round by round.
-          diff     Print what a run changed, or one round of it, as a unified patch.
-          verify   Check offline that the records of a run still hold.
-          agents   List the agents that a goal may name: what is installed, and...
-          doctor   Say whether an agent can be used here, and what to type where...
-          restore  Put the workspace back as a round left it; asks first.
-          prune    Remove runs that ended long ago; never a living one, or one...
-          promote  Let later runs remember a fact, where the goal allows it.
-          memory   List what is remembered beyond runs.
-          forget   Remove an item from the memory, and what it had corrected.
+          diff     Print what a run or a round changed, as a unified patch.
+          verify   Check offline that the records of a run are intact.
+          agents   List the agents: what is installed, and what each can do.
+          doctor   Check whether an agent can be used on this machine.
+          restore  Restore the workspace to the end of a round.
+          prune    Remove runs that ended long ago.
+          promote  Keep a fact of a run for later runs.
+          memory   List the facts that are kept for later runs.
+          forget   Remove a kept fact.
 
           Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,
           129, 130 and 143 by signal.
         """)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_begins_with_its_summary(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"Usage: goal {name} [OPTIONS]")
+    assert lines[2] == f"  {COMMANDS[name][1]}"
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,12 +104,12 @@ def test_a_mistyped_command_line_is_a_usage_error(
         (GoalError("what", "how"), 4),
     ],
 )
-def test_an_expected_failure_is_two_lines_and_its_code(
+def test_an_expected_failure_is_an_error_with_its_code(
     goal_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: GoalError, code: int
 ) -> None:
     ScriptedApi([error]).install(monkeypatch)
     assert main(["run", goal_file]) == code
-    assert capsys.readouterr().err == "what\nhow\n"
+    assert capsys.readouterr().err == "Error: what\nhow\n"
 
 
 def test_a_providers_words_do_not_reach_the_terminal_raw(
@@ -109,7 +117,7 @@ def test_a_providers_words_do_not_reach_the_terminal_raw(
 ) -> None:
     ScriptedApi([ProviderUnavailable("\x1b]0;owned\x07busy \x1b[31mnow")]).install(monkeypatch)
     main(["run", goal_file])
-    assert capsys.readouterr().err == "busy now\n"
+    assert capsys.readouterr().err == "Error: busy now\n"
 
 
 def test_ctrl_c_before_the_run_is_130(goal_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +132,7 @@ def test_a_defect_is_one_line_and_a_file(
     ScriptedApi([ValueError("two\nlines with sk-very-secret-value")]).install(monkeypatch)
     assert main(["run", goal_file]) == 4
     said = capsys.readouterr().err
-    found = re.fullmatch(r"Internal error, a defect of goal: (.*)\nThe traceback is in (.*)\n", said)
+    found = re.fullmatch(r"Error: internal error, a defect of goal: (.*)\nThe traceback is in (.*)\n", said)
     assert found is not None
     assert found[1] == "ValueError: two lines with [redacted:SOME_API_KEY]"
     log = Path(found[2])

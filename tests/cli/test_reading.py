@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.cli.main import main, shortcut
+from goalrunner.cli.main import fast_path, main
 from goalrunner.core.events import RECORD
 from tests.support import told_run
 from tests.support.told_run import outcome, summary
@@ -122,7 +122,7 @@ def test_a_file_where_a_run_is_expected_says_how_to_judge_it(
     chat.write_text("[]")
     assert main(["status", str(chat)]) == 2
     assert capsys.readouterr().err == (
-        f"{chat} is a file: give the objective to judge it by\n"
+        f"Error: {chat} is a file: give the objective to judge it by\n"
         f'goal status {chat} --objective "..." --judge MODEL, or --goal FILE\n'
     )
 
@@ -182,7 +182,7 @@ def test_show_json_holds_summary_and_outcome(own_home: Path, capsys: pytest.Capt
 
 def test_path_and_json_exclude_each_other(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--path", "--json"]) == 2
-    assert capsys.readouterr().err == "--path and --json cannot be combined\n--json contains the path\n"
+    assert capsys.readouterr().err == "Error: --path and --json cannot be combined\n--json contains the path\n"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_path_and_json_exclude_each_other(own_home: Path, capsys: pytest.Capture
     ],
 )
 def test_every_other_spelling_takes_the_long_way(arguments: list[str]) -> None:
-    assert shortcut(arguments) is None
+    assert fast_path(arguments) is None
 
 
 @pytest.mark.parametrize("arguments", [["status", "--", "k3f9"], ["status", "k3f9", "--json"], ["status", "k3f9"]])
@@ -239,7 +239,7 @@ def test_the_path_of_a_runs_folder_names_it_too(
 
 def test_what_is_neither_a_run_nor_a_file_is_called_so(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "nosuch.jsonl"]) == 2
-    assert capsys.readouterr().err == ("nosuch.jsonl: no such run or file\ngoal list shows the runs\n")
+    assert capsys.readouterr().err == ("Error: nosuch.jsonl: no such run or file\ngoal list shows the runs\n")
 
 
 @pytest.mark.parametrize("more", [[], ["--objective", "x", "--judge", "a/b"]])
@@ -249,7 +249,7 @@ def test_what_is_no_transcript_is_said_at_once(
     archive = tmp_path / "a.zip"
     archive.write_bytes(b"PK\x03\x04\x14\0\0\0\x08\0rest\xff")
     assert main(["status", str(archive), *more]) == 2
-    assert capsys.readouterr().err.startswith(f"{archive}: the format of this transcript is not known\n")
+    assert capsys.readouterr().err.startswith(f"Error: {archive}: the format of this transcript is not known\n")
 
 
 @pytest.mark.parametrize("command", ["list", "status", "show"])
@@ -260,5 +260,5 @@ def test_a_file_in_place_of_the_home_is_said(
     monkeypatch.setenv("GOAL_HOME", str(tmp_path / "file"))
     assert main([command]) == 2
     assert capsys.readouterr().err == (
-        f"{tmp_path / 'file'} is not a folder\nset GOAL_HOME to the folder that holds the runs\n"
+        f"Error: {tmp_path / 'file'} is not a folder\nset GOAL_HOME to the folder that holds the runs\n"
     )

@@ -44,7 +44,7 @@ def test_a_refusal_names_the_key(own_home: Path, capsys: Capture) -> None:
     kept_run(own_home, memory="recall = true")
     assert main(["promote", "k3f9", "o1", "--kind", "fact"]) == 2
     assert capsys.readouterr().err == (
-        "the goal of this run does not allow to promote kind fact\n"
+        "Error: the goal of this run does not allow to promote kind fact\n"
         'add it in the goal file: [memory] promote = ["fact"]; '
         "a run keeps the goal that it began with, so this takes a new run\n"
     )
@@ -78,6 +78,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_listed(own_home: Path, capsys: 
     assert "parse() returns an empty Document" in printed.out
 
 
+@pytest.mark.slow
 def test_a_run_of_whose_facts_one_was_promoted_still_verifies(own_home: Path, tmp_path: Path, capsys: Capture) -> None:
     from tests.support.command_line import goal
     from tests.support.recordings import agent, recording, shell

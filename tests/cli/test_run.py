@@ -132,7 +132,10 @@ def test_a_copy_that_cannot_be_put_there_is_refused_before_anything_is_spent(
 ) -> None:
     assert main(["run", str(goal_file), "--output", "no/out.json"]) == 2
     folder = goal_file.parent / "no"
-    assert capsys.readouterr().err == f"--output no/out.json: the folder {folder} does not exist\nmkdir -p {folder}\n"
+    assert (
+        capsys.readouterr().err
+        == f"Error: --output no/out.json: the folder {folder} does not exist\nmkdir -p {folder}\n"
+    )
     assert api.goals == []
 
 
@@ -149,7 +152,7 @@ def test_a_copy_that_fails_in_the_end_is_no_success(
     assert main(["run", str(goal_file), "--output", "sub/out.json"]) == 4
     said = capsys.readouterr()
     assert said.out == CLOSING + PATH_LINE
-    assert said.err == "--output sub/out.json could not be written: No such file or directory\n"
+    assert said.err == "Error: --output sub/out.json could not be written: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +173,7 @@ def test_what_would_be_written_over_is_refused_before_the_run(
 ) -> None:
     (goal_file.parent / "r.jsonl").write_text('{"text": "done"}\n')
     assert main(["run", str(goal_file), "--model", "scripted/r.jsonl", *options]) == 2
-    assert capsys.readouterr().err.splitlines()[0] == said
+    assert capsys.readouterr().err.splitlines()[0] == f"Error: {said}"
     assert api.goals == []
 
 
@@ -183,7 +186,7 @@ def test_a_failure_of_the_records_hands_over_what_is_known(
     assert main(["run", str(goal_file), "--json", "--output", "out.json"]) == 4
     said = capsys.readouterr()
     assert json.loads(said.out) == json.loads((goal_file.parent / "out.json").read_text())
-    assert said.err == f"{CLOSING}           out.json\n{error}\n"
+    assert said.err == f"{CLOSING}           out.json\nError: {error}\n"
 
 
 def test_a_dry_run_prints_the_goal_and_spends_nothing(
@@ -222,7 +225,7 @@ def test_a_dry_run_finds_what_the_parts_refuse(
     monkeypatch.setattr("goalrunner.app.check", refuse)
     assert main(["run", str(goal_file), "--dry-run"]) == 2
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "no price for this model\n--tokens\n")
+    assert (said.out, said.err) == ("", "Error: no price for this model\n--tokens\n")
 
 
 def test_without_a_goal_it_says_what_to_type(
@@ -230,7 +233,7 @@ def test_without_a_goal_it_says_what_to_type(
 ) -> None:
     assert main(["run"]) == 2
     assert capsys.readouterr().err == (
-        "goal run needs a goal\n"
+        "Error: goal run needs a goal\n"
         'goal run objective.toml, or goal run --objective "..." --validator "pytest -q" --model NAME\n'
     )
 
@@ -239,7 +242,7 @@ def test_a_goal_file_that_lies_here_is_named_and_not_run(
     goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run"]) == 2
-    assert capsys.readouterr().err == "goal run needs a goal\ngoal run objective.toml\n"
+    assert capsys.readouterr().err == "Error: goal run needs a goal\ngoal run objective.toml\n"
     assert api.goals == []
 
 
@@ -251,8 +254,8 @@ def test_mistakes_in_a_goal_file_are_all_said_with_their_place(
     )
     assert main(["run", "bad.toml"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == 'bad.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?'
-    assert lines[1].startswith("bad.toml:5:11  timeout")
+    assert lines[0] == 'Error: bad.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?'
+    assert lines[1].startswith("Error: bad.toml:5:11  timeout")
     assert api.goals == []
 
 

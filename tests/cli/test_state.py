@@ -77,4 +77,4 @@ def test_what_is_not_there_is_said(
     run: str, arguments: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = said(capsys, run, *arguments)
-    assert (code, err) == (2, error)
+    assert (code, err) == (2, f"Error: {error}")

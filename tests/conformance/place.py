@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.build import Assembly, assemble
+from goalrunner.app.build import PreparedRun, prepare_run
+from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import finish
 from goalrunner.core import events
 from goalrunner.core.events import Record
@@ -65,7 +66,7 @@ class Place:
     records: list[Record] = field(default_factory=list)
     watchers: list[Callable[[Record], None]] = field(default_factory=list)
     """Called with each record as it is written."""
-    assembly: Assembly | None = None
+    assembly: PreparedRun | None = None
 
     def __post_init__(self) -> None:
         self.workspace, self.home, self._user = self.root / "work", self.root / "home", self.root / "user"
@@ -95,9 +96,6 @@ class Place:
         for watcher in self.watchers:
             watcher(record)
 
-    def on_text(self, delta: str) -> None:
-        """Nothing."""
-
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for something that this agent does. Raises AssertionError when it never comes."""
         await until(condition, 20 * self.agent.patience)
@@ -107,7 +105,9 @@ class Place:
         keys: dict[str, Any] = {"objective": "Make the file done.", "max_iterations": 3, "validators": GREEN, **goal}
         keys["agent"] = {**self._prepared.agent, **keys.get("agent", {})}
         keys["workspace"] = {"path": str(self.workspace), **self._prepared.workspace}
-        self.assembly = assemble(Goal.model_validate(keys), home=self.home, environ=self.environ, observers=[self])
+        self.assembly = prepare_run(
+            Goal.model_validate(keys), RunOptions(home=self.home, environ=self.environ, observers=[self])
+        )
         outcome = await finish(self.assembly)
         return Ran(outcome, tuple(self.records))
 

@@ -17,11 +17,6 @@ from typing import Any, Self
 
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.presets import builtin
-from goalrunner.rehearsal import Rehearsal, fail, pointed, run, say
-from goalrunner.rehearsal.answer import Answer
-from goalrunner.rehearsal.commands import command_tool
-from goalrunner.rehearsal.request import Request
-from goalrunner.rehearsal.wires import Wire
 from tests.conformance.doubles import DOUBLE
 from tests.conformance.installed import search_path
 from tests.conformance.moves import (
@@ -40,6 +35,7 @@ from tests.conformance.moves import (
     Uses,
 )
 from tests.conformance.prompts import last_prompt
+from tests.support.fake_provider import SETTINGS, Answer, FakeProvider, Request, Wire, command_tool, fail, run, say
 
 _AGAIN = 6
 """How often the last round is played again."""
@@ -57,15 +53,8 @@ for folder in pathlib.Path("/proc").iterdir():
 """
 """Kills what the runner, which is the process of that number, has started in a home of the agent's own."""
 
-_SETTINGS = {
-    "qwen": {
-        ".qwen/settings.json": '{"memory": {"enableManagedAutoMemory": false}, "ui": {"enableFollowupSuggestions": false}}'
-    }
-}
-"""Files below HOME. Qwen would ask the model besides, with the very tools that play the script."""
 
-
-class Stage(Rehearsal):
+class Stage(FakeProvider):
     """The scripted server of one program, which keeps what was asked at the start of each round."""
 
     def __init__(self, rounds: Sequence[Sequence[Move]], tools: Path) -> None:
@@ -164,9 +153,8 @@ class Program:
         shutil.copy(DOUBLE, tools)
         self.stage = Stage(rounds, tools)
         self.stage.start()
-        point = pointed(self.preset, self.stage)
-        assert point is not None
-        for path, text in {**point.files, **_SETTINGS.get(self.name, {})}.items():
+        point = SETTINGS[self.name].at(self.stage)
+        for path, text in point.files.items():
             (user / path).parent.mkdir(parents=True, exist_ok=True)
             (user / path).write_text(text)
         # The tests run in a place that is theirs alone; as root claude wants to be told so. In a sandbox it is.

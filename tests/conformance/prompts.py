@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from goalrunner.rehearsal.request import Request, texts
+from tests.support.fake_provider import Request, texts
 
 
 def last_prompt(request: Request) -> str:

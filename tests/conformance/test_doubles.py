@@ -23,7 +23,7 @@ CASES = [
         double,
         one,
         id=f"{double.protocol}-{'jailed-' if double.jailed else ''}{one.name}",
-        marks=[needs_jail, pytest.mark.kill] if double.jailed else [],
+        marks=[needs_jail] if double.jailed else [],
     )
     for double in DOUBLES
     for one in chosen(double.can)

@@ -12,12 +12,12 @@ from goalrunner.core import events
 from goalrunner.core.base import Snapshot
 from goalrunner.core.decision import LEAKS, decide, proven
 from goalrunner.core.errors import EnvironmentFailed
-from goalrunner.core.events import Event, Plan
+from goalrunner.core.events import Event, Plan, RunEnded
 from goalrunner.core.goal import Approvals
 from goalrunner.core.limits import failed
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason
-from goalrunner.core.steps import AskApproval, Audit, Brief, Finish, RunRound, TakeBaseline, Validate
+from goalrunner.core.steps import AskApproval, Audit, Brief, RunRound, TakeBaseline, Validate
 from goalrunner.core.summary import outcome_of, summary_of
 from goalrunner.core.verdict import HIDDEN, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
@@ -25,7 +25,7 @@ from tests.support.folding import state_after
 
 ALONE = Plan(validators=("tests",), max_iterations=5)
 JUDGED = Plan(validators=("tests",), has_judge=True, max_iterations=5)
-COMPLETE = Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
+COMPLETE = RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
 PATHS = ("tests/test_a.py", "pytest.ini")
 
 
@@ -66,7 +66,7 @@ def said(number: int, decision: str, **more: object) -> events.ApprovalRecorded:
 
 
 RESUMED = events.RunResumed(plan=ALONE, version="0")
-WAITED = events.Blocked(reason="a1 waits", stop_reason=StopReason.APPROVAL_REQUIRED)
+WAITED = events.RunEnded(message="a1 waits", stop_reason=StopReason.APPROVAL_REQUIRED)
 
 
 # -- a workspace that changes while it is checked ------------------------------------------------------------------------
@@ -82,15 +82,14 @@ def test_a_workspace_that_changed_while_it_was_checked_is_checked_once_more() ->
 
 def test_a_workspace_that_changes_again_ends_the_run_blocked_and_names_what_changed() -> None:
     leak = checked(leaked=("a.py", "b.py"))
-    assert decide(state_after(ALONE, *worked(), *[leak] * LEAKS)) == Finish(
-        GoalStatus.BLOCKED,
-        StopReason.EVIDENCE_UNSTABLE,
-        "the workspace changed while it was checked: a.py, b.py\n"
+    assert decide(state_after(ALONE, *worked(), *[leak] * LEAKS)) == RunEnded(
+        stop_reason=StopReason.EVIDENCE_UNSTABLE,
+        message="the workspace changed while it was checked: a.py, b.py\n"
         "stop what writes there (an editor, a watcher, a server); then goal resume r",
     )
     many = checked(leaked=tuple(f"{number}.py" for number in range(7)))
     step = decide(state_after(ALONE, *worked(), leak, many))
-    assert isinstance(step, Finish)
+    assert isinstance(step, RunEnded)
     assert "0.py, 1.py, 2.py, 3.py, 4.py and 2 more\n" in step.message
 
 
@@ -117,8 +116,8 @@ def test_a_change_between_check_and_completion_is_checked_again() -> None:
     assert isinstance(decide(red), RunRound)
     assert [(attempt.attempt, attempt.passed) for attempt in red.attempts] == [(1, False)]
     again = decide(state_after(ALONE, *worked(), checked(), moved, checked(), moved))
-    assert isinstance(again, Finish)
-    assert again.reason is StopReason.EVIDENCE_UNSTABLE
+    assert isinstance(again, RunEnded)
+    assert again.stop_reason is StopReason.EVIDENCE_UNSTABLE
 
 
 def test_a_change_after_the_verdict_asks_validators_and_judge_again() -> None:
@@ -128,8 +127,8 @@ def test_a_change_after_the_verdict_asks_validators_and_judge_again() -> None:
     assert decide(state_after(JUDGED, *before, moved)) == Validate(1)
     assert decide(state_after(JUDGED, *before, moved, checked())) == Audit(1)
     done = decide(state_after(JUDGED, *before, moved, checked(), verdict))
-    assert isinstance(done, Finish)
-    assert done.reason is StopReason.SATISFIED
+    assert isinstance(done, RunEnded)
+    assert done.stop_reason is StopReason.SATISFIED
 
 
 def test_without_validators_a_change_before_completion_asks_the_judge_again() -> None:
@@ -138,8 +137,8 @@ def test_without_validators_a_change_before_completion_asks_the_judge_again() ->
     verdict = events.VerdictRecorded(round=1, verdict=satisfied())
     assert decide(state_after(plan, *worked(), verdict, moved)) == Audit(1)
     done = decide(state_after(plan, *worked(), verdict, moved, verdict))
-    assert isinstance(done, Finish)
-    assert done.reason is StopReason.SATISFIED
+    assert isinstance(done, RunEnded)
+    assert done.stop_reason is StopReason.SATISFIED
 
 
 @pytest.mark.parametrize("has_judge", [False, True])
@@ -151,11 +150,11 @@ def test_a_change_after_a_green_baseline_takes_the_baseline_again_and_not_for_ev
     once = (baseline, *verdict, moved)
     assert decide(state_after(plan, *once)) == TakeBaseline()
     done = decide(state_after(plan, *once, baseline, *verdict))
-    assert isinstance(done, Finish)
-    assert (done.reason, done.message.endswith("of the baseline")) == (StopReason.SATISFIED, True)
+    assert isinstance(done, RunEnded)
+    assert (done.stop_reason, done.message.endswith("of the baseline")) == (StopReason.SATISFIED, True)
     stopped = decide(state_after(plan, *once, *once))
-    assert isinstance(stopped, Finish)
-    assert stopped.reason is StopReason.EVIDENCE_UNSTABLE
+    assert isinstance(stopped, RunEnded)
+    assert stopped.stop_reason is StopReason.EVIDENCE_UNSTABLE
 
 
 @pytest.mark.parametrize("has_judge", [False, True])
@@ -168,7 +167,7 @@ def test_a_green_baseline_decides_nothing_where_a_round_is_needed(has_judge: boo
 
 
 def test_a_run_that_ended_for_leaks_checks_the_workspace_again_when_it_is_resumed() -> None:
-    ended = events.Blocked(reason="x", stop_reason=StopReason.EVIDENCE_UNSTABLE)
+    ended = events.RunEnded(message="x", stop_reason=StopReason.EVIDENCE_UNSTABLE)
     leak = checked(leaked=("a.py",))
     state = state_after(ALONE, *worked(), leak, leak, ended, RESUMED)
     assert decide(state) == Validate(1)
@@ -238,8 +237,8 @@ def test_a_denied_agent_that_changes_nothing_stalls() -> None:
     denied = (*worked(), tampered(), asked(), said(1, "denied"))
     state = state_after(plan, *denied, *worked(2), tampered(2), *worked(3), tampered(3))
     step = decide(state)
-    assert isinstance(step, Finish)
-    assert step.reason is StopReason.STALLED
+    assert isinstance(step, RunEnded)
+    assert step.stop_reason is StopReason.STALLED
 
 
 def test_an_approval_counts_for_its_key_alone() -> None:
@@ -259,7 +258,7 @@ def test_with_a_judge_accepted_checks_run_again_and_lead_to_the_audit() -> None:
     assert decide(state) == Audit(1)
     assert not proven(state)
     done = state_after(JUDGED, *before, events.VerdictRecorded(round=1, verdict=satisfied()))
-    assert decide(done) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "verdict of round 1")
+    assert decide(done) == RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 1")
     assert [(attempt.attempt, attempt.passed) for attempt in done.attempts] == [(1, True)]
     more = state_after(JUDGED, *before, events.VerdictRecorded(round=1, verdict=unsatisfied("more")))
     assert decide(more) == RunRound(Brief("retry", 2, "more"))
@@ -372,7 +371,7 @@ def test_labels_of_the_last_results_are_labels_of_the_run() -> None:
 def test_an_environment_that_fails_ends_the_run_as_failed() -> None:
     state = state_after(ALONE, *worked())
     finish = failed(state, EnvironmentFailed("the check environment is full", "free some space"))
-    assert (finish.status, finish.reason) == (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED)
+    assert (finish.status, finish.stop_reason) == (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED)
     assert finish.message == "the check environment is full\nfree some space"
 
 
@@ -380,7 +379,7 @@ def test_a_baseline_that_the_environment_cannot_run_ends_the_run_with_the_line_t
     plan = Plan(validators=("tests",), takes_baseline=True)
     reason = 'validator tests cannot work\nadd to the goal file: [workspace] check = "in-place"'
     differs = events.BaselineTaken(standing="differs", results=(result(passed=False),), reason=reason)
-    assert decide(state_after(plan, differs)) == Finish(GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED, reason)
+    assert decide(state_after(plan, differs)) == RunEnded(stop_reason=StopReason.ENVIRONMENT_FAILED, message=reason)
 
 
 # -- what no sequence of results may do ----------------------------------------------------------------------------------
@@ -407,7 +406,7 @@ def test_nothing_completes_but_green_results_that_count(checks: list[events.Vali
     last = checks[-1]
     names = tuple(item.name for item in last.results)
     green = names == ("tests", "secret") and all(item.passed for item in last.results)
-    completes = isinstance(step := decide(state), Finish) and step.status is GoalStatus.COMPLETE
+    completes = isinstance(step := decide(state), RunEnded) and step.status is GoalStatus.COMPLETE
     if completes:
         assert green
         assert not last.leaked

@@ -12,7 +12,7 @@ from goalrunner.core import events
 from goalrunner.core.base import Snapshot
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
-from goalrunner.core.fold import STOPS, apply
+from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import KEPT, RunState
@@ -81,7 +81,7 @@ SOME = st.lists(
             events.AuditFailed(round=1, kind="transport", detail="no answer"),
             events.VerdictRecorded(round=1, verdict=unsatisfied("more")),
             events.QuestionOpened(question="which?"),
-            events.Capped(stop_reason=StopReason.TIMEOUT, reason="late"),
+            events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late"),
         ]
     ),
     max_size=30,
@@ -216,10 +216,27 @@ def test_questions_are_opened_and_answered() -> None:
 @pytest.mark.parametrize(
     ("event", "status", "goal", "memory"),
     [
-        (events.Completed(result_ref="r"), GoalStatus.COMPLETE, "completed", "success"),
-        (events.Capped(stop_reason=StopReason.TIMEOUT, reason="x"), GoalStatus.CAPPED, "blocked", "budget_exhausted"),
-        (events.Cancelled(reason="x", signal=2), GoalStatus.CANCELLED, "cancelled", "cancelled"),
-        (events.Failed(stop_reason=StopReason.JUDGE_FAILED, reason="x"), GoalStatus.FAILED, "failed", "failed"),
+        (events.RunEnded(stop_reason=StopReason.SATISFIED, message="r"), GoalStatus.COMPLETE, "completed", "success"),
+        (
+            events.RunEnded(stop_reason=StopReason.TIMEOUT, message="x"),
+            GoalStatus.CAPPED,
+            "blocked",
+            "budget_exhausted",
+        ),
+        (
+            events.RunEnded(stop_reason=StopReason.INTERRUPTED, message="x", signal=2),
+            GoalStatus.CANCELLED,
+            "cancelled",
+            "cancelled",
+        ),
+        (events.RunEnded(stop_reason=StopReason.JUDGE_FAILED, message="x"), GoalStatus.FAILED, "failed", "failed"),
+        (events.RunEnded(stop_reason=StopReason.DENIED), GoalStatus.BLOCKED, "blocked", "blocked"),
+        (
+            events.RunEnded(stop_reason=StopReason.APPROVAL_REQUIRED),
+            GoalStatus.BLOCKED,
+            "waiting_for_approval",
+            "approval_required",
+        ),
     ],
 )
 def test_an_ending_sets_the_words_of_goals_and_state(event: Event, status: GoalStatus, goal: str, memory: str) -> None:
@@ -227,8 +244,36 @@ def test_an_ending_sets_the_words_of_goals_and_state(event: Event, status: GoalS
     assert (state.status, state.goal.status, state.memory.stop_reason) == (status, goal, memory)
 
 
-def test_every_stop_reason_has_its_row_in_the_table() -> None:
-    assert {reason for _, reason in STOPS} == set(StopReason)
+STATUSES = {
+    GoalStatus.COMPLETE: {"satisfied"},
+    GoalStatus.CAPPED: {"max_iterations", "timeout", "budget_exhausted"},
+    GoalStatus.BLOCKED: {
+        "approval_required",
+        "denied",
+        "question_open",
+        "impossible",
+        "stalled",
+        "evidence_unstable",
+    },
+    GoalStatus.CANCELLED: {"cancelled", "interrupted"},
+    GoalStatus.FAILED: {
+        "authentication",
+        "model_not_found",
+        "agent_failed",
+        "judge_failed",
+        "validator_missing",
+        "environment_failed",
+        "workspace_failed",
+        "baseline_green",
+        "internal_error",
+    },
+}
+
+
+def test_every_stop_reason_has_one_status() -> None:
+    assert {
+        status: {str(reason) for reason in StopReason if reason.status is status} for status in STATUSES
+    } == STATUSES
 
 
 @pytest.mark.parametrize("kind", ["transport", "authentication"])
@@ -237,7 +282,7 @@ def test_a_round_whose_judge_cannot_be_reached_counts(kind: Literal["transport",
         events.RoundStarted(round=1, prompt="first"),
         events.AuditStarted(round=1),
         events.AuditFailed(round=1, kind=kind, detail="no answer"),
-        events.Failed(stop_reason=StopReason.JUDGE_FAILED, reason="no answer"),
+        events.RunEnded(stop_reason=StopReason.JUDGE_FAILED, message="no answer"),
     )
     assert (state.iterations, state.memory.budget_state.iteration_count, state.verdict) == (1, 1, None)
     assert [(attempt.attempt, attempt.passed, attempt.feedback) for attempt in state.attempts] == [(1, False, None)]

@@ -22,7 +22,7 @@ REPORTED = events.ToolResultRecorded(
     observation=Observation(id="o1", source="shell", round=1, reported_by="claude"),
 )
 USED = events.UsageRecorded(account="agent", usage=Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, calls=1))
-TIMEOUT = events.Capped(stop_reason=StopReason.TIMEOUT, reason="late")
+TIMEOUT = events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late")
 ASKED = events.ApprovalRequested(approval_id="a1", kind="shell", action="rm -r x", rule='require = ["shell"]')
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from goalrunner.core import events
 from goalrunner.core.base import Snapshot
 from goalrunner.core.decision import decide
-from goalrunner.core.events import Event
+from goalrunner.core.events import Event, RunEnded
 from goalrunner.core.goal import ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Observation
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.steps import AskApproval, Finish, RunRound
+from goalrunner.core.steps import AskApproval, RunRound
 from goalrunner.core.summary import outcome_of
 from goalrunner.core.verdict import ValidatorResult
 from tests.support.folding import state_after
@@ -72,8 +72,8 @@ def test_a_completion_is_asked_for_and_bound_to_its_snapshot() -> None:
     assert isinstance(decide(fold(*worked(), GREEN)), AskApproval)
     asked = requested(1, kind="complete", about="a" * 64)
     done = decide(fold(*worked(), GREEN, asked, said(1)))
-    assert isinstance(done, Finish)
-    assert done.reason is StopReason.SATISFIED
+    assert isinstance(done, RunEnded)
+    assert done.stop_reason is StopReason.SATISFIED
     other = requested(1, kind="complete", about="b" * 64)
     assert isinstance(decide(fold(*worked(), GREEN, other, said(1))), AskApproval)
 
@@ -91,7 +91,7 @@ def test_one_approved_response_does_not_approve_the_next() -> None:
         return events.RoundFinished(round=1, response=Observation(id="o1", source="response", round=1, output=output))
 
     asked = requested(1, kind="complete", about="a" * 64)
-    assert isinstance(decide(fold(working(), response("a"), GREEN, asked, said(1))), Finish)
+    assert isinstance(decide(fold(working(), response("a"), GREEN, asked, said(1))), RunEnded)
     assert isinstance(decide(fold(working(), response("a"), GREEN, asked, said(1), response("b"), GREEN)), AskApproval)
 
 
@@ -106,26 +106,26 @@ def test_a_denied_completion_never_completes_even_when_it_is_proven_again() -> N
     assert isinstance(decide(again), RunRound)
     assert not again.attempts[-1].passed
     stopped = decide(fold(*worked(), GREEN, asked, said(1, "denied")))
-    assert isinstance(stopped, Finish)
-    assert stopped.reason is StopReason.DENIED
+    assert isinstance(stopped, RunEnded)
+    assert stopped.stop_reason is StopReason.DENIED
 
 
 def test_a_run_ends_for_a_denial_once_and_a_resume_goes_on() -> None:
     asked = requested(1, kind="complete", about="a" * 64)
     plan = events.Plan(validators=("tests",), approvals=Approvals(require=("complete",)))
-    ended = events.Blocked(reason="denied", stop_reason=StopReason.DENIED)
+    ended = events.RunEnded(message="denied", stop_reason=StopReason.DENIED)
     state = fold(*worked(), GREEN, asked, said(1, "denied"), ended, events.RunResumed(plan=plan, version="0"))
     assert isinstance(decide(state), RunRound)
 
 
 def test_nothing_completes_while_something_waits() -> None:
     finish = decide(fold(*worked(), GREEN, requested(1, "c1"), approvals=Approvals()))
-    assert isinstance(finish, Finish)
-    assert finish.reason is StopReason.APPROVAL_REQUIRED
+    assert isinstance(finish, RunEnded)
+    assert finish.stop_reason is StopReason.APPROVAL_REQUIRED
 
 
 def test_a_word_from_elsewhere_leaves_how_the_run_ended_and_when() -> None:
-    ended = events.Blocked(reason="a1 waits", stop_reason=StopReason.APPROVAL_REQUIRED)
+    ended = events.RunEnded(message="a1 waits", stop_reason=StopReason.APPROVAL_REQUIRED)
     before = outcome_of(fold(working(), requested(1, "c1"), ended))
     after = outcome_of(fold(working(), requested(1, "c1"), ended, said(1, by="ada", guarded=False)))
     assert (after.status, after.stop_reason, after.finished_at) == (

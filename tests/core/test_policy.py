@@ -16,15 +16,16 @@ from goalrunner.core.events import (
     Plan,
     RoundFinished,
     RoundStarted,
+    RunEnded,
     RunStarted,
     UsageRecorded,
     ValidatorsFinished,
     VerdictRecorded,
 )
 from goalrunner.core.limits import budget_spent, failed, out_of_budget, shortfall, timed_out
-from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Stall
-from goalrunner.core.steps import Audit, Brief, Finish, RunRound, Validate
+from goalrunner.core.steps import Audit, Brief, RunRound, Validate
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
@@ -86,7 +87,7 @@ def test_green_validators_lead_to_the_judge() -> None:
 
 def test_green_validators_without_a_judge_complete() -> None:
     state = state_after(ALONE, *worked(), checked(tests=True))
-    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
+    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
 
 
 def test_the_judges_missing_goes_back() -> None:
@@ -126,10 +127,10 @@ def test_a_judge_that_nobody_can_read_ends_the_run_and_is_named() -> None:
     plan = Plan(validators=("tests",), has_judge=True)
     started = RunStarted(workspace="/w", version="1", models={"judge": "tiny/judge"})
     assert decide(state_after(plan, started, *unread(1, 2))) == RunRound(Brief("neutral", 3))
-    assert decide(state_after(plan, started, *unread(1, 2, 3))) == Finish(
-        GoalStatus.FAILED,
-        StopReason.JUDGE_FAILED,
-        "the judge tiny/judge gave no answer that can be read in 3 audits in a row; the last answer: The answer is no JSON.\n"
+    assert decide(state_after(plan, started, *unread(1, 2, 3))) == RunEnded(
+        stop_reason=StopReason.JUDGE_FAILED,
+        message="the judge tiny/judge gave no answer that can be read in 3 audits in a row; "
+        "the last answer: The answer is no JSON.\n"
         "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
     )
 
@@ -139,22 +140,22 @@ def test_one_answer_that_can_be_read_starts_the_count_of_unreadable_audits_anew(
     between = (*worked(3), checked(3, tests=True), VerdictRecorded(round=3, verdict=unsatisfied("more")))
     assert isinstance(decide(state_after(plan, *unread(1, 2), *between, *unread(4, 5))), RunRound)
     red = (*worked(3), checked(3, tests=False))  # asks no judge, and says nothing of it
-    assert isinstance(decide(state_after(plan, *unread(1, 2), *red, *unread(4))), Finish)
+    assert isinstance(decide(state_after(plan, *unread(1, 2), *red, *unread(4))), RunEnded)
 
 
 def test_a_proven_verdict_completes() -> None:
     state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=satisfied()))
-    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "verdict of round 1")
+    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 1")
 
 
 def test_the_cap_counts_decided_rounds() -> None:
     state = state_after(BOTH, *worked(), checked(tests=False), *worked(2), checked(2, tests=False))
-    assert decide(state) == Finish(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, "not complete after 2 rounds")
+    assert decide(state) == RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 2 rounds")
 
 
 def test_a_completion_in_the_last_round_counts() -> None:
     state = state_after(ALONE, *worked(), checked(tests=False), *worked(2), checked(2, tests=True))
-    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 2")
+    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 2")
 
 
 def test_without_a_cap_the_loop_goes_on() -> None:
@@ -169,14 +170,14 @@ def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_valida
     assert decide(state) == Validate(1)
     green = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
     ended = decide(green)
-    assert ended == Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, "100 of 100 tokens are spent")
+    assert ended == RunEnded(stop_reason=StopReason.BUDGET_EXHAUSTED, message="100 of 100 tokens are spent")
 
 
 def test_a_proof_held_completes_although_the_budget_is_spent() -> None:
     plan = Plan(validators=("tests",), tokens=10)
     spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
     state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
-    assert decide(state) == Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, "validators of round 1")
+    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
 
 
 @pytest.mark.parametrize(("tokens", "stops"), [(101, False), (100, True), (99, True)])
@@ -213,7 +214,7 @@ def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenf
 
 def test_an_ended_run_stays_ended() -> None:
     ended = timed_out(state_after(Plan(has_judge=True, timeout=5.0)))
-    assert ended == Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, "the time limit of 5 s was reached")
+    assert ended == RunEnded(stop_reason=StopReason.TIMEOUT, message="the time limit of 5 s was reached")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_an_ended_run_stays_ended() -> None:
 def test_a_failure_says_who_failed(error: Exception, judging: bool, reason: StopReason) -> None:
     happened: tuple[Event, ...] = (AuditStarted(round=1),) if judging else (RoundStarted(round=1, prompt="first"),)
     assert isinstance(error, AuthenticationFailed | ModelNotFound | ProviderUnavailable)
-    assert failed(state_after(Plan(has_judge=True), *happened), error).reason is reason
+    assert failed(state_after(Plan(has_judge=True), *happened), error).stop_reason is reason
 
 
 _CRITERIA = st.lists(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from goalrunner.core import events
 from goalrunner.core.base import Snapshot
 from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import KEPT, WorkingMemory
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from tests.support.folding import state_after
@@ -92,8 +93,11 @@ def test_a_plan_outlives_the_round_and_ends_with_the_goal() -> None:
     plan = events.PlanProposed(pending=("test it",))
     red = (ROUND, tool(1), plan, events.RoundFinished(round=1), VALIDATE, checked(2, passed=False))
     assert fold(*red).pending_steps == ("test it", "round-2")
-    assert fold(*red, events.Capped(stop_reason="max_iterations", reason="x")).pending_steps == ("test it", "round-2")
-    assert fold(*red, events.Completed(result_ref="x")).pending_steps == ()
+    assert fold(*red, events.RunEnded(stop_reason="max_iterations", message="x")).pending_steps == (
+        "test it",
+        "round-2",
+    )
+    assert fold(*red, events.RunEnded(stop_reason=StopReason.SATISFIED, message="x")).pending_steps == ()
 
 
 def test_the_same_plan_twice_is_one() -> None:

@@ -54,7 +54,7 @@ def cut_at(finished: FinishedRun, number: int, *, fresh_rounds: bool) -> tuple[R
     return state, reader
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(number=st.integers(min_value=0, max_value=10_000), fresh_rounds=st.booleans())
 async def test_a_log_that_ends_anywhere_can_be_gone_on_with(
     finished: FinishedRun, tmp_path: Path, number: int, fresh_rounds: bool

@@ -11,8 +11,6 @@ from tests.support.durable_goal import Goal
 from tests.support.model_server import ModelServer, hang, say
 from tests.support.recordings import agent, shell
 
-pytestmark = pytest.mark.kill
-
 PLAIN = 'objective = "make done"\nmodel = "MODEL"\nvalidator = "test -e done"\n'
 
 
@@ -124,14 +122,14 @@ def test_what_is_final_says_so(goal: Goal, status: str) -> None:
         assert "is complete; there is nothing to go on with" in refused.err
     else:
         goal.run(kill=("after", 11))
-        from goalrunner.app.sandbox import SystemClock
-        from goalrunner.core.events import Cancelled
+        from goalrunner.app.location import SystemClock
+        from goalrunner.core.events import RunEnded
         from goalrunner.core.outcome import StopReason
         from goalrunner.records.event_log import EventLog
         from goalrunner.records.redaction import Redactor
 
         with EventLog(goal.folder / "events.jsonl", SystemClock(), Redactor({})) as log:
-            log.append(Cancelled(reason="by its owner", stop_reason=StopReason.CANCELLED))
+            log.append(RunEnded(message="by its owner", stop_reason=StopReason.CANCELLED))
         refused = goal.resume()
         assert "was cancelled, which is final" in refused.err
     assert refused.code == 2

@@ -99,7 +99,7 @@ def test_what_changed_while_nobody_watched_is_checked_again(goal: Goal, kind: st
     assert resumed.changed == ("hi",)
     kinds = [str(event.type) for event in happened]
     assert kinds.index(again) < kinds.index("verdict_recorded" if "verdict_recorded" in kinds else "round_started")
-    assert "completed" not in kinds[: kinds.index(again)]
+    assert "run_ended" not in kinds[: kinds.index(again)]
     told = [message["content"] for message in goal.chat() if message["role"] == "user"]
     assert any("These files have changed" in content and "- hi" in content for content in told)
 

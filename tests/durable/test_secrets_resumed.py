@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.secret_seals import SEAL
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell
 from tests.support.tokens import some
@@ -38,7 +37,6 @@ def test_a_resumed_run_has_the_secrets_of_its_goal_file_again_and_keeps_none(goa
     assert (done.code, (goal.work / "done").read_text().strip()) == (0, SECRET), done
     for path in (path for path in goal.folder.rglob("*") if path.is_file()):
         assert not [word for word in (SECRET, TOKEN) if word.encode() in path.read_bytes()], path
-    assert (goal.home / SEAL).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_person_says_of_a_run_holds_no_secret_of_its_goal_file(goal: Goal) -> None:
@@ -77,9 +75,9 @@ env = {{ MINE_TOKEN = "{SECRET}" }}
     options = ("--objective", "make done", "--validator", "test -e done", "--agent", "mine", "--max-iterations", "1")
     began = goal.forks.goal("run", *options, cwd=goal.work, env=env)
     assert (began.code, "cannot be resumed" in began.out) == (1, False), began
-    file.write_text(text.replace(SECRET, "another-secret"))
+    file.unlink()
     refused = goal.resume(*MORE, env=env)
-    assert "the agent's own file: agents.mine.argv[2] is not the secret" in " ".join(refused.err.split()), refused
+    assert (refused.code, "cannot be read again" in " ".join(refused.err.split())) == (2, True), refused
     file.write_text(text)
     done = goal.resume(*MORE, env=env)
     assert done.code == 0, done
@@ -95,15 +93,17 @@ def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> No
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (SECRET, SECRET.replace("2", "3"), "goal.toml:6:27 agent.env.DEPLOY_PASSWORD is not the secret that"),
-        (TOKEN, TOKEN[:-1] + "x", "goal.toml:1:13 objective is not the secret that"),
-        ("make done with", "do nothing with", "goal.toml:1:13 objective is not the secret that"),
-        ("objective", "objectives", "does not give it again"),
+        ("make done with", "do nothing with", "goal.toml:1:13 objective is not what it was when the run began"),
+        (f"= {SECRET}", f"= {SECRET}||true", "validators[0].run is not what it was when the run began"),
+        (f"DEPLOY_PASSWORD = {SECRET!r}", "OTHER = 1", "goal.toml:6"),
+        ("objective", "objectives", "cannot be read again"),
     ],
 )
-def test_another_secret_is_refused_with_its_place(goal: Goal, old: str, new: str, said: str) -> None:
+def test_a_goal_file_without_the_secret_is_refused_with_its_place(goal: Goal, old: str, new: str, said: str) -> None:
     path = written(goal)
     text = path.read_text()
+    old = old.replace("'", '"')
+    assert old in text
     path.write_text(text.replace(old, new))
     before = len(goal.records())
     refused = goal.resume(*MORE)
@@ -113,14 +113,25 @@ def test_another_secret_is_refused_with_its_place(goal: Goal, old: str, new: str
     assert goal.resume(*MORE).code == 0
 
 
-@pytest.mark.parametrize("gone", ["file", "seal"])
-def test_what_a_secret_is_known_by_is_gone(goal: Goal, gone: str) -> None:
+def test_a_secret_that_was_renewed_in_the_goal_file_is_taken(goal: Goal) -> None:
     path = written(goal)
-    (path if gone == "file" else goal.home / SEAL).unlink()
+    path.write_text(path.read_text().replace(SECRET, "renewed-hunter3"))
+    done = goal.resume(*MORE)
+    assert (done.code, (goal.work / "done").read_text().strip()) == (0, "renewed-hunter3"), done
+
+
+def test_without_its_goal_file_the_run_is_refused(goal: Goal) -> None:
+    written(goal).unlink()
     refused = goal.resume(*MORE)
-    assert refused.code == 2, refused
-    assert "objective" in refused.err
-    assert ("no such file" if gone == "file" else "was not kept") in refused.err
+    assert (refused.code, "objective" in refused.err, "no such file" in refused.err) == (2, True, True), refused
+
+
+def test_a_literal_secret_is_a_warning_that_recommends_a_variable(goal: Goal) -> None:
+    goal.write(TEXT, *REPLIES)
+    told = " ".join(goal.run().out.split())
+    assert "objective, agent.env.DEPLOY_PASSWORD" in told, told
+    assert "is not kept with the run, and goal resume reads it from" in told
+    assert "write $NAME instead" in told
 
 
 def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Goal) -> None:
@@ -131,7 +142,7 @@ def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Go
     assert (refused.code, "was not kept" in refused.err) == (2, True), refused
 
 
-def test_a_goal_without_a_secret_has_no_seal(goal: Goal) -> None:
+def test_a_goal_without_a_secret_has_no_warning(goal: Goal) -> None:
     goal.write('objective = "make done"\nmodel = "MODEL"\nvalidator = "true"\nbaseline = "any"\n', *REPLIES)
-    assert goal.run().code == 0
-    assert not (goal.home / SEAL).exists()
+    done = goal.run()
+    assert (done.code, "not kept with the run" in done.out) == (0, False), done

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goalrunner.app.models import UNCERTAIN
+from goalrunner.app.resuming import UNCERTAIN
 from goalrunner.core.events import StartKept
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, judge, quote, shell

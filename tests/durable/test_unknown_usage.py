@@ -11,8 +11,6 @@ from goalrunner.records.reading import read_records
 from tests.support.forking import Forks
 from tests.support.telling_agent import SAID, Telling, dollars, tokens
 
-pytestmark = pytest.mark.kill
-
 TOLD = [tokens(100, 10), dollars(0.25), SAID]
 KEYS = ("tokens", "uncounted_calls", "cost_usd", "known_cost_usd", "estimated_tokens")
 

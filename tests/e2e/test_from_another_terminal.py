@@ -14,7 +14,6 @@ import pytest
 from tests.support.command_line import goal, start
 from tests.support.recordings import agent, recording, shell
 
-pytestmark = pytest.mark.kill
 """A program or two for each thing that another terminal does: beside the default tests."""
 
 

@@ -73,6 +73,8 @@ def test_two_rounds_to_complete_with_retries_on_the_way(place: Path, own_home: P
     assert outcome["usage"]["agent"]["retries"] == 3
     assert outcome["usage"]["agent"]["calls"] == 4
     assert outcome["usage"]["judge"]["calls"] == 1
+    # No terminal shows the text.
+    assert not any(seen.body.get("stream") for seen in server.requests)
     asked = [seen for seen in server.requests if seen.model == "judge"]
     assert [seen.key for seen in asked] == [KEYS["JUDGE_KEY"]]
     assert {seen.key for seen in server.requests if seen.model == "agent"} == {KEYS["AGENT_KEY"]}

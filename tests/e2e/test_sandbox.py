@@ -19,7 +19,6 @@ from tests.support.jails import needs_jail
 from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import git
 
-pytestmark = pytest.mark.kill
 """Beside the default run, which tries the sandbox itself and what it is for."""
 
 
@@ -186,7 +185,7 @@ def test_what_cannot_be_hidden_because_it_cannot_be_read_is_refused_before_anyth
     file.parent.mkdir(parents=True)
     file.write_text("argv = 'x'\n")
     ended = drive(place, "touch done", HOME=str(tmp_path / "user"), XDG_CONFIG_HOME="")
-    assert (ended.code, f"{file}:1:8  argv must be a list" in ended.err, "mend that file" in ended.err) == (
+    assert (ended.code, f"{file}:1:8  argv must be a list" in ended.err, "correct that file" in ended.err) == (
         2,
         True,
         True,

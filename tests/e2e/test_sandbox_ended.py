@@ -17,7 +17,7 @@ from tests.support.command_line import start
 from tests.support.jails import needs_jail
 from tests.support.recordings import agent, recording, shell
 
-pytestmark = [needs_jail, pytest.mark.kill]
+pytestmark = needs_jail
 
 
 class Sleepers:

@@ -12,7 +12,7 @@ import pytest
 
 from goalrunner.core import events, progress
 from goalrunner.core.check_ports import Judge
-from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
 from goalrunner.core.events import ChangedChecks, Colour, Content
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, StopReason
@@ -250,6 +250,25 @@ async def test_an_environment_that_fails_is_no_red_check(tmp_path: Path) -> None
     assert (outcome.stop_reason, outcome.iterations, outcome.attempts) == (StopReason.ENVIRONMENT_FAILED, 0, ())
     assert outcome.message == "the check environment is full\nfree some space"
     assert bench.events_of(events.ValidatorsFinished) == []
+
+
+async def test_a_workspace_that_cannot_be_read_ends_the_run_with_its_cause_and_no_traceback(tmp_path: Path) -> None:
+    class Broken(Folder):
+        async def snapshot(self) -> Any:
+            if self.now is TWO:
+                raise WorkspaceError("/w is gone", "mkdir -p /w")
+            return await super().snapshot()
+
+    class Removing(ScriptedConversation):
+        async def send(self, prompt: str, recorder: Any) -> Any:
+            bench.folder.now = TWO
+            return await super().send(prompt, recorder)
+
+    bench = Bench(tmp_path, folder=Broken(), conversation=Removing("done"))
+    outcome = await bench.drive()
+    assert (outcome.status.value, outcome.stop_reason) == ("failed", StopReason.WORKSPACE_FAILED)
+    assert outcome.message == "/w is gone\nmkdir -p /w"
+    assert list(tmp_path.iterdir()) == []
 
 
 GONE = ValidatorResult(

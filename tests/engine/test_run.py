@@ -132,7 +132,7 @@ async def test_an_honest_run_is_a_trajectory_of_typed_events(tmp_path: Path) -> 
         *("round_started", *work, *check),
         *("round_started", *work, *check),
         *("audit_started", "usage_recorded", "verdict_recorded"),
-        "completed",
+        "run_ended",
     ]
     assert [attempt.passed for attempt in outcome.attempts] == [False, True]
 
@@ -226,7 +226,7 @@ async def test_the_callers_own_cancellation_is_recorded_and_passed_on(tmp_path: 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert bench.log.types()[-1] == "cancelled"
+    assert bench.log.types()[-1] == "run_ended"
 
 
 async def test_a_wrong_key_fails_at_once_with_the_line_that_fixes_it(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import UsageError
+from goalrunner.core.field_types import OWNED_PARAMETERS
 from goalrunner.core.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile import dump_goal, load_goal_text
-from goalrunner.goalfile.tables import OWNED_PARAMETERS
 
 
 def test_every_value_is_spelled_out() -> None:

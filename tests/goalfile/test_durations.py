@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.goalfile.readers import parse_duration
+from goalrunner.goalfile import parse_duration
 
 
 @pytest.mark.parametrize(

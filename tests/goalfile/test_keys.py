@@ -5,41 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
-from goalrunner.core.agent_preset import Preset, StreamRule
 from goalrunner.core.errors import GoalFileError
-from goalrunner.core.goal import AgentConfig, Budget, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.goal import AgentConfig, Expectation, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile import load_goal_text
-from goalrunner.goalfile.keys import KEYS, SECTIONS, SHORT_KEYS
-from goalrunner.goalfile.layers import OPTIONS
-from goalrunner.goalfile.presets import PRESET_KEYS
-from goalrunner.goalfile.stream_rules import RULE_KEYS
-from goalrunner.goalfile.tables import EXPECT_KEYS, VALIDATOR_KEYS
+from goalrunner.goalfile.layers import OPTIONS, SECTIONS
 
 GOAL = 'objective = "x"\nmodel = "a/b"\n'
 
 
-@pytest.mark.parametrize(
-    ("keys", "model"),
-    [
-        (set(KEYS) - set(SHORT_KEYS), Goal),
-        (set(SECTIONS["agent"]), AgentConfig),
-        (set(PRESET_KEYS), Preset),
-        (set(RULE_KEYS), StreamRule),
-        (set(SECTIONS["judge"]), JudgeConfig),
-        (set(SECTIONS["budget"]), Budget),
-        (set(SECTIONS["workspace"]), WorkspaceConfig),
-        (set(VALIDATOR_KEYS), ValidatorSpec),
-        (set(EXPECT_KEYS), Expectation),
-    ],
-)
-def test_a_table_has_exactly_the_fields_of_its_model(keys: set[str], model: type[BaseModel]) -> None:
-    assert keys == set(model.model_fields)
-
-
 def test_options_are_named_for_keys_that_exist() -> None:
-    keys = {*KEYS, *(f"{table}.{key}" for table, keys in SECTIONS.items() for key in keys)}
+    keys = {*Goal.model_fields, *(f"{table}.{key}" for table, model in SECTIONS.items() for key in model.model_fields)}
     assert set(OPTIONS) <= keys
 
 

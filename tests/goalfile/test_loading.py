@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import GoalFileError
-from goalrunner.core.goal import Goal
+from goalrunner.core.goal import Goal, ValidatorSpec
 from goalrunner.goalfile import load_goal, load_goal_text
-from goalrunner.goalfile.keys import KEYS
-from goalrunner.goalfile.tables import EXPECT_KEYS, VALIDATOR_KEYS
 
 GOAL = b"objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 
@@ -111,7 +109,7 @@ def test_the_current_folder_is_the_workspace_unless_said_otherwise(
 
 def test_a_workspace_that_is_a_file_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, GOAL + b"workspace.path = 'goal.toml'")
-    assert refusal(path) == f'{path}:4:18  workspace.path "{path.resolve()}" is no folder'
+    assert refusal(path) == f'{path}:4:18  workspace.path "{path.resolve()}" is not a folder'
 
 
 def goal_or_error(load: Callable[[], Goal]) -> Goal | GoalFileError:
@@ -165,7 +163,9 @@ def test_any_bytes_give_a_goal_or_a_goal_file_error(tmp_path_factory: pytest.Tem
         assert all(problem.message.isprintable() for problem in result.problems)
 
 
-KEY_NAMES = st.sampled_from([*KEYS, *VALIDATOR_KEYS, *EXPECT_KEYS, "path", "tokens", "x"])
+KEY_NAMES = st.sampled_from(
+    [*Goal.model_fields, *ValidatorSpec.model_fields, "validator", "model", "output", "path", "x"]
+)
 VALUES = st.recursive(
     st.one_of(
         st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.dates(), st.times(), st.datetimes(),

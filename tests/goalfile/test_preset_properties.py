@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.core.agent_preset import Preset, StreamRule
 from goalrunner.core.errors import GoalFileError
 from goalrunner.core.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile import dump_goal, load_goal_text, resolve_goal
-from goalrunner.goalfile.presets import PRESET_KEYS, WIRES
-from goalrunner.goalfile.stream_rules import FIELDS, RULE_KEYS
+
+PRESET_KEYS = tuple(Preset.model_fields)
+RULE_KEYS = tuple(StreamRule.model_fields)
+FIELDS: dict[str, tuple[str, ...]] = {"session": ("id",), "text": ("text",), "usage": ("input", "output")}
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.one_of(
@@ -28,7 +30,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 TABLES = st.dictionaries(st.one_of(st.sampled_from(list(PRESET_KEYS)), st.text(max_size=4)), VALUES, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.one_of(VALUES, st.dictionaries(st.sampled_from(["mine", "chat", "a b"]), st.one_of(TABLES, VALUES))))
 def test_anything_is_read_or_refused_in_words(agents: object) -> None:
     table = {"objective": "x", "validator": "y", "agent": "mine", "agents": agents}
@@ -70,7 +72,6 @@ def rules(draw: st.DrawFn) -> StreamRule:
 
 @st.composite
 def presets(draw: st.DrawFn) -> Preset:
-    wire: Any = draw(st.sampled_from(["", *WIRES]))
     stream: Any = draw(st.sampled_from(["json", "text"]))
     chooses = draw(st.booleans())
     speaks = draw(st.booleans())
@@ -91,16 +92,13 @@ def presets(draw: st.DrawFn) -> Preset:
         jailed_env=draw(ENV),
         denied=tuple(draw(st.lists(WORD, max_size=2))),
         hints=draw(st.dictionaries(WORD, LINE, max_size=2)),
-        server={"BASE": "{base_url}"} if wire else {},
-        server_files=draw(st.dictionaries(LINE.map(".x/{}".format), WORD, max_size=2)) if wire else {},
-        wire=wire,
         stream=stream,
         session_after=draw(st.one_of(st.just(""), LINE)) if stream == "json" else "",
         rules=tuple(draw(st.lists(rules(), max_size=3))) if stream == "json" else (),
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(presets())
 def test_a_preset_is_the_same_when_it_was_frozen(preset: Preset) -> None:
     goal = Goal(

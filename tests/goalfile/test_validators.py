@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import GoalFileError
+from goalrunner.core.goal import Goal, ValidatorSpec
 from goalrunner.goalfile import load_goal_text
-from goalrunner.goalfile.tables import named
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from goalrunner.goalfile.tables import named
     ],
 )
 def test_a_validator_is_called_after_the_program_it_runs(command: str, name: str) -> None:
-    assert named([{"run": command}])[0]["name"] == name
+    assert Goal(objective="x", validator=command).validators[0].name == name
 
 
 def test_names_are_numbered_and_never_those_that_were_given() -> None:
@@ -48,15 +48,15 @@ def test_names_are_numbered_and_never_those_that_were_given() -> None:
 
 
 @given(
-    st.lists(st.text(min_size=1).filter(str.strip), max_size=5),
+    st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1).filter(str.strip), max_size=5),
     st.lists(st.sampled_from(["a", "a-2", "check"]), unique=True),
 )
 def test_any_commands_get_names_of_their_own(commands: list[str], given_names: list[str]) -> None:
-    validators: list[dict[str, object]] = [{"run": command} for command in commands]
-    validators += [{"run": "a", "name": name} for name in given_names]
-    names = [validator["name"] for validator in named(validators)]
+    validators = [ValidatorSpec(run=command) for command in commands]
+    validators += [ValidatorSpec(run="a", name=name) for name in given_names]
+    names = [validator.name for validator in Goal(objective="x", validators=validators).validators]
     assert len(set(names)) == len(names)
-    assert all(isinstance(name, str) and name.isprintable() and name for name in names)
+    assert all(name.isprintable() and name for name in names)
 
 
 @pytest.mark.parametrize("written", ["'pytest -q'", "['pytest -q', 'ruff check']"])

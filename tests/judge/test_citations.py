@@ -292,6 +292,7 @@ def test_a_quote_as_long_as_a_book_is_none() -> None:
     assert objection("word " * 5_000, "word " * 4_500) == "the quote from o1 is longer than 20,000 characters"
 
 
+@pytest.mark.bench
 def test_a_large_output_is_searched_in_linear_time() -> None:
     output = "".join(f"{number}\tline é {number % 7} ok ok ok\r\n" for number in range(150_000))
     evidence = Evidence(request(trail(seen(1, output))))

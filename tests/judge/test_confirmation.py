@@ -87,7 +87,7 @@ async def test_a_claim_that_holds() -> None:
         403 forbidden
         </output 5f3a9c>
 
-        Somebody reports that the work on this goal is blocked. The report is a claim, not evidence:
+        It is reported that the work on this goal is blocked. The report is a claim, not evidence:
         <report 5f3a9c>
         No key.
         | [o9] shell (exit 0)

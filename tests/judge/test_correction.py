@@ -9,7 +9,7 @@ import pytest
 
 from goalrunner.core.check_ports import AuditRequest
 from goalrunner.judge import LLMJudge
-from goalrunner.judge.audit import correction_prompt
+from goalrunner.judge.prompt_text import correction_prompt
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import seen, trail
 

@@ -209,6 +209,7 @@ def test_a_match_is_a_stretch_of_whole_words(before: str, quote: str, after: str
         assert " ".join(quote.split()) in " ".join((before + after).replace("…", "...").split())
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize(
     ("output", "quote"),
     [

@@ -13,8 +13,6 @@ DONE = (1, 7, 10, 15, 19, 21, 28, 37, 40)
 BEGUN = 2
 """Events after which there is a run to go on with."""
 
-pytestmark = pytest.mark.kill
-
 
 def test_the_run_without_a_kill(place: Place) -> None:
     ended = place.goal("run", "goal.toml")

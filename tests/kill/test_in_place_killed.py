@@ -18,8 +18,6 @@ from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.watchdog import pending, replay
 from tests.support.in_place import check, make_workspace, picture, status, times
 
-pytestmark = pytest.mark.kill
-
 ROOT = Path(__file__).parents[2]
 LONGEST = 0.42
 """Seconds within which a runner is killed; the whole check takes about that long."""

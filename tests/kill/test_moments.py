@@ -14,8 +14,6 @@ import pytest
 from tests.support.command_line import GOAL, environment
 from tests.support.killed_run import Place, same_end, without_a_result
 
-pytestmark = pytest.mark.kill
-
 LONGEST = 0.9
 """Seconds within which a run is killed; it takes about half of them where nobody disturbs it."""
 

@@ -90,7 +90,7 @@ def test_the_kind_follows_from_status_and_words(status: int | None, message: str
             ProviderFailure(QUOTA, status=429),
             RequestRejected,
             (
-                f"the provider of openai/x wants to be paid first (429): {QUOTA}\n"
+                f"the provider of openai/x requires payment (429): {QUOTA}\n"
                 "Top up the account or raise its limit at the provider, or use another key."
             ),
         ),

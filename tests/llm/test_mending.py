@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.llm.provider import mend
+from goalrunner.llm.provider import sanitize_messages
 
 
 def _said(arguments: object) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def _said(arguments: object) -> dict[str, Any]:
     ],
 )
 def test_arguments_go_out_as_a_json_object(arguments: object, sent: str) -> None:
-    (message,) = mend([_said(arguments)])
+    (message,) = sanitize_messages([_said(arguments)])
     assert message["tool_calls"][0]["function"] == {"name": "f", "arguments": sent}
     assert message["content"] == ""
 
@@ -41,7 +41,7 @@ def test_arguments_go_out_as_a_json_object(arguments: object, sent: str) -> None
 def test_every_message_can_be_sent(content: str, arguments: str) -> None:
     kept = {**_said(arguments), "content": content}
     before = json.dumps(kept)
-    (message,) = mend([kept])
+    (message,) = sanitize_messages([kept])
     json.dumps(message, ensure_ascii=False).encode()
     assert isinstance(json.loads(message["tool_calls"][0]["function"]["arguments"]), dict)
     assert json.dumps(kept) == before
@@ -49,10 +49,10 @@ def test_every_message_can_be_sent(content: str, arguments: str) -> None:
 
 def test_blocks_of_content_are_left_alone() -> None:
     blocks = [{"type": "text", "text": "x"}]
-    assert mend([{"role": "user", "content": blocks}]) == [{"role": "user", "content": blocks}]
+    assert sanitize_messages([{"role": "user", "content": blocks}]) == [{"role": "user", "content": blocks}]
 
 
 def test_empty_content_beside_tool_calls_can_be_left_out() -> None:
     user = {"role": "user", "content": ""}
-    sent = mend([user, _said("{}"), {**_said("{}"), "content": "words"}], keep_empty=False)
+    sent = sanitize_messages([user, _said("{}"), {**_said("{}"), "content": "words"}], keep_empty=False)
     assert [message.get("content", "left out") for message in sent] == ["", "left out", "words"]

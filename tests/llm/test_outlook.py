@@ -93,13 +93,13 @@ def test_a_key_that_is_not_there(model: str, variable: str) -> None:
     [
         ("openai/local", {}, {"api_base": "http://127.0.0.1:9/v1"}),
         ("openai/local", {"LLM_BASE_URL": "http://127.0.0.1:9/v1"}, {}),
-        ("openai/x", {"LLM_API_KEY": "k"}, {}),
-        ("openai/x", {"OPENAI_API_KEY": "k"}, {}),
-        ("openai/x", {"OPENAI_ADMIN_KEY": "k"}, {}),
-        ("anthropic/x", {"ANTHROPIC_AUTH_TOKEN": "k"}, {}),
-        ("gemini/x", {"GOOGLE_API_KEY": "k"}, {}),
-        ("openai/x", {"TEAM_KEY": "k"}, {"api_key_env": "TEAM_KEY"}),
-        ("openai/x", {}, {"params": {"api_key": "k"}}),
+        ("openai/gpt-5-mini", {"LLM_API_KEY": "k"}, {}),
+        ("openai/gpt-5-mini", {"OPENAI_API_KEY": "k"}, {}),
+        ("openai/gpt-5-mini", {"OPENAI_ADMIN_KEY": "k"}, {}),
+        ("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "k"}, {}),
+        ("gemini/gemini-2.5-pro", {"GOOGLE_API_KEY": "k"}, {}),
+        ("openai/gpt-5-mini", {"TEAM_KEY": "k"}, {"api_key_env": "TEAM_KEY"}),
+        ("openai/gpt-5-mini", {}, {"params": {"api_key": "k"}}),
         ("mine/x", {}, {"params": {"custom_llm_provider": "openai"}}),
         ("ollama/llama3", {}, {}),
         ("bedrock/us.amazon.nova-lite-v1:0", {}, {}),
@@ -123,6 +123,6 @@ def test_what_was_told_to_litellm_itself_is_left_to_the_call(monkeypatch: pytest
     _foresee("mine/x")
     monkeypatch.setattr(litellm, "custom_provider_map", [])
     monkeypatch.setattr(litellm, "openai_key", "k")
-    _foresee("openai/x")
+    _foresee("openai/gpt-5-mini")
     monkeypatch.setattr(litellm, "model_alias_map", {"short": "openai/x"})
     _foresee("short")

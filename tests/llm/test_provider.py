@@ -190,11 +190,11 @@ async def test_a_known_model_has_a_price_and_a_window() -> None:
             ContextWindowExceeded,
             "the request is too long for openai/x (400): maximum context length is 5 tokens",
         ),
-        (fail(402, "pay"), RequestRejected, "the provider of openai/x wants to be paid first (402): pay"),
+        (fail(402, "pay"), RequestRejected, "the provider of openai/x requires payment (402): pay"),
         (
             fail(429, "insufficient_quota"),
             RequestRejected,
-            "the provider of openai/x wants to be paid first (429): insufficient_quota",
+            "the provider of openai/x requires payment (429): insufficient_quota",
         ),
     ],
 )

@@ -85,5 +85,5 @@ def test_a_link_that_the_user_gave_is_followed(tmp_path: Path) -> None:
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match=r"No such device or address|is no regular file"):
+    with pytest.raises(UsageError, match=r"No such device or address|is not a regular file"):
         Tape(tmp_path / "pipe")

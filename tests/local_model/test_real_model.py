@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 
 from goalrunner import LLM, ChatConversation, Goal, GoalOutcome, arun_goal, chat_conversation
-from goalrunner.core.events import RECORD, AuditFailed, AuditStarted, Completed, Event, VerdictRecorded
+from goalrunner.core.events import RECORD, AuditFailed, AuditStarted, Event, RunEnded, VerdictRecorded
 from goalrunner.core.outcome import GoalStatus, StopReason
 from tests.local_model.prompting import chat_examples, params, system_prompt
 from tests.local_model.workplace import (
@@ -107,7 +107,7 @@ async def test_a_real_judge_out_of_its_depth_never_completes_a_goal_without_proo
         assert proof.verdict.criteria
         assert all(criterion.evidence for criterion in proof.verdict.criteria)
         assert proof.citations_checked >= len(proof.verdict.criteria)
-        assert isinstance(events[-1], Completed)
+        assert isinstance(events[-1], RunEnded)
     else:
         assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
         assert outcome.iterations == 2

@@ -65,10 +65,10 @@ def red_then_green(outcome: GoalOutcome, events: list[Event]) -> bool:
     assert outcome.usage["agent"].calls == outcome.iterations
     assert {event.tool for event in events if isinstance(event, ToolCalled)} == {"shell"}
     if outcome.status is GoalStatus.CAPPED:
-        assert (passed, events[-1].type) == ([False] * MAX_ITERATIONS, "capped")
+        assert (passed, events[-1].status) == ([False] * MAX_ITERATIONS, "capped")
         return False
     assert outcome.status is GoalStatus.COMPLETE, outcome.message
-    assert events[-1].type == "completed"
+    assert events[-1].status == "complete"
     assert passed == [False] * (len(passed) - 1) + [True]
     return len(passed) > 1
 

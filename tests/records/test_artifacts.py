@@ -65,6 +65,7 @@ def test_a_file_is_taken_over(store: ArtifactStore, tmp_path: Path) -> None:
     assert not source.exists()
 
 
+@pytest.mark.bench
 def test_a_big_file_is_taken_over_with_little_memory(store: ArtifactStore, tmp_path: Path) -> None:
     source = tmp_path / "output"
     line = b"x" * 999 + b"\n"
@@ -130,6 +131,7 @@ def test_a_short_write_is_continued(store: ArtifactStore, monkeypatch: pytest.Mo
     assert store.read(store.put(b"all of it")) == b"all of it"
 
 
+@pytest.mark.bench
 def test_once_it_is_hurried_the_two_ends_of_a_file_are_kept_in_whole_lines(
     store: ArtifactStore, tmp_path: Path
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_short_file_is_kept_whole_whatever_the_hurry(store: ArtifactStore, tmp
     assert store.adopt(source, lambda: True).size == 1_000_000
 
 
+@pytest.mark.bench
 def test_large_bytes_are_kept_in_little_memory(store: ArtifactStore) -> None:
     data = b"a line of text\n" * 1_000_000
     tracemalloc.start()

@@ -39,7 +39,7 @@ def test_a_record_is_one_line_of_ascii_json(path: Path) -> None:
         log.append(tool_called("grün\u2028\x85\n"))
 
     assert path.read_bytes() == (
-        b'{"v":"1.4","seq":1,"at":"2026-11-21T12:00:00.000+00:00","elapsed":0.0,"p":"e3b0c44298fc1c14",'
+        b'{"v":"1.5","seq":1,"at":"2026-11-21T12:00:00.000+00:00","elapsed":0.0,"p":"e3b0c44298fc1c14",'
         b'"event":{"type":"tool_called","tool_call_id":"call_1","tool":"shell","summary":"gr\\u00fcn\\u2028\\u0085\\n"}}\n'
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -108,7 +108,7 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(events=st.lists(any_event, max_size=5), splits=st.sets(st.integers(0, 5)))
 def test_any_events_survive_in_their_order(
     tmp_path: Path, quick_disk: None, events: list[Event], splits: set[int]
@@ -131,7 +131,7 @@ def test_any_events_survive_in_their_order(
             assert record.event == event
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(events=st.lists(any_event, min_size=1, max_size=3), data=st.data())
 def test_a_file_that_is_cut_anywhere_gives_its_beginning_and_goes_on(
     tmp_path: Path, quick_disk: None, events: list[Event], data: st.DataObject

@@ -48,12 +48,12 @@ def path(tmp_path: Path) -> Path:
         (lambda line: b"[" * 100_000 + b"\n", "the record at byte 182 is damaged: it is no record"),
         (lambda line: line.replace(b'"tool":', b'"tole":'), "the record at byte 182 is damaged: Field required"),
         (lambda line: line.replace(b"_called", b"_cooled"), "the record at byte 182 is damaged: Input tag 'tool_cooled'"),
-        (lambda line: line.replace(b'"1.4"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
+        (lambda line: line.replace(b'"1.5"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
         (lambda line: line.replace(b'"seq":2', b'"seq":4'), "record 4 at byte 182 where 2 should be"),
         (lambda line: b"", "record 3 at byte 182 where 2 should be"),
         (lambda line: line + line, "record 2 at byte 364 where 3 should be"),
         (lambda line: line[:-1], "the record at byte 182 is damaged: it is no record"),
-        (lambda line: line.replace(b'"1.4"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
+        (lambda line: line.replace(b'"1.5"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
     ],
 )  # fmt: skip
 def test_damage_in_the_middle_is_named(path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
@@ -80,7 +80,7 @@ def test_a_damaged_log_is_not_continued(path: Path) -> None:
 
 def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothing(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    newer = second.replace(b'"1.4"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
+    newer = second.replace(b'"1.5"', b'"1.7"').replace(b"tool_called", b"tool_dreamt")
     path.write_bytes(rechained([first, newer, third]))
 
     records = list(read_records(path))
@@ -93,7 +93,7 @@ def test_unknown_kinds_of_a_newer_minor_schema_keep_their_place_and_change_nothi
 
 def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    newer = second.replace(b'"1.4"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
+    newer = second.replace(b'"1.5"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
     path.write_bytes(rechained([first, newer, third]))
 
     with pytest.raises(LogDamage, match=r"the tool_called at byte .* says more than this program understands"):
@@ -101,7 +101,7 @@ def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) 
 
 
 def test_known_kinds_of_a_newer_minor_schema_are_read(path: Path) -> None:
-    lines = path.read_bytes().replace(b'"1.4"', b'"1.7"').splitlines(keepends=True)
+    lines = path.read_bytes().replace(b'"1.5"', b'"1.7"').splitlines(keepends=True)
     path.write_bytes(rechained(lines))
 
     assert [record.v for record in read_records(path)] == ["1.7"] * 3
@@ -175,7 +175,7 @@ def test_what_an_earlier_schema_called_otherwise_is_read(path: Path) -> None:
         ),
         events.ValidatorsFinished(round=1, results=(), refusal="x"),
         events.RunResumed(plan=events.Plan(protects=("t.py",)), version="0"),
-        events.Failed(stop_reason=StopReason.ENVIRONMENT_FAILED, reason="x"),
+        events.RunEnded(stop_reason=StopReason.ENVIRONMENT_FAILED, message="x"),
     ]
     assert [record.v for record in records] == ["1.3"] * 6
 
@@ -186,8 +186,8 @@ def test_what_an_earlier_schema_called_otherwise_is_read(path: Path) -> None:
         ("1.3", {"type": "validators_finished", "round": 1, "results": [], "mood": "calm"}, "Extra inputs"),
         ("1.3", {"type": "proof_finished", "round": 1, "passed": True, "results": [7]}, "it is no record"),
         ("1.3", {"type": "proof_started"}, "Input tag 'proof_started'"),
-        ("1.4", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
-        ("1.4", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),
+        ("1.5", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
+        ("1.5", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),
     ],
 )
 def test_what_no_earlier_schema_had_is_damage(path: Path, version: str, event: dict[str, object], message: str) -> None:

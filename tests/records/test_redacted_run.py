@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app import arun
+from goalrunner.app import RunOptions, arun
 from goalrunner.app.previous_run import frozen_goal
 from goalrunner.core.events import SecretsReplaced
 from goalrunner.core.outcome import GoalOutcome
@@ -68,7 +68,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
     )
     goal_file = tmp_path / "goal.toml"
     goal_file.write_text(GOAL.format(model=model, workspace=workspace))
-    outcome = asyncio.run(arun(load_goal(goal_file), home=tmp_path / "home"))
+    outcome = asyncio.run(arun(load_goal(goal_file), RunOptions(home=tmp_path / "home")))
     return Kept(outcome, tmp_path / "home")
 
 

@@ -162,6 +162,7 @@ def test_a_stream_gives_away_what_is_settled() -> None:
     assert sum(len(next(stream)) for _ in range(3)) > 100_000
 
 
+@pytest.mark.bench
 def test_fifty_megabytes_take_no_time() -> None:
     redactor = Redactor({f"KEY_{number}": f"secret-{number}-{'x' * number}" for number in range(20)})
     data = b"the quick brown fox asks for the secret of the lazy dog\n" * 900_000

@@ -4,6 +4,7 @@ from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.line import Layout, plain
+from goalrunner.reports.next_steps import origin_of
 from goalrunner.reports.show import show_text
 from tests.support import told_run
 from tests.support.told_run import MISSING, numbered
@@ -19,15 +20,16 @@ def test_a_proof_that_did_not_hold_is_called_so_and_said_once() -> None:
                 told_run.created(),
                 told_run.started(),
                 events.RoundStarted(round=1, prompt="first"),
+                events.RoundFinished(round=1, reason="answered", steps=1),
                 events.VerdictRecorded(round=1, verdict=verdict, refusals=(REFUSAL,)),
-                events.Capped(stop_reason=StopReason.MAX_ITERATIONS, reason="not complete after 1 round"),
+                events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 1 round"),
             ),
             folder="/r",
         )
     )
     assert told.splitlines()[4:] == [
         f"round 1    ✗ judge   1.00, citation invalid     missing: {MISSING}",
-        "capped     1 round · 5.0 s",
+        "capped     1 round · 6.0 s",
         "           not complete after 1 round",
         "           /r/outcome.json",
         "continue   goal resume k3f9-make-parse --max-iterations 20",
@@ -76,3 +78,16 @@ def test_at_most_five_paths_are_named_in_the_command() -> None:
 def test_a_run_that_is_not_complete_restores_nothing() -> None:
     lines = closing(GoalStatus.CAPPED, "not verified: t.py", differing=("t.py",))
     assert not [line for line in lines if "goal restore" in line]
+
+
+def test_a_pattern_that_matches_nothing_is_repeated_at_the_end_of_a_run_that_is_not_complete() -> None:
+    note = 'editable: "scr/**" matches no file; did you mean "src/**"?'
+    origin = origin_of(events.RunStarted(workspace="/w", version="1", notes=(note, "another note")))
+
+    def told(status: GoalStatus) -> str:
+        outcome = GoalOutcome(status=status, iterations=1, run_id="r", objective="x")
+        return "".join(plain(Layout(None).rows(line)) for line in closing_lines(outcome, origin=origin))
+
+    assert f"note       {note}\n" in told(GoalStatus.CAPPED)
+    assert "another" not in told(GoalStatus.CAPPED)
+    assert "note" not in told(GoalStatus.COMPLETE)

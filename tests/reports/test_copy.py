@@ -11,7 +11,7 @@ import pytest
 
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.reports import outcome_copy as copy_module
-from goalrunner.reports.outcome_copy import OutcomeCopy, check_copy
+from goalrunner.reports.outcome_copy import OutcomeCopy
 
 
 def test_a_copy_replaces_what_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -39,20 +39,20 @@ def test_a_device_is_written_and_not_replaced() -> None:
 def test_a_folder_that_does_not_exist_is_refused_before_the_run(tmp_path: Path) -> None:
     path = tmp_path / "no" / "out.json"
     with pytest.raises(UsageError) as refused:
-        check_copy(path)
+        OutcomeCopy(path)
     assert str(refused.value) == (f"--output {path}: the folder {path.parent} does not exist\nmkdir -p {path.parent}")
 
 
 def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
-        check_copy(tmp_path)
+        OutcomeCopy(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="may not be written to"):
-        check_copy(tmp_path / "out.json")
+        OutcomeCopy(tmp_path / "out.json")
 
 
 def test_a_copy_that_cannot_be_written_says_so(tmp_path: Path) -> None:
@@ -73,20 +73,20 @@ def test_a_file_that_the_run_needs_is_never_replaced(
     (tmp_path / "link.toml").symlink_to("goal.toml")
     (tmp_path / "hard.toml").hardlink_to(goal)
     with pytest.raises(UsageError) as refused:
-        check_copy(Path(name), {"the goal file": Path("goal.toml")})
+        OutcomeCopy(Path(name), {"the goal file": Path("goal.toml")})
     assert refused.value.message == f"--output {Path(name)} is the goal file; the outcome would replace it"
 
 
 def test_a_file_that_is_yet_to_be_made_is_not_taken_either(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is the file of --record"):
-        check_copy(tmp_path / "new.jsonl", {"the file of --record": tmp_path / "." / "new.jsonl"})
+        OutcomeCopy(tmp_path / "new.jsonl", {"the file of --record": tmp_path / "." / "new.jsonl"})
 
 
 def test_a_link_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("missing/out.json")
     with pytest.raises(UsageError, match=r"link leads to .*/missing/out\.json: the folder .*/missing does not exist"):
-        check_copy(link)
+        OutcomeCopy(link)
 
 
 def test_a_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_path_that_leads_nowhere_is_refused(tmp_path: Path, name: str) -> None
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="--output"):
-        check_copy(tmp_path / name)
+        OutcomeCopy(tmp_path / name)
 
 
 def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind("s")
         with pytest.raises(UsageError, match="is a socket"):
-            check_copy(Path("s"))
+            OutcomeCopy(Path("s"))
 
 
 def test_a_name_of_the_greatest_length_is_written(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_pipe_without_a_reader_is_refused_before_the_run(tmp_path: Path) -> No
 def test_a_reader_that_takes_nothing_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copy_module, "_PATIENCE", 0.1)
+    monkeypatch.setattr(copy_module, "_TIMEOUT", 0.1)
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -237,10 +237,10 @@ def test_an_open_file_is_written_where_it_stands(tmp_path: Path) -> None:
 
 def test_a_number_that_is_not_open_or_only_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file is open under this number"):
-        check_copy(Path("/dev/fd/987"))
+        OutcomeCopy(Path("/dev/fd/987"))
     (tmp_path / "file").write_text("")
     with (tmp_path / "file").open() as file, pytest.raises(UsageError, match="open for reading only"):
-        check_copy(Path(f"/dev/fd/{file.fileno()}"))
+        OutcomeCopy(Path(f"/dev/fd/{file.fileno()}"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

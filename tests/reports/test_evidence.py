@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.reports.audit import evidence_json, evidence_text
-from goalrunner.reports.figures import width
+from goalrunner.reports.audit import evidence_text, evidence_value
+from goalrunner.reports.text import width
 
 RED = GoalVerdict(score=0.628, complete=False, missing="no measurement")
 ROWS = (
@@ -103,9 +101,9 @@ def test_a_run_without_a_verdict_says_so() -> None:
 
 
 def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
-    value = json.loads(evidence_json("k3f9", RED, ROWS))
+    value = evidence_value("k3f9", RED, ROWS)
     assert value["verdict"] == {"complete": False, "score": 0.628, "source": "judge"}
     assert [row["fresh"] for row in value["evidence"]] == [True, False, False, False, True]
     assert [row["seen_by"] for row in value["evidence"]] == ["runner", "claude", "", "", "runner"]
     assert value["evidence"][0] == {**ROWS[0].model_dump(mode="json"), "fresh": True, "seen_by": "runner"}
-    assert json.loads(evidence_json("k3f9", None, ())) == {"run_id": "k3f9", "verdict": None, "evidence": []}
+    assert evidence_value("k3f9", None, ()) == {"run_id": "k3f9", "verdict": None, "evidence": []}

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.reports.figures import width
 from goalrunner.reports.line import Fact, Layout, Line, Quoted, Step, plain
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import people_lines
+from goalrunner.reports.steps import event_lines
+from goalrunner.reports.text import width
 from tests.support import told_run
 
 
@@ -106,7 +106,7 @@ def asked(columns: int | None) -> str:
     event = events.ApprovalRequested(
         approval_id="a1", kind="shell", action=PUSH, rule='[approvals] commands = "git push*"'
     )
-    return "".join(plain(Layout(columns).rows(line)) for line in people_lines(event))
+    return "".join(plain(Layout(columns).rows(line)) for line in event_lines(event))
 
 
 def test_what_a_person_is_asked_is_wrapped_on_a_narrow_terminal() -> None:

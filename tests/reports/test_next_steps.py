@@ -6,12 +6,14 @@ import shlex
 
 import pytest
 
-from goalrunner.reports.next_steps import Ending, message_lines, next_steps
+from goalrunner.reports.next_steps import Ending, Origin, message_lines, next_steps
 
 
 def commands(**values: object) -> list[str]:
     """Return the commands after a run with these values."""
-    facts = list(next_steps(Ending("k3f9", **{"status": "capped", **values})))  # type: ignore[arg-type]
+    beside = {name: values.pop(name) for name in ("goal_file", "handed", "round_ended") if name in values}
+    origin = Origin(**beside)  # type: ignore[arg-type]
+    facts = list(next_steps(Ending("k3f9", **{"status": "capped", "origin": origin, **values})))  # type: ignore[arg-type]
     assert all(fact.whole and fact.label for fact in facts)
     return [fact.text for fact in facts]
 
@@ -33,7 +35,7 @@ def commands(**values: object) -> list[str]:
     ],
 )
 def test_a_limit_is_raised_by_the_command(reason: str, values: dict[str, object], first: list[str]) -> None:
-    assert commands(stop_reason=reason, rounds=2, **values) == [*first, "goal diff k3f9"]
+    assert commands(stop_reason=reason, rounds=2, round_ended=True, **values) == [*first, "goal diff k3f9"]
 
 
 def test_what_waits_is_decided_first() -> None:
@@ -53,27 +55,77 @@ def test_what_waits_is_decided_first() -> None:
     [
         ({"status": "complete"}, []),
         ({"status": "running"}, ["goal watch k3f9"]),
-        ({"status": "cancelled", "stop_reason": "cancelled", "rounds": 1}, ["goal diff k3f9"]),
+        ({"status": "cancelled", "stop_reason": "cancelled", "round_ended": True}, ["goal diff k3f9"]),
+        ({"status": "cancelled", "stop_reason": "cancelled", "rounds": 1}, []),
+        ({"status": "lost", "round_ended": True}, ["goal resume k3f9", "goal diff k3f9"]),
+        ({"status": "failed", "stop_reason": "workspace_failed", "rounds": 0}, ["goal resume k3f9"]),
+        ({"status": "capped", "stop_reason": "timeout", "limits": {"timeout": 60.0}, "handed": True}, []),
+        (
+            {
+                "status": "blocked",
+                "stop_reason": "approval_required",
+                "waiting": ["a1"],
+                "handed": True,
+                "round_ended": True,
+            },
+            ["goal diff k3f9"],
+        ),
         ({"status": "cancelled", "stop_reason": "interrupted"}, ["goal resume k3f9"]),
-        ({"status": "failed", "stop_reason": "baseline_green", "goal_file": "/a b/g.toml"}, ["goal run '/a b/g.toml'"]),
+        (
+            {"status": "failed", "stop_reason": "baseline_green", "goal_file": "/a b/g.toml"},
+            ["'/a b/g.toml': validators or baseline", "goal run '/a b/g.toml'"],
+        ),
         (
             {"status": "failed", "stop_reason": "validator_missing", "goal_file": "/g.toml"},
+            ["/g.toml: validators", "goal run /g.toml"],
+        ),
+        (
+            {"status": "failed", "stop_reason": "environment_failed", "goal_file": "/g.toml", "message": "it is full"},
             ["goal run /g.toml"],
         ),
+        (
+            {
+                "status": "failed",
+                "stop_reason": "environment_failed",
+                "goal_file": "/g.toml",
+                "message": "[workspace] x",
+            },
+            ["/g.toml: [workspace]", "goal run /g.toml"],
+        ),
+        (
+            {
+                "status": "failed",
+                "stop_reason": "model_not_found",
+                "goal_file": "/g.toml",
+                "message": "see [judge] model",
+            },
+            ["/g.toml: [judge] model", "goal run /g.toml"],
+        ),
+        (
+            {
+                "status": "blocked",
+                "stop_reason": "impossible",
+                "goal_file": "/g.toml",
+                "rounds": 3,
+                "round_ended": True,
+            },
+            ["/g.toml: objective, success_criteria or validators", "goal run /g.toml", "goal diff k3f9"],
+        ),
+        ({"status": "blocked", "stop_reason": "impossible"}, ['goal resume k3f9 --note "..."']),
         ({"status": "failed", "stop_reason": "validator_missing"}, ["goal resume k3f9"]),
         (
             {"status": "failed", "stop_reason": "authentication", "goal_file": "/g.toml"},
             ["goal resume k3f9", "goal run /g.toml"],
         ),
         (
-            {"status": "blocked", "stop_reason": "stalled", "rounds": 4, "by_judge": True},
+            {"status": "blocked", "stop_reason": "stalled", "rounds": 4, "by_judge": True, "round_ended": True},
             ['goal resume k3f9 --note "..."', "goal diff k3f9", "goal show k3f9 --evidence"],
         ),
     ],
 )
 def test_the_commands_fit_the_ending(values: dict[str, object], found: list[str]) -> None:
     assert commands(**values) == found
-    assert all(shlex.split(command)[0] == "goal" for command in found)
+    assert all(shlex.split(command)[0] == "goal" for command in found if ": " not in command)
 
 
 def test_only_lines_that_are_replaced_are_left_out_of_a_message() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.base import Change
-from goalrunner.reports.patch import lines_of, patch_json, patch_text, stat_text
+from goalrunner.reports.patch import lines_of, patch_text, patch_value, stat_text
 from tests.support.workspaces import git, make_repository, write
 
 PATCH = """\
@@ -60,7 +59,7 @@ def test_a_pipe_gets_the_patch_as_it_is_and_a_terminal_nothing_that_drives_it() 
 
 
 def test_json_holds_changes_with_their_figures_and_the_patch() -> None:
-    value = json.loads(patch_json("k3f9", ROUND))
+    value = patch_value("k3f9", ROUND)
     assert (value["run_id"], value["round"], value["patch"]) == ("k3f9", 3, PATCH)
     assert value["changes"][3] == {
         "path": "src/a.py",

@@ -40,7 +40,6 @@ def test_a_run_is_told_as_the_picture_shows_it() -> None:
     with PlainProgress(stream, place=lambda _: "git, clean") as progress:
         for record in told_run.two_rounds():
             progress.on_record(record)
-            progress.on_text("never printed into a log")
         progress.finish(outcome())
     assert stream.getvalue() == dedent("""\
         goal       Make parse() accept empty input.
@@ -223,7 +222,10 @@ def test_an_end_without_success_says_why_and_what_to_do(
 ) -> None:
     stream = io.StringIO()
     ended = outcome(status, reason, text=text, verdict=told_run.red_verdict(), signal=signal)
-    PlainProgress(stream).finish(ended, copy="/tmp/out.json")
+    progress = PlainProgress(stream)
+    for record in numbered(events.RoundFinished(round=1, reason="answered", steps=1)):
+        progress.on_record(record)
+    progress.finish(ended, copy="/tmp/out.json")
     more = " --max-iterations 20" if reason is StopReason.MAX_ITERATIONS else ""
     figures = "2 rounds · 3 min 12 s · 41,210 tokens · $0.21, of which judge 6 %"
     assert stream.getvalue().splitlines() == [

@@ -31,7 +31,7 @@ def test_a_run_is_told_again_with_its_end() -> None:
 
 
 def test_a_failed_run_says_why() -> None:
-    failed = events.Failed(stop_reason=StopReason.AUTHENTICATION, reason="the key is wrong\nexport KEY=...")
+    failed = events.RunEnded(stop_reason=StopReason.AUTHENTICATION, message="the key is wrong\nexport KEY=...")
     told = "".join(show_text(numbered(told_run.created(), told_run.started(), failed), folder="/r"))
     assert told.splitlines()[4:] == [
         "failed     0 rounds · 3.0 s",
@@ -60,7 +60,6 @@ def test_a_lost_run_is_not_called_running() -> None:
         "lost       The process of this run has ended unexpectedly; everything that it recorded is kept.",
         "           last seen in round 1 · 0 rounds checked · 3.0 s",
         "continue   goal resume k3f9-make-parse",
-        "changes    goal diff k3f9-make-parse",
     ]
 
 
@@ -80,17 +79,18 @@ def test_the_end_of_what_a_red_validator_printed_is_shown() -> None:
         summary="exit 2",
         feedback="\n".join([*(f"line {number}" for number in range(20)), "  \x1b]0;x\x07AssertionError: 4", "^^^^"]),
     )
-    capped = events.Capped(stop_reason=StopReason.MAX_ITERATIONS, reason="not complete after 1 round")
+    capped = events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 1 round")
     records = numbered(
         told_run.created(),
         told_run.started(),
         events.RoundStarted(round=1, prompt="first"),
+        events.RoundFinished(round=1, reason="answered", steps=1),
         events.ValidatorsFinished(round=1, results=(result,)),
         capped,
     )
     assert "".join(show_text(records, folder="/r")).splitlines()[4:] == [
         "round 1    ✗ tests   make test                  1.0 s   exit 2: AssertionError: 4",
-        "capped     1 round · 5.0 s",
+        "capped     1 round · 6.0 s",
         "           not complete after 1 round",
         "validator  tests: exit 2: AssertionError: 4",
         "           …",

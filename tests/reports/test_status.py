@@ -12,12 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.reports import status
 from goalrunner.reports.listing import listing_text
-from goalrunner.reports.status import status_text
 from goalrunner.reports.summary import Summary, is_gone
 from tests.support.told_run import MISSING, TIME, summary
 
 NOW = datetime.fromisoformat(TIME) + timedelta(minutes=3)
+
+
+def status_text(values: dict[str, Any], **options: Any) -> str:
+    return status.status_text(Summary(values), **options)
 
 
 def gone_pid() -> int:
@@ -228,7 +232,9 @@ def test_a_red_validator_keeps_its_lines_in_the_status() -> None:
 def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
     waits = {"id": "a1", "kind": "shell", "action": "rm -rf build"}
     message = "this waits for a person: a1 shell: rm -rf build\ngoal approve k3f9, or goal deny k3f9 --reason TEXT"
-    blocked = summary(status="blocked", stop_reason="approval_required", message=message, approvals=[waits])
+    blocked = summary(
+        status="blocked", stop_reason="approval_required", message=message, approvals=[waits], round_ended=True
+    )
     said = status_text(blocked, now=NOW)
     assert said.endswith(
         dedent("""\

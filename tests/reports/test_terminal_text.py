@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.reports.figures import clean, cut, one_line, pad, width, wrap
+from goalrunner.reports.text import clean, cut, one_line, pad, width, wrap
 
 
 @pytest.mark.parametrize(

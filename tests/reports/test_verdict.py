@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
 from textwrap import dedent
 
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict
-from goalrunner.reports.audit import verdict_json, verdict_text
+from goalrunner.reports.audit import verdict_text
 from tests.support.told_run import green_verdict, red_verdict
 
 
@@ -26,11 +25,6 @@ def test_a_red_verdict_says_what_is_missing() -> None:
 def test_answers_that_could_not_be_read_are_no_verdict() -> None:
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback")
     assert verdict_text(fallback) == "verdict    none; the judge's answers could not be read\n"
-
-
-def test_json_holds_the_verdict() -> None:
-    assert GoalVerdict.model_validate_json(verdict_json(red_verdict())) == red_verdict()
-    assert json.loads(verdict_json(green_verdict()))["complete"] is True
 
 
 def test_what_a_criterion_says_already_is_not_said_again() -> None:

@@ -144,6 +144,7 @@ _OPERATIONS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(_OPERATIONS, max_size=5), min_size=2, max_size=4), st.data())
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_equal_content_equal_trees_and_the_content_comes_back(

@@ -72,7 +72,7 @@ _PATTERNS = st.builds(
     st.lists(_PATTERNS, max_size=3),
     st.sampled_from("ab"),
 )
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 def test_git_ignores_the_same_paths_by_the_translated_rules(
     tmp_path_factory: pytest.TempPathFactory, top: list[str], inner: list[str], excluded: list[str], folder: str
 ) -> None:

@@ -479,6 +479,7 @@ async def test_what_cannot_be_read_is_recorded(
     own.close()
 
 
+@pytest.mark.slow
 async def test_files_that_come_and_go_meanwhile_do_no_harm(store: SnapshotStore, workspace: Path) -> None:
     code = "import os,sys,time\nend=time.time()+1.5\nwhile time.time()<end:\n"
     code += " for i in range(300):\n  open(f'{sys.argv[1]}/t{i}','w').write('x'*i)\n"

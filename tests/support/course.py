@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app import aresume, arun
-from goalrunner.app.previous_run import glance
+from goalrunner.app import RunOptions, aresume, arun
+from goalrunner.app.previous_run import load_state
 from goalrunner.core import events
 from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
@@ -99,14 +99,16 @@ class Course:
 
     async def drive(self, goal: Goal, *, approver: Approver | None = None, ends: str) -> GoalOutcome:
         """A run of a goal as it is; `ends` as for `run`."""
-        return await self._await(arun(goal, home=self.home, observers=[self], approver=approver), ends)
+        return await self._await(arun(goal, RunOptions(home=self.home, observers=[self], approver=approver)), ends)
 
     async def resume(
         self, *, ends: str, approver: Approver | None = None, note: str = "", **limits: float | None
     ) -> GoalOutcome:
         """Go on; `ends` as for `run`. Whether nothing of what was known is lost is noted."""
-        before, _ = glance(self.run_folder)
-        work = aresume(self.run_folder, home=self.home, limits=limits, note=note, observers=[self], approver=approver)
+        before = load_state(self.run_folder)
+        work = aresume(
+            self.run_folder, RunOptions(home=self.home, observers=[self], approver=approver), limits, note=note
+        )
         outcome = await self._await(work, ends)
         self.resumes.append(_continues(before, self.state) and self.ended_as_expected)
         return outcome
@@ -140,7 +142,7 @@ class Course:
     @property
     def state(self) -> RunState:
         """The fold of the log on disk."""
-        return glance(self.run_folder)[0]
+        return load_state(self.run_folder)
 
     @property
     def log(self) -> list[Record]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from goalrunner.app.previous_run import glance
-from goalrunner.app.sandbox import SystemClock
+from goalrunner.app.location import SystemClock
+from goalrunner.app.previous_run import load_state
 from goalrunner.core import events
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import StopReason
@@ -19,7 +19,7 @@ from goalrunner.records.run_folder import RunFolder
 
 def decide_approval(folder: RunFolder, decision: Decision, *, reason: str = "") -> str:
     """Approve or deny what waits; gives its id."""
-    state, _ = glance(folder)
+    state = load_state(folder)
     waiting = state.waiting[0]
     recorded = events.ApprovalRecorded(
         approval_id=waiting.id, decision=decision, by="ann@desk", reason=reason, guarded=False
@@ -30,7 +30,7 @@ def decide_approval(folder: RunFolder, decision: Decision, *, reason: str = "") 
 
 def answer_question(folder: RunFolder, answer: str) -> str:
     """Answer the first open question; gives the id of the observation that holds the answer."""
-    state, _ = glance(folder)
+    state = load_state(folder)
     question = state.memory.open_questions[0]
     ref = ArtifactStore(folder.artifacts, Redactor({})).put(answer.encode())
     identifier = f"o{state.observations + 1}"
@@ -46,7 +46,7 @@ def answer_question(folder: RunFolder, answer: str) -> str:
 
 def cancel_run(folder: RunFolder) -> None:
     """Cancel a run that is not living, for good."""
-    append(folder, events.Cancelled(reason="ann@desk cancelled it", stop_reason=StopReason.CANCELLED))
+    append(folder, events.RunEnded(message="ann@desk cancelled it", stop_reason=StopReason.CANCELLED))
 
 
 def append(folder: RunFolder, event: events.Event) -> None:

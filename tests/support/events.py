@@ -5,13 +5,12 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from goalrunner.core.events import (
-    Blocked,
-    Cancelled,
     Event,
     GoalCreated,
     GoalRecord,
     MessageRecorded,
     Plan,
+    RunEnded,
     ToolCalled,
     ToolResultRecorded,
     UsageRecorded,
@@ -80,7 +79,6 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     ),
     st.builds(VerdictRecorded, round=_number, verdict=_verdicts, refusals=st.lists(_text, max_size=2).map(tuple)),
     st.builds(ValidatorsFinished, round=_number, results=st.lists(_results, max_size=2).map(tuple)),
-    st.builds(Blocked, reason=_text, stop_reason=st.sampled_from(StopReason)),
-    st.builds(Cancelled, reason=_text, signal=st.none() | _number),
+    st.builds(RunEnded, message=_text, stop_reason=st.sampled_from(StopReason), signal=st.none() | _number),
 )
 """Any event of the kinds that hold most: text, numbers, money, nested records."""

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.app import arun
+from goalrunner.app import RunOptions, arun
 from goalrunner.goalfile import load_goal
 from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
@@ -56,6 +56,6 @@ def finish_run(root: Path) -> FinishedRun:
     )
     goal_file = root / "goal.toml"
     goal_file.write_text(GOAL.format(criterion=CRITERION, model=model, workspace=workspace))
-    outcome = asyncio.run(arun(load_goal(goal_file), home=home))
+    outcome = asyncio.run(arun(load_goal(goal_file), RunOptions(home=home)))
     assert outcome.passed, outcome
     return FinishedRun(home, workspace, RunFolder(home / "runs" / outcome.run_id))

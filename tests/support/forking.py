@@ -9,8 +9,10 @@ A process is killed with -9: before or after its n-th event, or after so many se
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import goalrunner
 from tests.support.command_line import Ended, environment
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +35,7 @@ class Forks:
         self._program = subprocess.Popen(
             [sys.executable, "-m", "tests.support.forking"],
             cwd=ROOT,
+            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -71,7 +75,9 @@ class Forks:
 
 
 def _serve() -> None:
-
+    for module in pkgutil.walk_packages(goalrunner.__path__, "goalrunner."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)  # once, for every fork
     for line in sys.stdin:
         job = json.loads(line)
         pid = os.fork()

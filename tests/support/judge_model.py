@@ -11,13 +11,14 @@ from goalrunner.core.agent_ports import AgentRun
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Message
+from goalrunner.llm import Reply, ToolCall
 
 
 @dataclass(frozen=True)
-class ScriptedAnswer:
-    """What a judge's model gives back."""
+class ScriptedAnswer(Reply):
+    """An answer of a judge's model."""
 
-    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=lambda: Usage(input_tokens=100, output_tokens=20, calls=1))
     finish_reason: str = "stop"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalrunner.app.sandbox import SystemClock
+from goalrunner.app.location import SystemClock
 from goalrunner.core import events
 from goalrunner.core.observation import Observation
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog
@@ -46,5 +47,5 @@ def kept_run(
         )
         result = ValidatorResult(name="secret", passed=True, hidden=True, observation="o3")
         log.append(events.ValidatorsFinished(round=1, results=(result,), concealed=(secret,)))
-        log.append(events.Completed(result_ref="validators of round 1"))
+        log.append(events.RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1"))
     return folder

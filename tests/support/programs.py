@@ -106,9 +106,6 @@ home = [".asking"]
 version = ["asking", "--version"]
 install = "apt install asking"
 sign_in = "run asking login"
-server = { ASKING_URL = "{base_url}" }
-server_files = { ".asking/settings.json" = '{"address": "{base_url}"}' }
-wire = "openai"
 stream = "json"
 rules = [
     { kind = "session", when = { type = "begin" }, fields = { id = "session" } },

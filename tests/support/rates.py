@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from goalrunner.core import events
 from goalrunner.core.decision import decide
-from goalrunner.core.events import Record
-from goalrunner.core.fold import apply, memory_stop, record_status
+from goalrunner.core.events import Record, RunEnded
+from goalrunner.core.fold import apply, record_status
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.steps import AskApproval, Finish
+from goalrunner.core.steps import AskApproval
 from goalrunner.core.summary import outcome_of
 from tests.support.course import Course, how
 from tests.support.transitions import faults
@@ -60,7 +60,7 @@ def _incomplete(state: RunState) -> str:
     where = f"event {memory.version}: "
     if not (state.goal.success_criteria or state.plan.validators or state.plan.has_judge):
         return where + "nothing observable says when the goal is reached"
-    decided = isinstance(decide(state), (Finish, AskApproval))
+    decided = isinstance(decide(state), (RunEnded, AskApproval))
     if not (memory.current_step or memory.pending_steps or decided):
         return where + "it does not say what remains"
     unshown = [step for step in memory.completed_steps if not _exists(state, memory.step_evidence.get(step, ""))]
@@ -95,7 +95,7 @@ def _replays(records: Sequence[Record], states: Sequence[RunState], ends: Sequen
 
 
 def _is_ending(event: events.Event) -> bool:
-    return isinstance(event, (events.Completed, events.Blocked, events.Capped, events.Cancelled, events.Failed))
+    return isinstance(event, events.RunEnded)
 
 
 def _stale(records: Sequence[Record], states: Sequence[RunState]) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _stops(course: Course, state: RunState) -> Iterator[str]:
         yield "" if how(end) == expected else f"it ended {how(end)}, not {expected}"
     if state.stop_reason is not None:
         words = (state.goal.status, state.memory.stop_reason)
-        due = (record_status(state.status, state.stop_reason), memory_stop(state.status, state.stop_reason))
+        due = record_status(state.stop_reason)
         yield "" if words == due else f"the state says {words}, not {due}"
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.app.check_environment import choose_environment, describe_checks
+from goalrunner.app.location import workspace_of
+from goalrunner.app.run_options import RunOptions
 from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Approver
-from goalrunner.core.run_parts import Observer
 
 
 @dataclass
@@ -32,28 +33,24 @@ class ScriptedApi:
         monkeypatch.setattr("goalrunner.app.check", self.check)
         return self
 
-    def check(self, goal: Goal, home: Path) -> tuple[str, tuple[str, ...]]:
-        """Keep the goal; there is no external agent, and no warning."""
+    def check(self, goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Keep the goal, and describe its checks; no model and no agent is checked."""
         self.checked.append(goal)
-        return "", ()
+        workspace = workspace_of(goal)
+        choice = choose_environment(goal, workspace, options.home)
+        return "", tuple(describe_checks(goal, choice, workspace, options.environ, options.goal_file))
 
     async def arun(
         self,
         goal: Goal,
-        *,
-        home: Path,
-        observers: Sequence[Observer] = (),
-        record: Path | None = None,
-        goal_file: Path | None = None,
-        approver: Approver | None = None,
-        continues: object = None,
+        options: RunOptions,
     ) -> GoalOutcome:
         """The next answer, after the records were shown to the observers."""
         self.goals.append(goal)
-        self.homes.append(home)
-        self.recordings.append(record)
+        self.homes.append(options.home)
+        self.recordings.append(options.record)
         for one in self.records:
-            for observer in observers:
+            for observer in options.observers:
                 observer.on_record(one)
         if not self.answers:
             raise AssertionError("the command line ran a goal that no test asked for")

@@ -136,7 +136,7 @@ def two_rounds() -> list[Record]:
             account="judge", usage=Usage(input_tokens=20_000, output_tokens=210, cost_usd=0.0126, calls=1)
         ),
         events.VerdictRecorded(round=2, verdict=green_verdict(), citations_checked=3),
-        events.Completed(result_ref="verdict of round 2"),
+        events.RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 2"),
     )
 
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 from goalrunner.core import events
 from goalrunner.core.events import Record
 from goalrunner.core.evidence import observations_of
-from goalrunner.core.outcome import StopReason
+from goalrunner.core.outcome import GoalStatus, StopReason
 
 AFTER_THE_END = (
     events.RunResumed,
     events.ApprovalRecorded,
     events.QuestionAnswered,
     events.MemoryPromoted,
-    events.Cancelled,
     events.SecretsReplaced,
 )
 """What may be written when nobody works on a run."""
-ENDINGS = (events.Completed, events.Blocked, events.Capped, events.Cancelled, events.Failed)
 FINAL = (StopReason.SATISFIED, StopReason.CANCELLED)
 
 
@@ -29,7 +27,7 @@ class Oracle:
 
     plan: events.Plan | None = None
     risk: str = "low"
-    ended: events.Event | None = None
+    ended: events.RunEnded | None = None
     round: int = 0
     working: bool = False
     step: str = ""
@@ -54,7 +52,9 @@ class Oracle:
         if (self.seen == 1) != isinstance(event, events.GoalCreated):
             return "goal_created is the first event and no other"
         seen_again = isinstance(event, events.SnapshotTaken) and event.moment == "resumed"
-        if self.ended is not None and not (isinstance(event, AFTER_THE_END) or seen_again):
+        cancels = isinstance(event, events.RunEnded) and event.status is GoalStatus.CANCELLED
+        final = self.ended is not None and self.ended.status is GoalStatus.COMPLETE
+        if self.ended is not None and not (isinstance(event, AFTER_THE_END) or seen_again or (cancels and not final)):
             return f"{event.type} after {self.ended.type}"
         return self._numbered(event) or self._in_order(event)
 
@@ -71,7 +71,7 @@ class Oracle:
             case events.GoalCreated():
                 self.plan, self.risk = event.plan, event.goal.risk_class
             case events.RunResumed():
-                if getattr(self.ended, "stop_reason", None) in FINAL or isinstance(self.ended, events.Completed):
+                if self.ended is not None and self.ended.stop_reason in FINAL:
                     return "a final run goes on"
                 self.ended, self.step, self.cut = None, "", set(event.cut)
             case events.RoundStarted():
@@ -104,13 +104,9 @@ class Oracle:
                 if event.question not in self.questions:
                     return "an answer to no open question"
                 self.questions.remove(event.question)
-            case events.Completed():
+            case events.RunEnded():
                 self.ended = event
-                return self._complete()
-            case events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
-                if isinstance(self.ended, events.Completed):
-                    return "a complete run ends again"
-                self.ended = event
+                return self._complete() if event.status is GoalStatus.COMPLETE else ""
             case _:
                 pass
         return ""

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.location import SystemClock
 from goalrunner.app.memory import Request, promote
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.decision import decide
 from goalrunner.core.errors import GoalError, UsageError
-from goalrunner.core.events import Record
+from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
+from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
-from goalrunner.core.steps import Finish
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.memory import list_items
 from goalrunner.records.redaction import Redactor
@@ -181,7 +181,7 @@ async def test_a_cancelled_run_does_not_continue(course: Course, measured: Measu
     cancel_run(course.run_folder)
     state, size = course.state, course.run_folder.events.stat().st_size
     assert (state.goal.status, state.memory.stop_reason) == ("cancelled", "cancelled")
-    assert isinstance(decide(state), Finish)
+    assert isinstance(decide(state), RunEnded)
     with pytest.raises(UsageError, match="was cancelled, which is final"):
         await course.resume(ends="cancelled/cancelled")
     assert course.run_folder.events.stat().st_size == size
@@ -245,7 +245,7 @@ async def test_a_completion_waits_for_a_person_who_may_refuse_it(course: Course,
     assert [approval.kind for approval in course.state.waiting] == ["complete"]
     decide_approval(course.run_folder, "denied", reason="the name is wrong")
     await course.resume(ends="blocked/denied")
-    assert not of_kind(course, events.Completed)
+    assert GoalStatus.COMPLETE not in [event.status for event in of_kind(course, events.RunEnded)]
     assert course.state.verdict is not None
     assert not course.state.verdict.complete
     measured(course)

@@ -20,13 +20,13 @@ GO = r"""printf 'FAIL\texample.com/demo\t0.1s\nFAIL\n'; exit 1"""
 UNITTEST = "printf 'Ran %s in 0.1s\\n\\nOK\\n' '0 tests'"
 
 
-async def check(tmp_path: Path, line: str, expect: Expectation | None = None) -> ValidatorResult:
+async def check(tmp_path: Path, line: str, expect: Expectation | None = None, go: str = GO) -> ValidatorResult:
     """A line beside programs that say what the real ones would say."""
     folder = tmp_path / "bin"
     workspace = tmp_path / "ws"
     folder.mkdir()
     workspace.mkdir()
-    programs = {"jest": JEST, "go": GO, "python": UNITTEST, "run-tests": JEST}
+    programs = {"jest": JEST, "go": go, "python": UNITTEST, "run-tests": JEST}
     for name, text in programs.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
@@ -46,7 +46,6 @@ async def check(tmp_path: Path, line: str, expect: Expectation | None = None) ->
         ("go test ./... || echo ignored", "its summary reports FAIL example.com/demo"),
         ("run-tests 0", "its summary reports 1 failed"),
         ("echo '2 failed, 1 passed in 0.10s'", "its summary reports 2 failed"),
-        ("python -m unittest", "no test ran"),
     ],
 )
 async def test_a_summary_that_reports_failures_is_red(tmp_path: Path, line: str, says: str) -> None:
@@ -55,6 +54,13 @@ async def test_a_summary_that_reports_failures_is_red(tmp_path: Path, line: str,
     assert result.summary == f"exit 0, but {says}"
     assert result.feedback.startswith(f"exit 0, but {says}.\nA check whose test runner reports failures is red")
     assert "expect = { exit_code = 1 }" in result.feedback
+
+
+@pytest.mark.parametrize("line", ["python -m unittest", "cd . && go test -run Nothing ./..."])
+async def test_a_direct_call_that_runs_no_test_is_red(tmp_path: Path, line: str) -> None:
+    result = await check(tmp_path, line, go=r"printf 'ok  \texample.com/demo\t0.1s [no tests to run]\n'")
+    assert (result.passed, result.summary) == (False, "exit 0, but no test ran")
+    assert "selects tests that do not exist" in result.feedback
 
 
 @pytest.mark.parametrize(

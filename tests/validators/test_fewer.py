@@ -123,6 +123,22 @@ def test_fewer_tests_that_are_not_protected_are_labelled() -> None:
     assert comparison(base, now, suite=False) == (True, "", expected)
 
 
+def test_a_test_that_moved_to_another_file_is_not_labelled() -> None:
+    base = result(ids=("src/a.py::x", "src/a.py::y[1]", "src/a.py::z"))
+    now = result(ids=("src/b.py::x", "src/c.py::y[1]", "src/d.py::w"))
+    assert comparison(base, now) == (True, "", ("fewer tests: src/a.py::z",))
+    stayed = result(ids=("src/a.py::x", "src/b.py::x"))
+    assert comparison(stayed, result(ids=("src/b.py::x",))) == (True, "", ("fewer tests: src/a.py::x",))
+    protected = result(ids=("tests/a.py::x",))
+    assert not comparison(protected, result(ids=("tests/b.py::x",)))[0]
+
+
+def test_a_test_that_was_skipped_at_the_baseline_may_be_skipped_later() -> None:
+    base, now = result(count(3, 2)), result(count(3, 2))
+    assert comparison(base, now) == (True, "", ())
+    assert not comparison(base, result(count(2, 3)))[0]
+
+
 def test_a_summary_that_is_missing_is_labelled_where_green_runs_print_none() -> None:
     base = result(count(3), quiet=True)
     assert comparison(base, result()) == (True, "", ("no test summary: mocha",))

@@ -49,7 +49,8 @@ def test_a_result_without_its_tests_is_red_and_names_them() -> None:
     assert (red.passed, red.reason) == (False, "red")
     assert red.summary == "7 protected tests did not run: tests/a.py::t0, ..."
     assert red.feedback == (
-        "7 protected tests of the start did not run: tests/a.py::t0, tests/a.py::t1, tests/a.py::t2, tests/a.py::t3, "
-        "tests/a.py::t4 and 2 more.\nTests in protected files must all run again: none may be skipped, deselected or "
-        "expected to fail. If they are to change, the goal file must say so: [workspace] allow."
+        "exit 0, but 7 protected tests of the start did not run: tests/a.py::t0, tests/a.py::t1, tests/a.py::t2, "
+        "tests/a.py::t3, tests/a.py::t4 and 2 more.\nTests in protected files must all run again: none may be skipped, "
+        "deselected or expected to fail, and the process must not end before its last test. If they are to change, the "
+        "goal file must say so: [workspace] allow."
     )

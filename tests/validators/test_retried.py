@@ -9,9 +9,7 @@ import pytest
 
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.testing import ScriptedValidator
 from goalrunner.validators import build_validators
-from goalrunner.validators.build import RetriedValidator
 from tests.support.agents import validation
 
 FLAKY = "echo x >> tries; echo try; test $(wc -l < tries) -ge {}"
@@ -48,8 +46,3 @@ async def test_what_no_try_can_change_is_not_tried_again(tmp_path: Path) -> None
     (validator,) = build_validators([spec], ProcessLauncher(), {"PATH": os.environ["PATH"]})
     result, _ = await validator.validate(validation(tmp_path, tmp_path))
     assert (result.reason, "tries" in result.summary) == ("not_found", False)
-
-
-async def test_a_check_without_output_has_none(tmp_path: Path) -> None:
-    result, output = await RetriedValidator(ScriptedValidator(False, True), 1).validate(validation(tmp_path, tmp_path))
-    assert (result.passed, result.summary, output) == (True, "green, green at try 2 of 2", None)

@@ -16,7 +16,6 @@ from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import ShellValidator
 from goalrunner.validators import output as search_module
-from goalrunner.validators.check_env import environment
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
 
@@ -143,12 +142,16 @@ async def test_nothing_in_the_environment_tells_that_a_check_runs(workspace: Pat
 
 
 @pytest.mark.parametrize(("line", "passed"), [("env", set()), ('ls "$GOAL_HOME"', {"GOAL_HOME"})])
-def test_settings_of_goal_itself_are_passed_only_to_a_line_that_names_them(
+async def test_settings_of_goal_itself_are_passed_only_to_a_line_that_names_them(
     workspace: Path, scratch: Path, line: str, passed: set[str]
 ) -> None:
     base = {"GOAL_HOME": "/home", "GOAL_AGENT": "claude", "GOAL_MODEL": "m", "GOAL_JUDGE": "j", "GOAL_DIFFICULTY": "3"}
-    with environment(base, ValidatorSpec(name="check", run=line), validation(workspace, scratch)) as (given, _):
-        assert set(given) == passed | {"GOAL_DIFFICULTY"}
+    spec = ValidatorSpec(name="check", run=f"env # {line}")
+    validator = ShellValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"], **base})
+    _, output = await validator.validate(validation(workspace, scratch))
+    assert output is not None
+    names = {row.partition("=")[0] for row in output.read_text().splitlines() if row.startswith("GOAL_")}
+    assert names == passed | {"GOAL_DIFFICULTY"}
 
 
 async def test_a_variable_of_the_run_is_passed_by_name(workspace: Path, scratch: Path) -> None:

@@ -109,6 +109,31 @@ def test_a_summary_is_read(reader: object, output: str, text: str | None, says: 
     assert (not any(line.strip() for line in lines[found.end :])) is ends
 
 
+FILTERED = RESULT.replace("0 filtered", "3 filtered")
+
+
+@pytest.mark.parametrize(
+    ("reader", "output", "none_ran"),
+    [
+        (summaries.jest, "Test Suites: 1 skipped, 0 of 1 total\nTests:       3 skipped, 3 total\n", True),
+        (summaries.vitest, " Test Files  1 skipped (1)\n      Tests  3 skipped (3)\n", True),
+        (summaries.mocha, "  0 passing (2ms)\n", True),
+        (summaries.node, "# tests 2\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 2\n", True),
+        (summaries.node, "# tests 1\n# pass 1\n# fail 0\n# cancelled 0\n# skipped 0\n", False),
+        (summaries.go, "ok  \ta\t0.1s [no tests to run]\nok  \tb\t(cached) [no tests to run]\n", True),
+        (summaries.go, "ok  \ta\t0.1s [no tests to run]\nok  \tb\t0.1s\n", False),
+        (summaries.go, "?   \ta\t[no test files]\n", False),
+        (summaries.cargo, FILTERED.format("ok", 0, 0), True),
+        (summaries.cargo, FILTERED.format("ok", 1, 0) + FILTERED.format("ok", 0, 0), False),
+        (summaries.cargo, RESULT.format("ok", 0, 0), False),
+        (summaries.unittest, UNITTEST.format("0 tests", "OK"), True),
+    ],
+)
+def test_a_selection_that_matches_no_test_is_seen(reader: object, output: str, none_ran: bool) -> None:
+    assert callable(reader)
+    assert reader(output.split("\n")).none_ran is none_ran
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -76,3 +76,26 @@ async def test_they_count_as_tests_of_the_start() -> None:
         base.model_copy(update={"suite": SuiteRecord(filters=("-k",))}),
     ):
         assert await with_uncollected([selected], read) == [selected]
+
+
+LINUX = "import sys, pytest\nimport calc\npytestmark = pytest.mark.skipif(sys.platform == 'linux', reason='')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "required"),
+    [
+        (LINUX + "def test_a(): pass", False),
+        ("@unittest.skipUnless(shutil.which('docker'), '')\nclass A(TestCase): ...", False),
+        ("@pytest.mark.skipif(not calc.READY, reason='')\ndef test_a(): pass", True),
+        ("calc = pytest.importorskip('calc')\n" + LINUX + "def test_a(): pass", True),
+        ("@pytest.mark.skip\ndef test_a(): pass", True),
+        ("def broken(", True),
+    ],
+)
+async def test_a_file_whose_tests_the_environment_may_skip_need_not_run_one(source: str, required: bool) -> None:
+    async def read(path: str) -> bytes | None:
+        return source.encode()
+
+    base = ValidatorResult(name="tests", passed=False, command="pytest", test_ids=("tests/test_a.py",))
+    (found,) = await with_uncollected([base], read)
+    assert found.test_ids == (("tests/test_a.py",) if required else ())

@@ -30,7 +30,7 @@ from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelE
 from goalrunner.core.goal import DEFAULT_MAX_STEPS
 from goalrunner.core.messages import text_of
 from goalrunner.core.ports import Message
-from goalrunner.llm import Reply, ToolCall, ToolSpec
+from goalrunner.llm import Reply, ToolCall
 
 _RECORDED_AS = {"developer": "system", "function": "tool"}
 """Older and newer names that a chat given beforehand may use, and the role under which they are recorded."""
@@ -69,6 +69,7 @@ class ChatConversation:
     ) -> None:
         self.llm = llm
         self.toolbox = toolbox
+        self.supports_approvals = True
         self.max_steps = max_steps
         self.messages: list[dict[str, Any]] = [dict(message) for message in messages]
         workspace = toolbox.workspace if toolbox else None
@@ -203,7 +204,9 @@ class ChatConversation:
             recorder.check_budget()
             before = self.llm.usage
             try:
-                reply = await self.llm.complete(self._chat(), tools=self._specs(), on_text=recorder.text)
+                on_text = recorder.text if recorder.streams_text else None
+                tools = self.toolbox.specs() if self.toolbox else ()
+                reply = await self.llm.complete(self._chat(), tools=tools, on_text=on_text)
             except (ModelError, asyncio.CancelledError) as error:
                 # What a call cost that was given up is counted as well.
                 if self.llm.usage != before:
@@ -279,9 +282,6 @@ class ChatConversation:
         if self._has_own_system_message() or not self.system_prompt:
             return chat
         return [{"role": "system", "content": self.system_prompt}, *chat]
-
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        return self.toolbox.specs() if self.toolbox else ()
 
     def _make_room(self) -> None:
         """Shorten in time. Before the first answer nothing is known of tokens, and the model's own refusal decides."""

@@ -1,231 +1,216 @@
-"""From a goal to a run: its folder, its log, its parts and its driver."""
+"""Starting a run: its folder, its log with the first events, and its driver."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from goalrunner import __version__
-from goalrunner.app.check_environment import check_lines, choose, needs_environment
-from goalrunner.app.external_agent import Named, external_named, external_notes
-from goalrunner.app.models import Models, goal_models, refuse_shared_workspace, refuse_unfit, workspace_of
-from goalrunner.app.preflight import before_the_run, warnings_before
+from goalrunner.app.check_environment import check_lines, describe_checks
+from goalrunner.app.external_agent import external_notes
+from goalrunner.app.goal_secrets import secret_notes
+from goalrunner.app.preflight import warnings_before
 from goalrunner.app.previous_run import chat_of, goal_hash, refuse_continuing
-from goalrunner.app.resources import HIDDEN_READABLE, Equipment, Extras, Setting, equip, goal_redactor, hidden_labels
-from goalrunner.app.sandbox import NONE, refuse_unfenced, sandbox_name, sandbox_notes
-from goalrunner.app.secret_seals import Left, goal_created, left_out
+from goalrunner.app.resolve import RunConfig, resolve
+from goalrunner.app.resources import RunResources, goal_validators, open_resources
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.sandbox import NONE
 from goalrunner.core.agent_ports import Resumable
 from goalrunner.core.approval_state import REPORTED_LABEL
-from goalrunner.core.errors import UsageError
-from goalrunner.core.events import RunStarted
+from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal
-from goalrunner.core.ports import Approver, Message
-from goalrunner.core.run_parts import Observer, Parts
+from goalrunner.core.ports import Message
 from goalrunner.engine.run import Run
 from goalrunner.engine.validation import is_hidden
 from goalrunner.goalfile import dump_goal
-from goalrunner.llm import LLM, Tape
+from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder, RunIds
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.validators.script_text import named_paths
 
 SELF_JUDGED = "self-judged"
+HIDDEN_READABLE = "hidden checks readable"
+
+_LABEL_NOTES = {
+    SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
+    REPORTED_LABEL: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
+    HIDDEN_READABLE: "hidden checks readable: the agent can read what the hidden validators check",
+}
 
 
-def labels_of(goal: Goal, models: dict[str, str]) -> tuple[str, ...]:
-    """What makes this run's proof weaker than it could be."""
-    labels = []
-    if models.get("judge") and models.get("judge") == models.get("agent"):
-        labels.append(SELF_JUDGED)
-    if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
-        labels.append(REPORTED_LABEL)
-    return tuple(labels)
+def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Check a goal as a run does before its baseline, without asking a model or running a validator.
 
-
-def notes_of(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """One sentence each, for the first lines of a run."""
-    said = {
-        SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
-        HIDDEN_READABLE: "hidden checks readable: the agent can read what the hidden validators check",
-        REPORTED_LABEL: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
-    }
-    return tuple(said[label] for label in labels)
+    Return an external agent and its command in words (empty for the built-in one), and lines about the checks: label and
+    text. Raise GoalError.
+    """
+    config = resolve(goal, options)
+    config.preflight()
+    warned = asyncio.run(config.foresee())
+    goal_validators(config, ProcessLauncher())
+    lines: list[tuple[str, str]] = []
+    if config.check is not None:
+        lines += describe_checks(goal, config.check, config.workspace, options.environ, options.goal_file)
+    agent = config.agent
+    notes = external_notes(agent, options.environ) if agent else ()
+    lines += [("warning", note) for note in (*notes, *warned)]
+    return (agent.words if agent else "", tuple(lines))
 
 
 @dataclass(frozen=True)
-class Assembly:
-    """A run that can be driven, and what belongs to it."""
+class PreparedRun:
+    """A run that can be driven, and its folder; `close` closes its files."""
 
     run: Run
     folder: RunFolder
     close: Callable[[], None]
 
     def write_outcome(self) -> dict[str, Any]:
-        """Write outcome.json from the state as it is; gives what was written."""
+        """Write outcome.json from the present state, and return its content."""
         outcome = self.run.outcome(str(self.folder.path)).model_dump(mode="json")
         self.folder.write_json(self.folder.outcome, outcome)
         return outcome
 
 
-def assemble(
-    goal: Goal,
-    *,
-    home: Path,
-    environ: Mapping[str, str] = os.environ,
-    observers: Sequence[Observer] = (),
-    extras: Extras = Extras(),  # noqa: B008  frozen and empty
-    tape: Path | None = None,
-    goal_file: Path | None = None,
-    approver: Approver | None = None,
-    continues: RunFolder | None = None,
-) -> Assembly:
-    """Make the run folder and everything that writes into it, and write the first events. Raises GoalError.
-
-    `goal_file` is where the goal was read from: it is always protected. `approver` is who is asked where something waits
-    for a person. `continues` is a run whose conversation goes on in this one.
-    """
-    redactor = goal_redactor(goal, environ, extras)
-    models = chosen_models(goal, extras, Tape(tape, redact=redactor.text) if tape else None)
-    named = external_named(goal, environ) if extras.conversation is None else None
-    refuse_unfit(goal, models, home, named)
-    checks = choose(goal, workspace_of(goal), home) if needs_environment(goal) else None
-    setting = Setting(home, environ, observers, extras, goal_file, approver, checks, tape)
-    refuse_unfenced(goal, setting.place(goal))
+def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
+    """Resolve a goal, make the run's folder and resources, and write the first events. Raise GoalError."""
+    config = resolve(goal, options)
     earlier: tuple[Message, ...] = ()
-    if continues is not None:
-        refuse_continuing(goal, has_own_agent=extras.conversation is not None)
-        earlier = chat_of(continues)
-    refuse_shared_workspace(goal, home)
-    frozen = dump_goal(goal, redactor.text)
-    left = left_out(frozen, goal, home, goal_file, environ)
-    folder = RunFolder.create(home, RunIds(home).run_id(redactor.text(goal.objective)))
+    if options.continues is not None:
+        refuse_continuing(goal, has_own_agent=options.conversation is not None)
+        earlier = chat_of(options.continues)
+    config.refuse_shared_workspace()
+    frozen = dump_goal(goal, config.redactor.text)
+    folder = RunFolder.create(config.home, RunIds(config.home).run_id(config.redactor.text(goal.objective)))
     folder.write_text(folder.goal_file, frozen)
-    equipment = equip(goal, models, folder, setting, redactor)
-    run = Run(
-        equipment.parts,
-        equipment.journal,
-        equipment.prompts.render,
-        fresh_rounds=not goal.preserve_context,
-        check_models=before_the_run(goal, models, named, setting.place(goal)),
-        foresee_models=models.foresee,
-    )
+    resources = open_resources(config, folder)
     try:
-        _begin(
-            run, goal, equipment, models, folder, setting, named, earlier, continues.run_id if continues else "", left
+        run = resources.run()
+
+        def take_over() -> None:
+            if earlier and isinstance(run.conversation, Resumable):
+                run.conversation.take_over(earlier, run.recorder)
+
+        now = resources.parts.clock.now()
+        secrets = secret_notes(frozen, goal, options.goal_file, options.environ)
+        run.start(
+            _goal_created(resources, folder.run_id, now), _run_started(resources, folder, now, secrets), take_over
         )
     except BaseException:
-        equipment.close()
+        resources.close()
         raise
-    return Assembly(run=run, folder=folder, close=equipment.close)
+    return PreparedRun(run=run, folder=folder, close=resources.close)
 
 
-def _begin(
-    run: Run,
-    goal: Goal,
-    equipment: Equipment,
-    models: Models,
-    folder: RunFolder,
-    setting: Setting,
-    external: Named | None,
-    earlier: tuple[Message, ...],
-    continues: str,
-    left: Left,
-) -> None:
-    """Write the first two events, and between them the chat that goes on."""
-    parts = equipment.parts
-    now = parts.clock.now()
+def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCreated:
+    """Return the first event: the goal record, and what policy needs of the goal."""
+    config, parts = resources.config, resources.parts
+    goal, options, has_judge = config.goal, config.options, parts.judge is not None
     names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
     hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
-    judged = parts.judge is not None
-    created = goal_created(
-        goal,
-        folder.run_id,
-        now.isoformat(),
-        names,
-        hidden if parts.checker is not None else (),
-        has_judge=judged,
-        needs_round=setting.extras.needs_round,
-        unenforced=goal.budget.unenforced if external or setting.extras.conversation is not None else (),
+    commands = [spec for spec in goal.validators if spec.run is not None]
+    visible = sum(not spec.hidden for spec in commands)
+    # Only commands can be run before there is a response; a callable checks one.
+    takes_baseline = goal.deliverable == "workspace" and visible > 0
+    checks_response = len(commands) < len(parts.validators)
+    record = GoalRecord(
+        goal_id=run_id,
+        run_id=run_id,
+        owner=goal.owner,
+        description=goal.objective,
+        success_criteria=goal.success_criteria,
+        constraints=goal.constraints,
+        risk_class=goal.risk_class,
+        created_at=now.isoformat(),
+        updated_at=now.isoformat(),
     )
-    named = _names(models, parts, external)
-    place, sandbox = setting.place(goal), sandbox_of(goal, setting)
-    unhidden = hidden_labels(goal, parts.workspace, place.secret, jailed=sandbox != NONE)
-    labels = (*labels_of(goal, named), *unhidden)
-    of_agent = external_notes(external, setting.environ) if external else ()
-    notes = (*notes_of(labels), *warnings_before(goal, setting.environ), *of_agent)
-    started = RunStarted(
-        workspace=str(parts.workspace),
-        models=named,
-        agent_command=external.words if external else "",
+    plan = Plan(
+        max_iterations=goal.max_iterations,
+        timeout=goal.timeout,
+        tokens=goal.budget.tokens,
+        cost_usd=goal.budget.cost_usd,
+        unenforced=goal.budget.unenforced if config.agent or options.conversation is not None else (),
+        validators=names,
+        has_judge=has_judge,
+        minimum_score=goal.judge.minimum_score,
+        require=goal.judge.require,
+        takes_baseline=takes_baseline,
+        wants_red=goal.baseline == "red",
+        needs_round=options.needs_round or checks_response,
+        hidden=hidden if parts.checker is not None else (),
+        protects=goal.workspace.protect,
+        editable=goal.workspace.editable,
+        # A callable checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
+        stall_rounds=goal.stall_rounds if has_judge or (takes_baseline and visible == len(names)) else None,
+        deliverable=goal.deliverable,
+        approvals=goal.approvals,
+    )
+    return GoalCreated(goal=record, plan=plan)
+
+
+def _run_started(resources: RunResources, folder: RunFolder, now: datetime, secrets: tuple[str, ...]) -> RunStarted:
+    config = resources.config
+    goal, options, agent, own = config.goal, config.options, config.agent, config.options.conversation
+    models = _model_names(config)
+    labels = labels_of(config, models)
+    return RunStarted(
+        workspace=str(config.workspace),
+        models=models,
+        agent_command=agent.words if agent else "",
         version=__version__,
         labels=labels,
-        check_environment=setting.checks.kind if setting.checks else "",
-        checks=check_lines(goal, setting.checks) if setting.checks else "",
+        check_environment=config.check.kind if config.check else "",
+        checks=check_lines(goal, config.check) if config.check else "",
         notes=(
-            *notes,
-            *sandbox_notes(goal, place, has_own_agent=setting.extras.conversation is not None),
-            *equipment.notes,
-            *([left.note] if left.note else []),
+            *(_LABEL_NOTES[label] for label in labels),
+            *warnings_before(goal, options.environ),
+            *(external_notes(agent, options.environ) if agent else ()),
+            *config.sandbox.notes(has_own_agent=own is not None),
+            *resources.notes,
+            *secrets,
         ),
-        sandbox=sandbox,
+        sandbox=config.sandbox_name,
         deadline_at=deadline_at(now, goal.timeout),
-        handed=handed(setting.extras),
-        goal_file=str(setting.goal_file.resolve()) if setting.goal_file else "",
+        handed=options.handed,
+        goal_file=str(options.goal_file.resolve()) if options.goal_file else "",
         goal_sha256=goal_hash(folder),
-        goal_seals=dict(left.seals),
-        continues=continues,
+        continues=options.continues.run_id if options.continues else "",
     )
 
-    def take_over() -> None:
-        if earlier and isinstance(run.conversation, Resumable):
-            run.conversation.take_over(earlier, run.recorder)
 
-    run.start(created, started, take_over)
+def labels_of(config: RunConfig, models: dict[str, str]) -> tuple[str, ...]:
+    """Return the labels of what makes this run's proof weaker than it could be."""
+    goal, labels = config.goal, []
+    if models.get("judge") and models.get("judge") == models.get("agent"):
+        labels.append(SELF_JUDGED)
+    if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
+        labels.append(REPORTED_LABEL)
+    jailed = config.sandbox_name != NONE
+    return (*labels, *hidden_labels(goal, config.workspace, config.location.secret, jailed=jailed))
 
 
-def sandbox_of(goal: Goal, setting: Setting) -> str:
-    """The jail of the agent and of the checks; "none" where the agent is the caller's own, and so in no jail."""
-    return NONE if setting.extras.conversation is not None else sandbox_name(goal, setting.place(goal))
+def hidden_labels(goal: Goal, workspace: Path, secret: Path | None, *, jailed: bool) -> tuple[str, ...]:
+    """Return the label if the agent can read the goal file, or a script that a hidden validator names."""
+    hidden = [spec for spec in goal.validators if spec.hidden]
+    if not hidden or (jailed and secret is not None and not any(named_paths(spec, workspace) for spec in hidden)):
+        return ()
+    return (HIDDEN_READABLE,)
+
+
+def _model_names(config: RunConfig) -> dict[str, str]:
+    names = config.models.names()
+    if "agent" not in names:
+        own = config.options.conversation
+        llm = getattr(own, "llm", None)
+        name = llm.model if isinstance(llm, LLM) else getattr(own, "name", None) or type(own).__name__
+        names["agent"] = config.agent.name if config.agent else str(name)
+    return names
 
 
 def deadline_at(now: datetime, seconds: float | None) -> str | None:
-    """When a limit that has `seconds` left ends, if the run does not wait for a person; ISO 8601."""
+    """Return when a limit that has `seconds` left ends, if the run does not wait for a person; ISO 8601."""
     return None if seconds is None else (now + timedelta(seconds=seconds)).isoformat()
-
-
-def handed(extras: Extras) -> tuple[str, ...]:
-    """What a calling program handed in, by name: nothing outside of it can make these parts again."""
-    given = {
-        "conversation": extras.conversation,
-        "judge": extras.judge_llm,
-        "validators": extras.validators,
-        "resume_prompt": callable(extras.resume_prompt),
-    }
-    return tuple(name for name, value in given.items() if value)
-
-
-def chosen_models(goal: Goal, extras: Extras, tape: Tape | None) -> Models:
-    """The goal's models; those that the caller handed in take their place."""
-    if extras.conversation is None:
-        models = goal_models(goal, tape)
-        models = Models(agent=models.agent, judge=extras.judge_llm or models.judge)
-    else:
-        models = Models(agent=None, judge=extras.judge_llm)
-    seen = [spec for spec in goal.validators if not spec.hidden]
-    if models.judge is None and not seen and not extras.validators:
-        raise UsageError(
-            "nobody can check this goal: it has neither a validator nor a judge",
-            'add validators (validator = "pytest -q") or a judge (judge = "agent")',
-        )
-    return models
-
-
-def _names(models: Models, parts: Parts, external: Named | None) -> dict[str, str]:
-    names = models.names()
-    own = getattr(parts.conversation, "llm", None)  # a conversation that the caller handed in
-    name = getattr(parts.conversation, "name", None) or type(parts.conversation).__name__
-    named = own.model if isinstance(own, LLM) else str(name)
-    names.setdefault("agent", external.name if external else named)
-    return names

@@ -6,34 +6,21 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.app.checker import CheckRunner
-from goalrunner.app.models import START
 from goalrunner.app.preflight import listed, warnings_before
-from goalrunner.app.pruning import checkouts_of
-from goalrunner.checking.checkout import FreshCheckout
-from goalrunner.checking.environment import CheckEnvironment, Kind
+from goalrunner.checking.environment import Kind
 from goalrunner.checking.git_config import GitSettings
 from goalrunner.checking.ignored_classes import classify
-from goalrunner.checking.ignored_content import IgnoredContent
-from goalrunner.checking.in_place import InPlace
-from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.overlay_probe import probe, scratch_candidates
 from goalrunner.checking.protection import Protection
 from goalrunner.checking.watchdog import replay
-from goalrunner.core.check_ports import Validator
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.process_ports import Launcher
-from goalrunner.records.run_folder import RunFolder
 from goalrunner.shell import programs
-from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import check_scripts_at_start, with_variables
 from goalrunner.validators.check_files import check_files
 
 DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
@@ -56,17 +43,12 @@ def needs_environment(goal: Goal) -> bool:
     return goal.deliverable == "workspace" and bool(goal.validators)
 
 
-def choose(goal: Goal, workspace: Path, home: Path) -> Choice:
+def choose_environment(goal: Goal, workspace: Path, home: Path) -> Choice:
     """Choose the kind of check environment, trying an overlay on the workspace itself.
 
     Raise UsageError if the goal forces a kind that does not work here.
     """
     wanted = goal.workspace.check
-    if goal.workspace.setup and wanted not in (None, "checkout"):
-        raise UsageError(
-            f'[workspace] setup prepares a fresh checkout and cannot be combined with check = "{wanted}"',
-            "remove one of the two",
-        )
     if goal.workspace.setup or wanted == "checkout":
         return Choice("checkout", "setup is set" if goal.workspace.setup else "")
     if wanted == "in-place":
@@ -124,21 +106,6 @@ def check_lines(goal: Goal, choice: Choice) -> str:
     return f"{choice.kind}{why} · {rules}"
 
 
-@dataclass(frozen=True)
-class CheckParts:
-    """What the checks of a run are made of, beside the goal."""
-
-    store: SnapshotStore
-    workspace: Path
-    home: Path
-    folder: RunFolder
-    processes: ProcessLauncher
-    sandboxed: Callable[[Launcher], Launcher]
-    env: Mapping[str, str]
-    goal_file: Path | None
-    redact: Callable[[str], str]
-
-
 def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
     """Undo in-place checks that were cut off in a workspace, by a power cut for one; return a line about each."""
     if not (home / "checks").is_dir():
@@ -153,82 +120,26 @@ def dependencies_of(goal: Goal) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*goal.workspace.dependencies, *named)))
 
 
-def goal_checker(goal: Goal, parts: CheckParts, choice: Choice, callables: Sequence[Validator]) -> CheckRunner:
-    """Return what runs the goal's validators in the check environment."""
-    config, start = goal.workspace, parts.folder.path / START
-    scripts = check_scripts_at_start(goal.validators, parts.workspace, start / "scripts.json")
-    if parts.goal_file is not None and parts.goal_file.resolve().is_relative_to(parts.workspace):
-        scripts[parts.goal_file.resolve().relative_to(parts.workspace).as_posix()] = "the goal file"
-    protection = Protection(config.protect, config.editable, config.allow, scripts, setup=choice.kind == "checkout")
-    in_place = InPlace(
-        parts.store, parts.home, start=start, guard=parts.processes.guardian.token, outputs=config.outputs
-    )
-    return CheckRunner(
-        parts.store,
-        _environment(goal, parts, choice, in_place),
-        in_place,
-        specs=with_variables(goal.validators, parts.workspace, start / "variables.json"),
-        callables=callables,
-        protection=protection,
-        ignored=IgnoredContent(
-            parts.workspace,
-            start / "ignored",
-            dependencies=dependencies_of(goal),
-            contents=protection.strict,
-            home=parts.home,
-        ),
-        git=GitSettings(parts.workspace, start / "git.json"),
-        launcher=parts.sandboxed,
-        processes=parts.processes,
-        env=parts.env,
-        outputs=config.outputs,
-        record=start,
-        redact=parts.redact,
-    )
-
-
-def _environment(goal: Goal, parts: CheckParts, choice: Choice, in_place: InPlace) -> CheckEnvironment:
-    match choice.kind:
-        case "overlay" if choice.scratch is not None:
-            return Overlay(choice.scratch, parts.env)
-        case "checkout":
-            return FreshCheckout(
-                parts.store,
-                checkouts_of(parts.home, parts.folder.run_id),
-                setup=goal.workspace.setup or "",
-                commands=[spec.run or "" for spec in goal.validators],
-                env=parts.env,
-                launcher=parts.sandboxed(parts.processes),
-                scratch=parts.folder.scratch_file,
-            )
-        case _:
-            return in_place
+def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
+    """Return the path of the goal file in the workspace, with the reason why it is protected."""
+    path = goal_file.resolve() if goal_file is not None else None
+    if path is None or not path.is_relative_to(workspace):
+        return {}
+    return {path.relative_to(workspace).as_posix(): "the goal file"}
 
 
 _NAMED = 8
 
 
 def describe_checks(
-    goal: Goal, workspace: Path, home: Path, environ: Mapping[str, str], goal_file: Path | None = None
-) -> tuple[tuple[str, str], ...]:
-    """Return labels and texts: the kind of environment, protected files, and the classes of ignored files.
-
-    Raise UsageError if the goal forces a kind of environment that does not work here.
-    """
-    if not needs_environment(goal):
-        return ()
-    return tuple(_lines(goal, workspace, home, environ, goal_file))
-
-
-def _lines(
-    goal: Goal, workspace: Path, home: Path, environ: Mapping[str, str], goal_file: Path | None
+    goal: Goal, choice: Choice, workspace: Path, environ: Mapping[str, str], goal_file: Path | None = None
 ) -> Iterator[tuple[str, str]]:
-    yield "checked in", check_lines(goal, choose(goal, workspace, home))
+    """Yield labels and texts: the kind of environment, protected files, the classes of ignored files, and warnings."""
+    yield "checked in", check_lines(goal, choice)
     config = goal.workspace
     roles = (item for spec in goal.validators for item in check_files(spec, workspace).items())
     scripts = {path: "decides a validator" for path, role in roles if role in ("named", "started")}
-    if goal_file is not None and goal_file.resolve().is_relative_to(workspace):
-        scripts[goal_file.resolve().relative_to(workspace).as_posix()] = "the goal file"
+    scripts |= goal_file_rule(goal_file, workspace)
     protection = Protection(config.protect, config.editable, config.allow, scripts)
     paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
     held = [path for path in paths if protection.rule(path) and not protection.allowed(path)]

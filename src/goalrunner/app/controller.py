@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Unpack
 
-from goalrunner.app.build import Assembly
+from goalrunner.app.build import PreparedRun
 from goalrunner.app.enforcement import refuse_unconfined, refuse_unseen_actions, refuse_untold_usage, told_usage
-from goalrunner.app.library import assemble_request, interrupting, refuse_no_chat, run_blocking
-from goalrunner.app.run_options import JudgeChoice, RunOptions, request_of, shows_options
+from goalrunner.app.library import interrupting, prepare_conversation, refuse_no_chat, run_blocking
+from goalrunner.app.run_options import JudgeChoice, RunKeywords, goal_and_options, shows_options
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
 from goalrunner.core.errors import UsageError
+from goalrunner.core.events import RunEnded
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import trail_of
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.ports import Message
-from goalrunner.core.steps import Finish, RunRound
+from goalrunner.core.steps import RunRound
 
 CALLER = "the calling program"
 """Who reports what the agent of a GoalController did."""
@@ -50,24 +51,24 @@ class GoalController:
     """
 
     @shows_options
-    def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunOptions]) -> None:
-        self._request = request_of("GoalController", objective, judge_llm, options)
-        goal = self._request.goal(has_model=False)
-        refuse_unseen_actions(goal, has_validators=bool(goal.validators or self._request.own_validators()))
+    def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:
+        goal, given = goal_and_options("GoalController", objective, judge_llm, options)
+        refuse_unseen_actions(goal, has_validators=bool(goal.validators or given.validators))
         refuse_unconfined(goal)
-        self._budget = goal.budget
-        self._agent = _ForeignAgent()
-        self._assembly: Assembly | None = None
+        self._goal = goal
+        self._options = replace(given, needs_round=True)
+        self._agent = _CallerDrivenAgent()
+        self._prepared: PreparedRun | None = None
         self._round = 0
         self._taken: list[str] = []
 
     def start(self) -> str:
-        """The first user message. Raises UsageError for a goal that cannot run."""
-        if self._assembly is not None:
+        """Return the first user message. Raise UsageError for a goal that cannot run."""
+        if self._prepared is not None:
             raise UsageError("this controller has started already", "make a new GoalController for a new run")
-        self._assembly = assemble_request(self._request, self._agent, needs_round=True)
-        with settled(self._assembly, ended=self._is_over):
-            step = self._advance(self._assembly)
+        self._prepared = prepare_conversation(self._goal, self._options, self._agent)
+        with settled(self._prepared, ended=self._is_over):
+            step = self._advance(self._prepared)
         if isinstance(step, GoalDone):
             raise UsageError(f"the run ended before it began: {step.outcome.message}")
         return step.followup
@@ -75,40 +76,40 @@ class GoalController:
     def on_run_finished(self, messages: Sequence[Message], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
         """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are what it reports.
 
-        `usage` is what the agent used in this round; what it leaves out is unknown. A budget needs it. Raises UsageError
-        before `start()`, after the end, for what is no chat, and for a missing usage; the round can be given once more then.
+        `usage` is what the agent used in this round; what it leaves out is unknown. A budget needs it. Raise UsageError
+        before `start()`, after the end, for anything but a chat, and for a missing usage; the round can be given again then.
         """
-        assembly = self._assembly
-        if assembly is None or self._round == 0:
+        prepared = self._prepared
+        if prepared is None or self._round == 0:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
         refuse_no_chat(messages)
-        refuse_untold_usage(self._budget, usage)
-        with settled(assembly, ended=self._is_over):
+        refuse_untold_usage(self._goal.budget, usage)
+        with settled(prepared, ended=self._is_over):
             # The first event since the agent began to work: from here on the time that it took counts.
-            assembly.run.recorder.usage("agent", told_usage(usage))
+            prepared.run.recorder.usage("agent", told_usage(usage))
             self._agent.messages = messages
-            return self._advance(assembly, messages)
+            return self._advance(prepared, messages)
 
-    def _advance(self, assembly: Assembly, messages: Sequence[Message] | None = None) -> GoalContinue | GoalDone:
-        async def work() -> RunRound | Finish:
+    def _advance(self, prepared: PreparedRun, messages: Sequence[Message] | None = None) -> GoalContinue | GoalDone:
+        async def work() -> RunRound | RunEnded:
             if messages is not None:
-                said = await self._take_in(messages, assembly.run.recorder)
+                said = await self._take_in(messages, prepared.run.recorder)
                 await asyncio.sleep(0)  # a deadline that is over ends the run here
-                await assembly.run.finish_round(self._round, RoundReply(text=said))
-            return await assembly.run.advance()
+                await prepared.run.finish_round(self._round, RoundReply(text=said))
+            return await prepared.run.advance()
 
-        step = run_blocking(assembly.run.guarded(work), "GoalController", "arun_goal")
+        step = run_blocking(prepared.run.guarded(work), "GoalController", "arun_goal")
         if isinstance(step, RunRound):
             self._round = step.prompt.round
-            followup = assembly.run.begin_round(step.prompt)
-            assembly.run.recorder.message({"role": "user", "content": followup})
+            followup = prepared.run.begin_round(step.prompt)
+            prepared.run.recorder.message({"role": "user", "content": followup})
             return GoalContinue(followup)
-        return self._done(assembly, step)
+        return self._done(prepared, step)
 
-    def _done(self, assembly: Assembly, finish: Finish) -> GoalDone:
+    def _done(self, prepared: PreparedRun, finish: RunEnded) -> GoalDone:
         self._round = 0
-        outcome = interrupting(assembly.run.end(finish))
-        return GoalDone(outcome.model_copy(update={"run_path": str(assembly.folder.path)}))
+        outcome = interrupting(prepared.run.end(finish))
+        return GoalDone(outcome.model_copy(update={"run_path": str(prepared.folder.path)}))
 
     def _is_over(self) -> bool:
         return self._round == 0
@@ -133,7 +134,7 @@ class GoalController:
         return said
 
 
-class _ForeignAgent:
+class _CallerDrivenAgent:
     """Stands for an agent that the caller drives: it has messages, and is never sent anything."""
 
     name = CALLER

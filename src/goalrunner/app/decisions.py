@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from goalrunner.app.previous_run import frozen_goal, glance
-from goalrunner.app.resources import goal_redactor
-from goalrunner.app.sandbox import SystemClock, person
+from goalrunner.app.external_agent import resolve_agent
+from goalrunner.app.goal_secrets import goal_redactor, withheld
+from goalrunner.app.location import SystemClock, person
+from goalrunner.app.previous_run import frozen_goal, goal_file_of, load_state
 from goalrunner.core import events
 from goalrunner.core.approval_rules import is_late
 from goalrunner.core.errors import GoalError, RecordError, UsageError
-from goalrunner.core.events import Cancelled, RunStarted
+from goalrunner.core.events import RunEnded, RunStarted
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.ports import Clock, QuestionReply
 from goalrunner.core.progress import FINAL
@@ -92,7 +93,7 @@ def reply(
 
 @contextmanager
 def _visited(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn) -> Iterator[Visit]:
-    state, _ = glance(folder)
+    state = load_state(folder)
     _refuse_over(state)
     try:
         with visit(folder, environ, on_torn) as here:
@@ -178,12 +179,12 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
     if is_written(folder.events):
         folder.write_json(folder.cancellation, {"said": said})
         _await_end(folder)
-        state, _ = glance(folder)
+        state = load_state(folder)
         if state.stop_reason in FINAL:
             return state
     # It does not live, or its process died, or it ended for another reason meanwhile, which a resume could take back.
     with visit(folder, environ) as there:
-        there.journal.append(Cancelled(reason=said, stop_reason=StopReason.CANCELLED))
+        there.journal.append(RunEnded(stop_reason=StopReason.CANCELLED, message=said))
         there.save()
         return there.journal.state
 
@@ -200,7 +201,7 @@ def _await_end(folder: RunFolder) -> None:
 
 
 def _refuse_final(folder: RunFolder) -> None:
-    state, _ = glance(folder)
+    state = load_state(folder)
     if state.stop_reason in FINAL:
         raise UsageError(f"run {folder.run_id} is {state.status} already", f"goal show {folder.run_id}")
 
@@ -241,17 +242,12 @@ def visit(
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
-    """What replaces secrets as in the run itself. One that its goal file does not give any more is not known."""
+    """Return what replaces secrets as in the run itself; a secret that its goal file no longer holds is unknown."""
     try:
-        return goal_redactor(frozen_goal(folder, environ, _start_of(folder)), environ)
-    except GoalError:
-        return Redactor(dict(environ))
-
-
-def _start_of(folder: RunFolder) -> RunStarted | None:
-    """How it was started, where its log says so."""
-    with contextlib.suppress(RecordError, OSError):
-        return next(
+        started = next(
             (record.event for record in read_records(folder.events) if isinstance(record.event, RunStarted)), None
         )
-    return None
+        goal = frozen_goal(folder, environ, goal_file_of(started) if started else None)
+        return goal_redactor(goal, environ, withheld(goal, resolve_agent(goal, environ)))
+    except (GoalError, OSError):
+        return Redactor(dict(environ))

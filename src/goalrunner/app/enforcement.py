@@ -37,6 +37,17 @@ def refuse_unseen_actions(goal: Goal, *, has_validators: bool) -> None:
         )
 
 
+def refuse_unasked_actions(goal: Goal, conversation: object) -> None:
+    """Raise UsageError if a person must decide on actions, and the conversation does not ask before it acts."""
+    key = guarding_key(goal.approvals, goal.risk_class)
+    if key and not getattr(conversation, "supports_approvals", False):
+        raise UsageError(
+            f"{type(conversation).__name__} does not say that it asks before it acts, so {key} cannot be kept",
+            "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
+            "or use chat_conversation, or leave the setting out",
+        )
+
+
 def refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
     """Raise UsageError if a budget is set and the usage does not say what it needs; `Usage.unknown()` says that it is unknown."""
     if not isinstance(usage, Usage | None):

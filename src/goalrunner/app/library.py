@@ -1,4 +1,4 @@
-"""`run_goal` and `arun_goal`, and conversations for callers."""
+"""`run_goal`, `judge_goal` and their async twins, and conversations for callers."""
 
 from __future__ import annotations
 
@@ -7,42 +7,49 @@ import os
 import signal
 import warnings
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from pydantic import ValidationError
 
 from goalrunner.agents import ChatConversation
-from goalrunner.app.build import Assembly, assemble
-from goalrunner.app.enforcement import refuse_unconfined
+from goalrunner.app.build import PreparedRun, prepare_run
+from goalrunner.app.enforcement import refuse_unasked_actions, refuse_unconfined
+from goalrunner.app.goal_secrets import goal_redactor, withheld
 from goalrunner.app.models import judge_llm as goal_llm
-from goalrunner.app.resources import Extras, goal_conversation
+from goalrunner.app.resources import built_in_conversation
 from goalrunner.app.run_options import (
-    EventCallback,
     JudgeChoice,
-    Request,
+    RunKeywords,
     RunOptions,
     existing_folder,
+    goal_and_options,
+    no_judge,
     refusal,
-    request_of,
     shows_options,
 )
 from goalrunner.app.session import finish
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.errors import UsageError
-from goalrunner.core.goal import AGENT_MODEL, Goal
+from goalrunner.core.goal import AGENT_MODEL, Goal, JudgeConfig
 from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, unknown_block
+from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import refuse_driven
+from goalrunner.judge import judge_goal_async
+from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, warm_up
-from goalrunner.records.run_folder import goal_home
+from goalrunner.records.redaction import Redactor
+from goalrunner.system.environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
 
 _HINT = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, ...]"
 
 
 def refuse_no_chat(messages: object) -> None:
-    """Raises UsageError for what is no list of chat messages; an empty one is a chat in which nothing was said."""
+    """Raise UsageError if this is no list of chat messages; the list may be empty."""
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
         raise UsageError(f"messages must be a list of chat messages, not {_kind(messages)}", _HINT)
     for number, message in enumerate(messages, 1):
@@ -58,7 +65,7 @@ def refuse_no_chat(messages: object) -> None:
 
 
 def refuse_no_conversation(value: Any) -> None:
-    """Raises UsageError for what cannot be driven."""
+    """Raise UsageError if this cannot be driven."""
     if callable(getattr(value, "send", None)) and hasattr(value, "messages") and not isinstance(value, type):
         return
     name = f'"{value}"' if isinstance(value, str) else _kind(value)
@@ -78,88 +85,75 @@ T = TypeVar("T")
 
 @shows_options
 def run_goal(
-    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunOptions]
+    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]
 ) -> GoalOutcome:
-    """`arun_goal` for code that does not await; the same arguments. Raises UsageError inside a running event loop.
+    """Run `arun_goal`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop.
 
-    A validator's KeyboardInterrupt is raised here once the run has ended, as that of a Ctrl-C is.
+    The KeyboardInterrupt of a validator is raised here when the run has ended, like that of Ctrl-C.
     """
-    work = _run(conversation, request_of("run_goal", objective, judge_llm, options))
+    work = _run("run_goal", conversation, objective, judge_llm, options)
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
 
 @shows_options
 async def arun_goal(
-    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunOptions]
+    conversation: Conversation, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]
 ) -> GoalOutcome:
     """Drive the conversation until the objective is provably complete or a limit stops it.
 
-    All turns land in `conversation`; nothing is forked. `objective` is a text, or a Goal; a keyword that is given wins over
-    the Goal's field, and over that field alone. Without `workspace`, the run works in the conversation's folder.
+    All turns land in `conversation`; nothing is forked. `objective` is a text, or a Goal; a keyword that is given overrides
+    only its own field of the Goal. Without `workspace`, the run works in the conversation's folder.
     `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig; "agent", or a JudgeConfig without a model, is
-    the conversation's own model as a separate instance, and so is None where there is no validator. With validators and
-    None they alone decide.
+    the conversation's own model as a separate instance, and so is None if there is no validator. With validators and
+    None, the validators alone decide.
     `validators` is one check or any number of them. A validator that raises KeyboardInterrupt ends the run as cancelled.
-    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. `prompt` is the first user message where the
+    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. `prompt` is the first user message if the
     objective is only its quality bar. `on_event` is called with each event once it is on disk. The run's folder is made
-    under `home` (default: GOAL_HOME). Raises UsageError, ConversationBusy and RecordError; failures of models end in
+    under `home` (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures of models end in
     the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
     """
-    return await _run(conversation, request_of("arun_goal", objective, judge_llm, options))
+    return await _run("arun_goal", conversation, objective, judge_llm, options)
 
 
-async def _run(conversation: Conversation, request: Request) -> GoalOutcome:
-    return await finish(assemble_request(request, conversation))
-
-
-def assemble_request(request: Request, conversation: Conversation, *, needs_round: bool = False) -> Assembly:
-    """The run of a request over a conversation that exists already."""
+async def _run(
+    name: str, conversation: Conversation, objective: str | Goal, judge: JudgeChoice, keywords: RunKeywords
+) -> GoalOutcome:
     refuse_no_conversation(conversation)
+    goal, options = goal_and_options(name, objective, judge, keywords, conversation)
+    refuse_unasked_actions(goal, conversation)
+    return await finish(prepare_conversation(goal, options, conversation))
+
+
+def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversation) -> PreparedRun:
+    """Prepare the run of a goal over a conversation that exists already."""
     refuse_driven(conversation)
-    folder = getattr(conversation, "workspace", None)
-    goal = request.goal(
-        has_model=isinstance(getattr(conversation, "llm", None), LLM),
-        folder=Path(folder) if isinstance(folder, str | Path) else None,
-    )
     refuse_unconfined(goal)
     if goal.unlimited:
         warnings.warn("nothing stops this run but success: no cap, no timeout, no budget", RuntimeWarning, stacklevel=4)
-    judge = _judge(request, goal, conversation)
+    judge = options.judge_llm or _judge(goal, conversation)
     warm_up([judge.model] if judge else [])
-    extras = Extras(
-        conversation=conversation,
-        judge_llm=judge,
-        validators=request.own_validators(),
-        resume_prompt=request.resume_prompt,
-        first_prompt=request.prompt,
-        needs_round=needs_round,
-    )
-    observers = () if request.on_event is None else (EventCallback(request.on_event),)
-    chosen = Path(request.home) if request.home else goal_home(os.environ)
-    return assemble(goal, home=chosen, observers=observers, extras=extras, approver=request.approver)
+    return prepare_run(goal, replace(options, conversation=conversation, judge_llm=judge))
 
 
-def _judge(request: Request, goal: Goal, conversation: Conversation) -> LLM | None:
-    """The judge's own instance; "agent" is the conversation's model once more, with an account of its own."""
-    if isinstance(request.judge_llm, LLM):
-        return request.judge_llm
-    if goal.judge.model != AGENT_MODEL:
+def _judge(goal: Goal, conversation: Conversation) -> LLM | None:
+    """Return the judge's own instance; "agent" is the conversation's model, with an account of its own."""
+    config = goal.judge
+    if config.model != AGENT_MODEL:
         return goal_llm(goal)
     llm = getattr(conversation, "llm", None)
     if not isinstance(llm, LLM):
         raise UsageError(
             'judge "agent" is the agent\'s own model, and this conversation shows none', "name a model for the judge"
         )
-    config = goal.judge
     if config.api_base or config.api_key_env or config.params:
         return goal_llm(goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})}))
     return llm.separate("judge")
 
 
 def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent: Any) -> ChatConversation:
-    """The built-in agent in a folder. `agent` holds further fields of AgentConfig: max_steps, system_prompt, params, env, ...
+    """Return the built-in agent in a folder. `agent` holds fields of AgentConfig: max_steps, system_prompt, params, env, ...
 
-    Raises UsageError for a model without a name, a folder that is not there, and fields that do not hold.
+    Raise UsageError for a model without a name, a missing folder, and invalid fields.
     """
     llm = model if isinstance(model, LLM) else None
     name = llm.model if llm else model
@@ -174,29 +168,73 @@ def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent:
         raise refusal(error, "AgentConfig") from None
     config = goal.agent
     llm = llm or LLM(name, api_base=config.api_base, api_key_env=config.api_key_env, params=config.params)
-    if llm.api_key_env:
-        goal = goal.model_copy(update={"agent": config.model_copy(update={"api_key_env": llm.api_key_env})})
-    return goal_conversation(goal, llm, folder, ProcessLauncher(), os.environ)
+    env = child_environment(os.environ, extra=config.env, withhold=withheld(goal, llms=[llm]))
+    return built_in_conversation(goal, llm, folder, ProcessLauncher(), env)
+
+
+def judge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
+    """Run `ajudge_goal` in an event loop of its own. Raise UsageError inside a running event loop."""
+    return run_blocking(ajudge_goal(judge_llm, objective, events), "judge_goal", "ajudge_goal")
+
+
+async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
+    """Ask a judge once whether the objective is provably complete; its citations are checked.
+
+    `events` is a Trail (`read_transcript(path)`), or chat messages in OpenAI's shape. A reply that cannot be read ends in
+    a verdict with source "fallback": score 0, not complete. Raise ModelError when the judge cannot be asked, UsageError
+    for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
+    """
+    if judge_llm is None and isinstance(objective, Goal):
+        judge_llm = objective.judge
+    config = judge_llm if isinstance(judge_llm, JudgeConfig) else None
+    goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
+    redactor = goal_redactor(goal, os.environ, withheld(goal))
+    shown = _redacted(events, redactor)
+    return await judge_goal_async(judge_model(judge_llm), objective, shown, config=config, redact=redactor.text)
+
+
+def _redacted(events: Events, redactor: Redactor) -> Events:
+    """Return the events without secrets; citations are matched on the same text."""
+    if isinstance(events, Trail):
+        items = tuple(
+            item.model_copy(
+                update={"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
+            )
+            if isinstance(item, Observation)
+            else item
+            for item in events.items
+        )
+        return Trail(items=items, read=lambda item: redactor.text(events.read(item)))
+    # What is no chat is refused where it is read.
+    known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
+    return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
+
+
+def judge_model(choice: JudgeChoice) -> LLM:
+    """Return the model of a choice of judge. Raise UsageError if none is given."""
+    if isinstance(choice, LLM):
+        return choice
+    if not isinstance(choice, JudgeConfig | str | None):
+        raise no_judge(choice)
+    config = choice if isinstance(choice, JudgeConfig) else JudgeConfig(choice or "")
+    llm = goal_llm(Goal(objective="audit", judge=config))
+    if llm is None:
+        raise UsageError("no judge is given", "give a model: --judge openai/gpt-5-mini, or judge = in the goal file")
+    return llm
 
 
 def interrupting(outcome: GoalOutcome) -> GoalOutcome:
-    """The outcome. Raises KeyboardInterrupt where the run ended by one, so that the caller's program ends as well."""
+    """Return the outcome. Raise KeyboardInterrupt if SIGINT ended the run, so that the caller's program ends as well."""
     if outcome.signal == signal.SIGINT:
         raise KeyboardInterrupt
     return outcome
 
 
 def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
-    """Run a coroutine to its end. Raises UsageError where an event loop is running already."""
-    if _in_a_loop():
-        work.close()
-        raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
-    return asyncio.run(work)
-
-
-def _in_a_loop() -> bool:
+    """Run a coroutine to its end. Raise UsageError in a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        return asyncio.run(work)
+    work.close()
+    raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")

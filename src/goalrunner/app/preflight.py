@@ -6,14 +6,11 @@ import difflib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.app.external_agent import Named, check_installed
-from goalrunner.app.models import Models, workspace_of
-from goalrunner.app.sandbox import Place as RunPlace
-from goalrunner.app.sandbox import agent_cell
+from goalrunner.app.location import workspace_of
 from goalrunner.core.errors import ValidatorMissing
 from goalrunner.core.goal import Goal, ValidatorSpec
 from goalrunner.snapshots.diff import Patterns
@@ -36,6 +33,7 @@ from goalrunner.validators.absent_programs import (
     shell_knows_pipefail,
     unstartable_script,
 )
+from goalrunner.validators.absent_targets import absent_targets
 from goalrunner.validators.check_env import name_of
 from goalrunner.validators.command_lint import weaknesses_of
 
@@ -110,19 +108,6 @@ class Finding:
     hint: str
 
 
-def before_the_run(goal: Goal, models: Models, named: Named | None, place: RunPlace) -> Callable[[], None]:
-    """Return what checks agent, models and validators before anything is spent; it raises GoalError."""
-
-    def check() -> None:
-        if named is not None:
-            cell = agent_cell(goal, place, place.home, named.preset.home)
-            check_installed(named, workspace_of(goal), place.environ, cell)
-        models.check()
-        refuse_hopeless_validators(goal, place.environ)
-
-    return check
-
-
 def refuse_hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> None:
     """Raise ValidatorMissing for the first validator whose command line only a person can correct."""
     finding = next(hopeless_validators(goal, environ), None)
@@ -144,6 +129,10 @@ def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Find
             if item.instead and not item.empty:
                 meant = f'did you mean {item.instead}? write "{item.corrected(line)}"'
                 yield Finding(f"validator {name}: {item.word} does not exist", meant)
+        for target in absent_targets(line, place, tree, said):
+            if target.mistake:
+                meant = f'did you mean {target.instead}? write "{target.corrected(line)}"'
+                yield Finding(f"validator {name}: {target.what}", meant)
         if sets_pipefail(line) and not shell_knows_pipefail():
             what = f"validator {name} cannot run here: {SHELL} does not know `set -o pipefail`"
             yield Finding(what, _with_bash(line))
@@ -169,6 +158,10 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         found += weaknesses_of(spec, workspace)
         items = absent_paths(spec.run or "", place, tree, _said(goal))
         found += [_warning(name_of(spec), item) for item in items if item.empty or not item.instead]
+        for target in absent_targets(spec.run or "", place, tree, _said(goal)):
+            if not target.mistake:
+                near = f"; did you mean {target.instead}?" if target.instead else ""
+                found.append(f"validator {name_of(spec)}: {target.what}{near}")
         start = "" if goal.workspace.setup else absent_start(spec.run or "", place)
         if start and start not in (item.path for item in items):
             found.append(f"validator {name_of(spec)} is red until {start} exists")

@@ -1,4 +1,4 @@
-"""What is known of a run from its folder: state, goal and chat; its summary and outcome."""
+"""What is known of a run from its folder: state, goal, chat and outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.app.secret_seals import retaken
+from goalrunner.app.goal_secrets import NEW_RUN, with_secrets
+from goalrunner.checking.ignored_files import PACK
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import RunStarted
 from goalrunner.core.evidence import EvidenceIndex, TrailIndex
@@ -27,31 +28,28 @@ from goalrunner.goalfile import load_goal, resolve_goal
 from goalrunner.records.artifacts import read_message
 from goalrunner.records.event_log import is_written
 from goalrunner.records.reading import LogEnd, read_lines, read_records
-from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_folder import UNFINISHED, RunFolder
 from goalrunner.records.token_formats import is_redacted
-
-_ANEW = "start a new run: goal run GOAL_FILE"
 
 
 @dataclass(frozen=True)
-class Past:
-    """What one reading of a run's log gives."""
+class LoadedRun:
+    """What one reading of a run's log gives; `end` is where the log ended."""
 
     state: RunState
     started: RunStarted
     trail: TrailIndex
     evidence: EvidenceIndex
     end: LogEnd
-    """Where the log ended."""
 
 
-def past_of(folder: RunFolder) -> Past:
-    """Fold a run's log, once. Raises RecordError for a log that is damaged or too short."""
+def load_run(folder: RunFolder) -> LoadedRun:
+    """Fold a run's log, once. Raise RecordError for a log that is damaged or too short."""
     state: RunState | None = None
     started: RunStarted | None = None
     trail, evidence, end = TrailIndex(), EvidenceIndex(), LogEnd()
     if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
-        raise RecordError(f"{folder.events} is not there: the run never began, or its log was deleted", _ANEW)
+        raise RecordError(f"{folder.events} is not there: the run never began, or its log was deleted", NEW_RUN)
     for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
         trail.add(record)
@@ -59,61 +57,83 @@ def past_of(folder: RunFolder) -> Past:
         if isinstance(record.event, RunStarted):
             started = record.event
     if state is None or started is None:
-        raise RecordError(f"{folder.events} ends before the run began", _ANEW)
-    return Past(state, started, trail, evidence, end)
+        raise RecordError(f"{folder.events} ends before the run began", NEW_RUN)
+    return LoadedRun(state, started, trail, evidence, end)
 
 
-def glance(folder: RunFolder) -> tuple[RunState, RunStarted]:
-    """The state of a run, and how it was started. Raises RecordError as `past_of` does."""
-    past = past_of(folder)
-    return past.state, past.started
+def load_state(folder: RunFolder) -> RunState:
+    """Return the state of a run. Raise RecordError like `load_run`."""
+    return load_run(folder).state
 
 
-def frozen_goal(folder: RunFolder, environ: Mapping[str, str], started: RunStarted | None = None) -> Goal:
-    """The goal as it was when the run began. Raises UsageError where a secret in it was not kept.
+def frozen_goal(folder: RunFolder, environ: Mapping[str, str], goal_file: Path | None = None) -> Goal:
+    """Return the goal that was kept with the run, with literal secrets from the goal file.
 
-    With what the log says of its start, secrets are taken again from the goal file.
+    Raise UsageError if a secret is missing there.
     """
     text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
     without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
     if not is_redacted(text):
         return load_goal(folder.goal_file, {}, without_defaults)
-    goal_file = Path(started.goal_file) if started is not None and started.goal_file else None
-    seals = started.goal_seals if started is not None else {}
-    table = retaken(text, folder.goal_file, folder.path.parents[1], goal_file, seals, environ)
+    table = with_secrets(text, folder.goal_file, goal_file, environ)
     return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file))
 
 
+def goal_file_of(started: RunStarted) -> Path | None:
+    """Return the goal file of a run; None if its goal was not read from a file."""
+    return Path(started.goal_file) if started.goal_file else None
+
+
 def goal_hash(folder: RunFolder) -> str:
-    """The SHA-256 of a run's frozen goal; empty where it cannot be read."""
+    """Return the SHA-256 of the goal that was kept with a run; empty if it cannot be read."""
     try:
         return hashlib.sha256(folder.goal_file.read_bytes()).hexdigest()
     except OSError:
         return ""
 
 
+def kept_files(folder: RunFolder) -> dict[str, str]:
+    """Return the SHA-256 of each file about the start of a run. Raise RecordError for one that cannot be read.
+
+    A pack of contents is left out: a record beside it has the hash of each content.
+    """
+    found = sorted(path for path in folder.start.rglob("*") if path.is_file() and path.suffix not in (UNFINISHED, PACK))
+    return {path.relative_to(folder.start).as_posix(): file_hash(path) for path in found}
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file. Raise RecordError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}", NEW_RUN) from error
+
+
 def chat_of(folder: RunFolder) -> tuple[Message, ...]:
-    """The conversation of a run as it is now, without its system prompt. Raises UsageError where there is none to go on
-    with, and RecordError for damage."""
+    """Return the conversation of a run without its system prompt.
+
+    Raise UsageError if there is none to continue, and RecordError for damage.
+    """
     run = folder.run_id
     if is_written(folder.events):
         raise UsageError(
             f"run {run} is still at work, so its conversation is not over", "wait for its end, or cancel it"
         )
-    reader = ResumptionReader(fresh_rounds=_begins_afresh(folder))
+    reader = ResumptionReader(fresh_rounds=_has_fresh_rounds(folder))
     for record in read_records(folder.events):
         reader.add(record)
     chat = reader.chat(lambda ref: read_message(folder.transcript, ref))
-    said = tuple(message for message in chat if message.get("role") != "system")
-    if not any(message.get("role") == "assistant" for message in said):
+    messages = tuple(message for message in chat if message.get("role") != "system")
+    if not any(message.get("role") == "assistant" for message in messages):
         raise UsageError(
             f"run {run} has no conversation to go on with: its agent said nothing", "leave --continue-from out"
         )
-    return said
+    return messages
 
 
 def refuse_continuing(goal: Goal, *, has_own_agent: bool) -> None:
-    """Raises UsageError for a goal that cannot go on with a conversation."""
+    """Raise UsageError for a goal that cannot continue a conversation."""
     if not goal.preserve_context:
         raise UsageError(
             "with preserve_context = false each round begins afresh, so no conversation goes on in it",
@@ -123,39 +143,39 @@ def refuse_continuing(goal: Goal, *, has_own_agent: bool) -> None:
         raise UsageError("only the built-in agent can go on with the conversation of another run", "leave it out")
 
 
-def _begins_afresh(folder: RunFolder) -> bool:
+def _has_fresh_rounds(folder: RunFolder) -> bool:
     try:
         return tomllib.loads(folder.goal_file.read_text(encoding="utf-8")).get("preserve_context") is False
     except (OSError, ValueError):
         return False
 
 
-def saver(folder: RunFolder) -> Callable[[RunState], None]:
-    """What rewrites summary.json from a state. Raises RecordError when called and it cannot be written."""
+def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
+    """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written."""
     owner = {"pid": os.getpid(), "path": str(folder.path)}
-    # The log says all of it, and outcome.json, which lasts, is written into the same folder last.
+    # The log holds all of it, and outcome.json, which lasts, is written into the same folder last.
     return lambda state: folder.write_json(folder.summary, {**summary_of(state), **owner}, lasting=False)
 
 
-def settle(folder: RunFolder, past: Past, observers: Sequence[Observer] = ()) -> GoalOutcome | None:
-    """The outcome of a run that has ended and could not say so any more; None for every other run.
+def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> GoalOutcome | None:
+    """Write and return the outcome of a run whose process was killed between its end and its outcome; else return None.
 
-    `past` is what its log says; the observers are told. Raises RecordError where it cannot be written.
+    The observers get its records. Raise RecordError if the outcome cannot be written.
     """
-    if past.state.status is GoalStatus.RUNNING or _said(folder) or is_written(folder.events):
+    if loaded.state.status is GoalStatus.RUNNING or _has_outcome(folder) or is_written(folder.events):
         return None
-    rows = past.evidence.rows(past.state)
-    outcome = outcome_of(past.state, str(folder.path)).model_copy(update={"evidence": rows})
+    rows = loaded.evidence.rows(loaded.state)
+    outcome = outcome_of(loaded.state, str(folder.path)).model_copy(update={"evidence": rows})
     folder.write_json(folder.outcome, outcome.model_dump(mode="json"))
-    saver(folder)(past.state)
+    summary_writer(folder)(loaded.state)
     for record in read_records(folder.events):
         for observer in observers:
             observer.on_record(record)
     return outcome
 
 
-def _said(folder: RunFolder) -> bool:
-    """Whether the outcome that is there is of the run as its log ends: none is left by a run that goes on."""
+def _has_outcome(folder: RunFolder) -> bool:
+    """Return whether there is an outcome; it is removed when a run goes on."""
     with contextlib.suppress(OSError, ValueError):
         return isinstance(json.loads(folder.outcome.read_bytes()), dict)
     return False

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.models import CHECKOUTS
+from goalrunner.app.location import CHECKOUTS, checkouts_of
 from goalrunner.core.errors import RecordError, UsageError, WorkspaceError
 from goalrunner.core.events import RunStarted
 from goalrunner.core.progress import FINAL
@@ -22,11 +22,6 @@ from goalrunner.records.run_index import list_runs
 from goalrunner.snapshots.objects import store_name
 from goalrunner.snapshots.restore import clear
 from goalrunner.snapshots.store_gc import finish, last_used, remove_store, remove_whole, shrink, unfinished
-
-
-def checkouts_of(home: Path, run_id: str) -> Path:
-    """The folder below which a run makes its checkouts."""
-    return home / CHECKOUTS / run_id
 
 
 def clear_leftovers(home: Path) -> None:

@@ -1,25 +1,69 @@
-"""The keywords of `run_goal`, as a goal and as parts that no goal file can hold."""
+"""The options of a run, and the keywords of `run_goal` as a goal and options."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from pydantic import ValidationError
 
+from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.check_ports import Validator
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import AGENT_MODEL, Goal, JudgeConfig, ValidatorSpec
 from goalrunner.core.ports import Approver
+from goalrunner.core.run_parts import Observer
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM
+from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.validators import CallableValidator
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run is given beside its goal, by the command line or by a calling program."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    home: Path = field(default_factory=lambda: goal_home(os.environ))
+    """GOAL_HOME: where the run's folder is made."""
+    observers: Sequence[Observer] = ()
+    approver: Approver | None = None
+    """Asked where something waits for a person."""
+    goal_file: Path | None = None
+    """Where the goal was read from; it is always protected."""
+    record: Path | None = None
+    """Where the models' replies are recorded, for `scripted/<file>`."""
+    continues: RunFolder | None = None
+    """A run whose conversation goes on in this one."""
+    conversation: Conversation | None = None
+    """The agent; None: it is made from the goal. The same holds for `judge_llm`."""
+    judge_llm: LLM | None = None
+    validators: tuple[Validator, ...] = ()
+    """Run in this process, beside those of the goal."""
+    resume_prompt: ResumePrompt | None = None
+    prompt: str | None = None
+    """The first user message, if the objective is only its quality bar."""
+    needs_round: bool = False
+    """Whether the agent works even if the baseline is green."""
+
+    @property
+    def handed(self) -> tuple[str, ...]:
+        """The parts that the calling program passed, by name; only that program can make them again."""
+        given = {
+            "conversation": self.conversation,
+            "judge": self.judge_llm,
+            "validators": self.validators,
+            "resume_prompt": callable(self.resume_prompt),
+        }
+        return tuple(name for name, value in given.items() if value)
+
 
 Check = str | ValidatorSpec | Validator | Callable[..., Any]
 """A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
@@ -31,7 +75,7 @@ _HINT = "give shell commands, ValidatorSpecs, Validators, or callables (response
 
 
 def checks_of(given: Checks) -> tuple[Check, ...]:
-    """The checks that were given; one alone is one check. Raises UsageError for what is none."""
+    """Return the checks that were given; a single one is allowed. Raise UsageError for anything else."""
     if _is_check(given):
         return (_checked(given),)
     if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
@@ -40,18 +84,18 @@ def checks_of(given: Checks) -> tuple[Check, ...]:
 
 
 def specs_of(checks: tuple[Check, ...]) -> tuple[ValidatorSpec, ...]:
-    """Those that run in processes of their own: shell commands, then specifications."""
+    """Return those that run in processes of their own: shell commands, then specifications."""
     commands = [ValidatorSpec(name=check, run=check) for check in checks if isinstance(check, str)]
     return (*commands, *(check for check in checks if isinstance(check, ValidatorSpec)))
 
 
 def own_validators(checks: tuple[Check, ...]) -> tuple[Validator, ...]:
-    """Those that are objects or callables, run in process."""
-    return tuple(_validator(check) for check in checks if not isinstance(check, str | ValidatorSpec))
-
-
-def _validator(check: Validator | Callable[..., Any]) -> Validator:
-    return check if _is_validator(check) else CallableValidator(check)  # type: ignore[return-value,arg-type]
+    """Return those that are objects or callables, run in process."""
+    return tuple(
+        check if _is_validator(check) else CallableValidator(check)  # type: ignore[misc,arg-type]
+        for check in checks
+        if not isinstance(check, str | ValidatorSpec)
+    )
 
 
 def _checked(check: object) -> Any:
@@ -75,26 +119,23 @@ def _kind(value: object) -> str:
 
 
 class Unset(Enum):
-    """The value of a keyword that was not given: the Goal's own field, or its default, counts then."""
+    """The value of a keyword that was not given: the Goal's field, or its default, is used."""
 
     UNSET = "unset"
 
     def __repr__(self) -> str:
-        """Show it in signatures as a word."""
+        """Return the word for signatures."""
         return "UNSET"
 
 
 UNSET = Unset.UNSET
 
 JudgeChoice = LLM | JudgeConfig | str | None
-"""A model that exists, its configuration, its name, or nobody."""
+"""A model instance, its configuration, its name, or no judge."""
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class RunOptions(TypedDict, total=False):
-    """The keywords of `arun_goal`, `run_goal` and `GoalController`; `Request` has their defaults."""
+class RunKeywords(TypedDict, total=False):
+    """The keywords of `arun_goal`, `run_goal` and `GoalController`."""
 
     max_iterations: float | Unset | None
     timeout: float | Unset | None
@@ -108,135 +149,87 @@ class RunOptions(TypedDict, total=False):
     approver: Approver | None
 
 
-@dataclass(frozen=True)
-class Request:
-    """What `arun_goal` is asked for; see there."""
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(RunKeywords.__annotations__),
+    **dict.fromkeys(("max_iterations", "timeout", "preserve_context"), UNSET),
+    "validators": (),
+}
 
-    objective: str | Goal
-    judge_llm: JudgeChoice = None
-    _: KW_ONLY
-    max_iterations: float | Unset | None = UNSET
-    timeout: float | Unset | None = UNSET
-    validators: Checks = ()
-    preserve_context: bool | Unset = UNSET
-    resume_prompt: ResumePrompt | None = None
-    prompt: str | None = None
-    workspace: Path | str | None = None
-    on_event: Callable[[Event], None] | None = None
-    home: Path | str | None = None
-    approver: Approver | None = None
-    _checks: tuple[Check, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for validators that are none. Listed here, since an iterator can be read only once."""
-        object.__setattr__(self, "_checks", checks_of(self.validators))
-
-    def goal(self, *, has_model: bool, folder: Path | None = None) -> Goal:
-        """Return the goal with the keywords put into it.
-
-        `has_model` says that the conversation's own model can judge; `folder` is where the conversation works. Raise
-        UsageError for a value that cannot be, and for a workspace that is not the conversation's.
-        """
-        try:
-            goal = self._goal(has_model=has_model, folder=folder)
-        except ValidationError as error:
-            raise refusal(error, "arun_goal") from None
-        if goal.workspace.path:
-            existing_folder(goal.workspace.path)
-        check_template(self.resume_prompt if isinstance(self.resume_prompt, str) else goal.resume_prompt)
-        return goal
-
-    def _goal(self, *, has_model: bool, folder: Path | None) -> Goal:
-        goal = self.objective if isinstance(self.objective, Goal) else Goal(objective=self.objective)
-        checked = bool(self._checks or goal.validators)
-        changes: dict[str, Any] = {"judge": _judge_config(goal, self.judge_llm, default=has_model and not checked)}
-        if self.max_iterations is not UNSET:
-            changes["max_iterations"] = None if self.max_iterations in (None, math.inf) else self.max_iterations
-        if self.timeout is not UNSET:
-            changes["timeout"] = None if self.timeout == math.inf else self.timeout
-        if self.preserve_context is not UNSET:
-            changes["preserve_context"] = self.preserve_context
-        if (path := self._folder(goal, folder)) is not None:
-            changes["workspace"] = {**goal.workspace.model_dump(), "path": str(path)}
-        changes["validators"] = (*goal.validators, *specs_of(self._checks))
-        return Goal.model_validate({**goal.model_dump(), **changes})
-
-    def _folder(self, goal: Goal, folder: Path | None) -> Path | None:
-        """Return the workspace: the keyword's, the goal's or the conversation's; None for the current folder."""
-        named = self.workspace if self.workspace is not None else goal.workspace.path or None
-        chosen = Path(named).resolve() if named is not None else None
-        if folder is not None and chosen is not None and chosen != folder.resolve():
-            raise UsageError(
-                f"the conversation works in {folder}, and the run would check {chosen}",
-                "leave out workspace, or make the conversation with the same one",
-            )
-        return chosen or (folder.resolve() if folder is not None else None)
-
-    def own_validators(self) -> tuple[Validator, ...]:
-        """Those that are objects or callables, run in process."""
-        return own_validators(self._checks)
-
-
-def request_of(function: str, objective: str | Goal, judge_llm: JudgeChoice, options: RunOptions) -> Request:
-    """Return the request of a call of `function`. Raise TypeError for an unknown keyword."""
-    unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
-    if unknown:
-        raise TypeError(f"{function}() got an unexpected keyword argument '{unknown[0]}'")
-    return Request(objective, judge_llm, **options)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def shows_options(function: F) -> F:
-    """Show the keywords of `RunOptions` with their defaults in the signature of a function, for `help()`."""
+    """Show the keywords with their defaults in the signature of a function, for `help()`."""
     own = inspect.signature(function)
     named = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
-    known = [item for item in inspect.signature(Request).parameters.values() if item.kind is item.KEYWORD_ONLY]
+    known = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation.__forward_arg__)
+        for (name, default), annotation in zip(_DEFAULTS.items(), RunKeywords.__annotations__.values(), strict=True)
+    ]
     function.__signature__ = own.replace(parameters=[*named, *known])  # type: ignore[attr-defined]
     return function
 
 
-class EventCallback:
-    """An observer that hands the bare events to a function."""
+def goal_and_options(
+    function: str, objective: str | Goal, judge: JudgeChoice, keywords: RunKeywords, conversation: object = None
+) -> tuple[Goal, RunOptions]:
+    """Return the goal with the keywords put into it, and the options of the run, for a call of `function`.
 
-    def __init__(self, function: Callable[[Event], None]) -> None:
-        self._function = function
-
-    def on_record(self, record: Record) -> None:
-        """Hand it on."""
-        self._function(record.event)
-
-    def on_text(self, delta: str) -> None:
-        """Not an event."""
-
-
-def refusal(error: ValidationError, function: str) -> UsageError:
-    """The first thing that is wrong, for people."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "goal"
-    return UsageError(f"{where}: {first['msg']}", f"see the docstring of {function}")
-
-
-def existing_folder(path: Path | str) -> Path:
-    """The folder, absolute. Raises UsageError where there is none."""
-    folder = Path(path).resolve()
-    if not folder.is_dir():
-        wrong = "is no folder" if folder.exists() else "does not exist"
-        raise UsageError(f"the workspace {folder} {wrong}", "create the folder, or name another")
-    return folder
-
-
-def check_template(template: str | None) -> None:
-    """Try the template of the retry message. Raises UsageError for a placeholder that nothing fills."""
+    The model of the `conversation` can judge, and the run works in its folder. Raise TypeError for an unknown keyword, and
+    UsageError for a value that cannot be, and for a workspace that is not the conversation's.
+    """
+    if unknown := sorted(keywords.keys() - _DEFAULTS.keys()):
+        raise TypeError(f"{function}() got an unexpected keyword argument '{unknown[0]}'")
+    given = {**_DEFAULTS, **keywords}
+    checks = checks_of(given["validators"])
     try:
-        (template or "").format(feedback="", iteration="", missing="", objective="")
-    except (KeyError, IndexError, ValueError) as error:
-        raise UsageError(
-            f"resume_prompt does not hold: {error}",
-            "it may say {feedback} {iteration} {missing} {objective}; write {{ for {",
-        ) from None
+        goal = _goal(objective, judge, given, checks, conversation)
+    except ValidationError as error:
+        raise refusal(error, "arun_goal") from None
+    if goal.workspace.path:
+        existing_folder(goal.workspace.path)
+    template = given["resume_prompt"]
+    check_template(template if isinstance(template, str) else goal.resume_prompt)
+    return goal, RunOptions(
+        home=Path(given["home"] or goal_home(os.environ)),
+        observers=() if given["on_event"] is None else (EventCallback(given["on_event"]),),
+        approver=given["approver"],
+        judge_llm=judge if isinstance(judge, LLM) else None,
+        validators=own_validators(checks),
+        resume_prompt=template,
+        prompt=given["prompt"],
+    )
+
+
+def _goal(
+    objective: str | Goal, judge: JudgeChoice, given: dict[str, Any], checks: tuple[Check, ...], conversation: object
+) -> Goal:
+    goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
+    has_model = isinstance(getattr(conversation, "llm", None), LLM)
+    changes: dict[str, Any] = {
+        name: None if given[name] == math.inf else given[name]
+        for name in ("max_iterations", "timeout", "preserve_context")
+        if given[name] is not UNSET
+    }
+    changes["judge"] = _judge_config(goal, judge, default=has_model and not (checks or goal.validators))
+    changes["validators"] = (*goal.validators, *specs_of(checks))
+    named = given["workspace"] if given["workspace"] is not None else goal.workspace.path or None
+    chosen = Path(named).resolve() if named is not None else None
+    own = getattr(conversation, "workspace", None)
+    if isinstance(own, str | Path):
+        if chosen not in (None, Path(own).resolve()):
+            raise UsageError(
+                f"the conversation works in {own}, and the run would check {chosen}",
+                "leave out workspace, or make the conversation with the same one",
+            )
+        chosen = Path(own).resolve()
+    if chosen is not None:
+        changes["workspace"] = {**goal.workspace.model_dump(), "path": str(chosen)}
+    return Goal.model_validate({**goal.model_dump(), **changes})
 
 
 def _judge_config(goal: Goal, judge: JudgeChoice, *, default: bool) -> JudgeConfig:
-    """Who judges. A judge that is configured and not named is the agent's own model; it never disappears in silence."""
+    """Return the judge's configuration. If it has settings and no model, the judge is the agent's own model."""
     match judge:
         case LLM():
             return goal.judge.model_copy(update={"model": judge.model})
@@ -251,5 +244,52 @@ def _judge_config(goal: Goal, judge: JudgeChoice, *, default: bool) -> JudgeConf
         case None:
             config, wanted = goal.judge, default or goal.judge != JudgeConfig()
         case _:
-            raise UsageError(f"a {type(judge).__name__} is no judge", "give an LLM, a model's name, or a JudgeConfig")
+            raise no_judge(judge)
     return config if config.model or not wanted else config.model_copy(update={"model": AGENT_MODEL})
+
+
+def no_judge(value: object) -> UsageError:
+    """Return the error for a value that is no judge."""
+    return UsageError(f"a {type(value).__name__} is no judge", "give an LLM, a model's name, or a JudgeConfig")
+
+
+class EventCallback:
+    """An observer that passes the events to a function."""
+
+    def __init__(self, function: Callable[[Event], None]) -> None:
+        self._function = function
+
+    def on_record(self, record: Record) -> None:
+        """Pass the event on."""
+        self._function(record.event)
+
+    def on_text(self, delta: str) -> None:
+        """Do nothing: text is no event."""
+
+
+def refusal(error: ValidationError, function: str) -> UsageError:
+    """Return the first error of a validation as a UsageError."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "goal"
+    reason = first.get("ctx", {}).get("error", first["msg"])
+    return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
+
+
+def existing_folder(path: Path | str) -> Path:
+    """Return the folder, absolute. Raise UsageError if there is none."""
+    folder = Path(path).resolve()
+    if not folder.is_dir():
+        wrong = "is no folder" if folder.exists() else "does not exist"
+        raise UsageError(f"the workspace {folder} {wrong}", "create the folder, or name another")
+    return folder
+
+
+def check_template(template: str | None) -> None:
+    """Raise UsageError for a placeholder in the template of the retry message that has no value."""
+    try:
+        (template or "").format(feedback="", iteration="", missing="", objective="")
+    except (KeyError, IndexError, ValueError) as error:
+        raise UsageError(
+            f"resume_prompt does not hold: {error}",
+            "it may say {feedback} {iteration} {missing} {objective}; write {{ for {",
+        ) from None

@@ -1,1 +1,1 @@
-"""The command line: options -> one call -> one rendering. One file per command; `main` is the only error boundary."""
+"""The command line: one module per command. A command parses options, calls `app` and prints with `reports`."""

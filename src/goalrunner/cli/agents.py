@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from goalrunner.cli import output
+from typer import Argument, Option
+
+from goalrunner.cli import main, output
+from goalrunner.cli.options import GoalOption, Json
 from goalrunner.core.errors import ExitCode, GoalFileError, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.app.agents import Candidate
-    from goalrunner.app.doctor import Patient
+    from goalrunner.core.goal import Goal
 
 
-def list_agents(goal_file: Path | None, *, json: bool = False) -> int:
-    """Print the agents as a table, or as a JSON list; gives exit code 0, and 2 where a user's file does not hold."""
+def agents(goal: GoalOption = None, json: Json = False) -> int:
+    """List the agents: what is installed, and what each can do.
+
+    Built-in ones, those of the folder ~/.config/goal/agents, and with --goal those of a goal file. The exit code is 2 if
+    a file of that folder is invalid.
+    """
     from goalrunner.app.agents import CHAT_FACTS, survey
-    from goalrunner.reports.summary import json_text
     from goalrunner.reports.tables import agents_text
 
-    candidates, wrong = _candidates(goal_file)
+    candidates, errors = _candidates(goal)
     facts = (CHAT_FACTS, *survey(candidates, os.environ))
     if json:
-        output.say(json_text([{**asdict(one), "installed": one.installed} for one in facts]))
+        output.say_json([{**asdict(one), "installed": one.installed} for one in facts])
     else:
-        output.say(agents_text(facts, columns=output.columns(sys.stdout)))
-    for error in wrong:
-        output.complain(str(error))
-    return int(wrong[0].exit_code) if wrong else 0
+        output.say(agents_text(facts, columns=output.columns()))
+    for error in errors:
+        output.complain(main.error_text(error))
+    return int(errors[0].exit_code) if errors else 0
 
 
 def _candidates(goal_file: Path | None) -> tuple[list[Candidate], list[GoalFileError]]:
-    """Every agent but the built-in one, and what is wrong in the user's files."""
+    """Return all external agents, and the errors in the user's files."""
     from goalrunner.app.agents import Candidate, Origin
     from goalrunner.goalfile import load_goal
     from goalrunner.goalfile.parsing import Known
@@ -48,62 +53,61 @@ def _candidates(goal_file: Path | None) -> tuple[list[Candidate], list[GoalFileE
         **dict.fromkeys(files, "user"),
         **{name: "goal file" for name in own if name not in files},
     }
-    candidates, wrong = [], []
+    candidates, errors = [], []
     for name, origin in sorted(origins.items()):
         try:
             candidates.append(Candidate(name, known.preset(name), origin))
         except GoalFileError as error:
-            wrong.append(error)
-    return candidates, wrong
+            errors.append(error)
+    return candidates, errors
 
 
-def diagnose(agent: str | None, goal_file: Path | None, *, json: bool = False) -> int:
-    """Print what was found; gives exit code 0 where the agent can be used, else 4. Raises UsageError for none of that name."""
+def doctor(
+    agent: Annotated[
+        str | None, Argument(metavar="AGENT", help="Name of an agent; default: the goal's, GOAL_AGENT, or chat.")
+    ] = None,
+    goal: GoalOption = None,
+    try_: Annotated[
+        bool, Option("--try", help="Also run one real round in a temporary folder, which costs tokens.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Check whether an agent can be used on this machine.
+
+    Checks the program, its version, key or login, git and the sandbox, and prints what to type. No model is called,
+    except with --try: then the agent creates a file in a temporary folder, with the configured model, and the usage is
+    printed. The exit code is 0 if the agent can be used, else 4.
+    """
     from goalrunner.app.doctor import examine
-    from goalrunner.reports.summary import json_text
-    from goalrunner.reports.tables import diagnosis_json, diagnosis_text
+    from goalrunner.reports.tables import diagnosis_text, diagnosis_value
 
-    diagnosis = examine(_patient(agent, goal_file), os.environ)
+    target = _target(agent, goal)
+    if try_:
+        main.collect_garbage()
+    diagnosis = examine(target, os.environ, with_round=try_)
     if json:
-        output.say(json_text(diagnosis_json(diagnosis)))
+        output.say_json(diagnosis_value(diagnosis))
     else:
-        output.say(diagnosis_text(diagnosis, output.columns(sys.stdout)))
+        output.say(diagnosis_text(diagnosis, output.columns()))
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
 
 
-def _patient(name: str | None, goal_file: Path | None) -> Patient:
-    """The agent that is named, else that of the goal, else of GOAL_AGENT, else the built-in one."""
-    from goalrunner.app.doctor import Patient
+def _target(name: str | None, goal_file: Path | None) -> Goal:
+    """Return a goal with the agent to check: the named one, else that of the goal, of GOAL_AGENT, or the built-in one."""
     from goalrunner.core.goal import CHAT, AgentConfig
-    from goalrunner.goalfile import load_goal, resolve_goal
-    from goalrunner.goalfile.parsing import Known
-    from goalrunner.presets import user_files
-
-    # Who is named needs no variable that names another.
-    environ = {key: value for key, value in os.environ.items() if name is None or key != "GOAL_AGENT"}
-    goal = (
-        resolve_goal({}, {"objective": "doctor"}, environ, runnable=False)
-        if goal_file is None
-        else load_goal(goal_file, {}, environ, runnable=False)
-    )
-    known = Known(goal.agents, user_files(environ))
-    if name is None or name == goal.agent.use:
-        return Patient(goal.agent, known.preset(goal.agent.use), goal.workspace, goal.agents)
-    _refuse_unknown(name, known.names)
-    model = (environ.get("GOAL_MODEL") or environ.get("LLM_MODEL") or "") if name == CHAT else ""
-    return Patient(AgentConfig(use=name, model=model), known.preset(name), goal.workspace, goal.agents)
-
-
-def _refuse_unknown(name: str, names: tuple[str, ...]) -> None:
-    from goalrunner.goalfile.problems import listed, nearest, quoted
+    from goalrunner.goalfile import load_goal, preset_named, resolve_goal
     from goalrunner.presets import ACP, COMMAND
 
+    environ = {key: value for key, value in os.environ.items() if name is None or key != "GOAL_AGENT"}
+    if goal_file is None:
+        goal = resolve_goal({}, {"objective": "doctor"}, environ, runnable=False)
+    else:
+        goal = load_goal(goal_file, {}, environ, runnable=False)
+    if name is None or name == goal.agent.use:
+        return goal
     if name in (ACP, COMMAND):
-        raise UsageError(
-            f'the agent "{name}" needs a command, which the goal file gives',
-            f"goal doctor --goal FILE, with [agent] use = {quoted(name)}",
-        )
-    if name not in names:
-        near = nearest(name, names)
-        guess = f"did you mean {quoted(near)}? " if near else ""
-        raise UsageError(f"unknown agent {quoted(name)}", f"{guess}valid: {listed(names)}")
+        hint = f'goal doctor --goal FILE, with [agent] use = "{name}"'
+        raise UsageError(f'the agent "{name}" needs a command, which the goal file gives', hint)
+    preset_named(name, goal.agents, environ)
+    model = (environ.get("GOAL_MODEL") or environ.get("LLM_MODEL") or "") if name == CHAT else ""
+    return goal.model_copy(update={"agent": AgentConfig(use=name, model=model)})

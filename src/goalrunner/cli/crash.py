@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalrunner import __version__
-from goalrunner.reports.figures import cut, one_line
+from goalrunner.reports.text import cut, one_line
 
 _LONGEST = 300
 
 
-def crash_line(error: BaseException) -> str:
-    """Write the traceback to a file and say in one line what happened and where to read it. Never raises."""
-    said = type(error).__name__
+def crash_text(error: BaseException) -> str:
+    """Write the traceback to a file and return a message with its path. Never raise."""
+    name = type(error).__name__
     try:
-        said = one_line(_redacted("".join(traceback.format_exception_only(error))))
+        name = one_line(_redacted("".join(traceback.format_exception_only(error))))
         where = f"The traceback is in {_write(error)}"
-    except Exception:  # the first failure is the one that is told
+    except Exception:
         where = "The traceback could not be written."
-    return f"Internal error, a defect of goal: {cut(said, _LONGEST)}\n{where}"
+    return f"Error: internal error, a defect of goal: {cut(name, _LONGEST)}\n{where}"
 
 
 def _write(error: BaseException) -> Path:
@@ -35,7 +35,7 @@ def _write(error: BaseException) -> Path:
         folder = goal_home(os.environ) / "crashes"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return _create(folder / name, data)
-    except Exception:  # whatever is wrong with the home folder may be the very defect
+    except Exception:  # GOAL_HOME may be the cause of the crash
         return _create(Path(tempfile.mkdtemp(prefix="goal-")) / name, data)
 
 
@@ -46,7 +46,7 @@ def _create(path: Path, data: bytes) -> Path:
 
 
 def _redacted(text: str) -> str:
-    """An exception's message may carry a key."""
+    """Return the text without secrets: the message of an exception may contain a key."""
     from goalrunner.records.redaction import Redactor
 
     return Redactor(os.environ).text(text)

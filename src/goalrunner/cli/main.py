@@ -1,4 +1,4 @@
-"""The command `goal`: the only error boundary, and a short way for `list` and `status`."""
+"""The command `goal`: the process, the error boundary, and the fast path of `list` and `status`."""
 
 from __future__ import annotations
 
@@ -9,77 +9,46 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from goalrunner.cli import output
-from goalrunner.core.errors import ExitCode, GoalError
-
-
-def put_off() -> None:
-    """Look for no cycles until `look_again`. For the process `goal` alone: the whole process is its own."""
-    gc.disable()
-
-
-def look_again() -> None:
-    """Look for the cycles of what comes from now on. Does nothing where nobody has put it off."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-
-
-def shortcut(arguments: Sequence[str]) -> Callable[[], int] | None:
-    """What answers this command line, where it is a plain `list` or `status`; else None."""
-    command, rest = (arguments[0], list(arguments[1:])) if arguments else ("", [])
-    json = "--json" in rest
-    words = [word for word in rest if word != "--json"]
-    if any(word.startswith("-") for word in words) or len(rest) - len(words) > 1:
-        return None
-    if command == "list" and not words:
-        from goalrunner.cli.status import list_runs
-
-        return lambda: list_runs(json=json)
-    if command == "status" and len(words) <= 1:
-        from goalrunner.cli.status import print_status
-
-        return lambda: print_status(words[0] if words else None, json=json)
-    return None
-
+from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
 
 READER_GONE = 141
-"""Exit code when the reader of our output has closed it: 128 + SIGPIPE, as of every other tool."""
+"""Exit code if the reader of stdout has closed it: 128 + SIGPIPE."""
 
 is_program = False
-"""Whether this process is the program `goal`, so that no other code starts children in it."""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line (default: the process's own); gives the exit code. Expected failures are said on stderr."""
-    output.prepare()
-    try:
-        return _code(list(sys.argv[1:] if arguments is None else arguments))
-    finally:
-        output.settle()
+"""Whether this process is the program `goal`, and all of its children belong to the run."""
 
 
 def program() -> NoReturn:
-    """The process `goal`: run the command line, then end.
+    """Run the command line of the process and end it.
 
-    Where LiteLLM was imported, or half of it, the interpreter is not taken down: its finalizers import modules, and wait
-    for ever on the lock of an import that the end has cut. Everything of ours is written and flushed by then.
+    After an import of LiteLLM, even a partial one, the interpreter is not finalized: its finalizers import modules and can
+    wait forever for the lock of an interrupted import. All output is flushed by then.
     """
     global is_program
     is_program = True
-    put_off()
+    gc.disable()  # until `collect_garbage`: little of what is loaded at the start is garbage
     code = main()
     if "litellm" in sys.modules:
         os._exit(code)
     sys.exit(code)
 
 
-def _code(arguments: list[str]) -> int:
+def collect_garbage() -> None:
+    """Turn the garbage collector on again, for objects that are made from now on."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (default: that of the process) and return the exit code. Print expected errors on stderr."""
+    output.prepare()
     try:
-        return _run(arguments)
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except GoalError as error:
-        output.complain(_said(error))
+        output.complain(error_text(error))
         return int(error.exit_code)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
@@ -87,33 +56,12 @@ def _code(arguments: list[str]) -> int:
         return READER_GONE
     except Exception as error:
         return _unexpected(error)
-
-
-def _unexpected(error: Exception) -> int:
-    """A failure that nobody foresaw; but for what Typer met while it printed a help page or a complaint of its own."""
-    if isinstance(error, OSError) and _is_typers(error):
-        complaint = getattr(error.__context__, "exit_code", None)
-        if isinstance(complaint, int):
-            return complaint
-        output.complain(str(output.Unwritable(error)))
-        return int(ExitCode.FAILED)
-    from goalrunner.cli.crash import crash_line
-
-    output.complain(crash_line(error))
-    return int(ExitCode.FAILED)
-
-
-def _is_typers(error: Exception) -> bool:
-    """Whether an error came up in Typer's own code: it opens nothing, so it was printing."""
-    import traceback  # not at the top: `goal list` meets no error
-
-    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and str(frames[-1]).startswith("typer.")
+    finally:
+        output.settle()
 
 
 def _run(arguments: list[str]) -> int:
-
-    answer = shortcut(arguments)
+    answer = fast_path(arguments)
     if answer is not None:
         return answer()
     from goalrunner.cli.app import app
@@ -122,11 +70,52 @@ def _run(arguments: list[str]) -> int:
     return int(ExitCode.COMPLETE)
 
 
-def _said(error: GoalError) -> str:
-    """What a person reads; a provider's words in it must not reach the terminal raw."""
-    from goalrunner.reports.figures import clean
+def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
+    """Return what performs a plain `list` or `status` without Typer; None for any other command line."""
+    command, rest = (arguments[0], list(arguments[1:])) if arguments else ("", [])
+    json = "--json" in rest
+    words = [word for word in rest if word != "--json"]
+    if any(word.startswith("-") for word in words) or len(rest) - len(words) > 1:
+        return None
+    if command == "list" and not words:
+        from goalrunner.cli.fast_path import list_runs
 
-    return clean(str(error))
+        return lambda: list_runs(json=json)
+    if command == "status" and len(words) <= 1:
+        from goalrunner.cli.fast_path import print_status
+
+        return lambda: print_status(words[0] if words else None, json=json)
+    return None
+
+
+def error_text(error: GoalError) -> str:
+    """Return the text of an error for a terminal. Each problem of a goal file is an error of its own."""
+    from goalrunner.reports.text import clean
+
+    text = f"Error: {clean(str(error))}"
+    return text.replace("\n", "\nError: ") if isinstance(error, GoalFileError) else text
+
+
+def _unexpected(error: Exception) -> int:
+    """Report a defect, unless Typer failed to print a help page or an error of its own."""
+    if isinstance(error, OSError) and _is_typers(error):
+        code = getattr(error.__context__, "exit_code", None)
+        if isinstance(code, int):
+            return code
+        output.complain(error_text(output.Unwritable(error)))
+        return int(ExitCode.FAILED)
+    from goalrunner.cli.crash import crash_text
+
+    output.complain(crash_text(error))
+    return int(ExitCode.FAILED)
+
+
+def _is_typers(error: Exception) -> bool:
+    """Return whether an error was raised in Typer's own code, which opens no files but prints."""
+    import traceback
+
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1]).startswith("typer.")
 
 
 if __name__ == "__main__":

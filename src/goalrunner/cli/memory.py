@@ -3,96 +3,93 @@
 from __future__ import annotations
 
 import os
-import sys
-from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Annotated, Literal
 
-from goalrunner.cli import output
+from typer import Argument, Option
+
+from goalrunner.cli import output, runs
+from goalrunner.cli.options import Json, RequiredRun
 from goalrunner.core.errors import UsageError
 
 
-def list_memory(owner: str | None, *, json: bool = False) -> int:
-    """Print the items as a table or a JSON list; damaged lines are named on stderr. Gives 0. Raises RecordError."""
-    from datetime import UTC, datetime
-
+def memory(
+    owner: Annotated[str | None, Option(metavar="NAME", help="Only the facts of this owner.")] = None,
+    json: Json = False,
+) -> int:
+    """List the facts that are kept for later runs."""
     from goalrunner.records.memory import list_items
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.reports.summary import json_text
     from goalrunner.reports.tables import memory_text
 
-    home = goal_home(os.environ)
-    items, damages = list_items(home, owner)
+    items, damages = list_items(runs.home(), owner)
     for damage in damages:
         output.complain(f"Warning: {damage}")
     now = datetime.now(UTC)
     if json:
-        output.say(json_text([{**item.model_dump(mode="json"), "expired": item.is_expired(now)} for item in items]))
+        output.say_json([{**item.model_dump(mode="json"), "expired": item.is_expired(now)} for item in items])
         return 0
     if not items:
         output.complain("Nothing is remembered. To keep a fact of a run: goal promote RUN ITEM --kind fact")
-    output.say(memory_text(items, now=now, columns=output.columns(sys.stdout)))
+    output.say(memory_text(items, now=now, columns=output.columns()))
     return 0
 
 
-@dataclass(frozen=True)
-class Wish:
-    """The options."""
+def promote(
+    run: RequiredRun,
+    item: Annotated[str, Argument(metavar="ITEM", help="What it rests on: an observation (o7) or an event (e12).")],
+    kind: Annotated[Literal["event", "fact", "preference", "policy_reference"], Option(help="Kind of the item.")],
+    text: Annotated[str, Option(metavar="TEXT", help="The text; default: the output of the observation.")] = "",
+    expires: Annotated[
+        str | None, Option(metavar="TIME", help='When it expires: "90d", "12h"; default: never.')
+    ] = None,
+    sensitivity: Annotated[
+        Literal["low", "medium", "high"], Option(help="medium needs --permission, high --expires too.")
+    ] = "low",
+    permission: Annotated[str, Option(metavar="TEXT", help="Who allowed to keep it.")] = "",
+    replaces: Annotated[str, Option(metavar="ID", help="The item that this one corrects.")] = "",
+) -> int:
+    """Keep a fact of a run for later runs.
 
-    kind: Literal["event", "fact", "preference", "policy_reference"]
-    text: str
-    expires: str | None
-    sensitivity: Literal["low", "medium", "high"]
-    permission: str
-    replaces: str
-
-
-def promote_item(reference: str, item: str, wish: Wish) -> int:
-    """Promote an observation or event of a run and print the new item; gives 0. Raises GoalError, naming what refuses it."""
+    Only kinds in [memory] promote of the run's goal are kept, for its owner. Later runs of that owner with
+    [memory] recall = true read the fact; the judge never accepts it as evidence.
+    """
+    from goalrunner.app import memory as promotion
     from goalrunner.app.decisions import run_redactor
-    from goalrunner.app.memory import Request, promote
-    from goalrunner.app.sandbox import SystemClock, person
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
+    from goalrunner.app.location import SystemClock, person
+    from goalrunner.goalfile import parse_duration
     from goalrunner.reports.tables import promoted_text
 
-    home = goal_home(os.environ)
-    request = Request(
+    seconds = parse_duration(expires) if expires is not None else None
+    if expires is not None and (not seconds or seconds > 1e9):
+        raise UsageError(f'--expires: "{expires}" is not a valid duration', 'use "90d", "12h" or "30m"')
+    folder = runs.find(run)
+    request = promotion.Request(
         item=item,
-        kind=wish.kind,
+        kind=kind,
         by=person(),
-        text=wish.text,
-        expires=_seconds(wish.expires),
-        sensitivity=wish.sensitivity,
-        permission=wish.permission,
-        replaces=wish.replaces,
+        text=text,
+        expires=seconds,
+        sensitivity=sensitivity,
+        permission=permission,
+        replaces=replaces,
     )
-    folder = find_run(home, reference)
-    kept = promote(folder, home, request, SystemClock(), run_redactor(folder, os.environ))
-    output.say(promoted_text(kept))
+    redactor = run_redactor(folder, os.environ)
+    output.say(promoted_text(promotion.promote(folder, runs.home(), request, SystemClock(), redactor)))
     return 0
 
 
-def _seconds(text: str | None) -> float | None:
-    from goalrunner.goalfile import parse_duration
+def forget(item: Annotated[str, Argument(metavar="ID", help="Id of an item, as goal memory prints it.")]) -> int:
+    """Remove a kept fact.
 
-    if text is None:
-        return None
-    seconds = parse_duration(text)
-    if not seconds or seconds > 1e9:
-        raise UsageError(f'--expires: "{text}" is not a valid duration', 'use "90d", "12h" or "30m"')
-    return seconds
-
-
-def forget_item(memory_id: str) -> int:
-    """Remove an item and print what is gone; gives 0. Raises UsageError for none of that id, RecordError."""
+    The items that it corrected are removed with it.
+    """
     from goalrunner.records.memory import find_item
-    from goalrunner.records.run_folder import goal_home
     from goalrunner.reports.tables import forgotten_text
 
-    file = find_item(goal_home(os.environ), memory_id)
+    file = find_item(runs.home(), item)
     if file is None:
-        raise UsageError(f'no remembered item has the id "{memory_id[:40]}"', "goal memory lists all items")
+        raise UsageError(f'no remembered item has the id "{item[:40]}"', "goal memory lists all items")
     with file.writing():
-        gone = file.forget(memory_id)
-    output.say(forgotten_text(gone))
+        removed = file.forget(item)
+    output.say(forgotten_text(removed))
     return 0

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import codecs
 import io
+import json
 import os
 import shutil
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 from goalrunner.core.errors import GoalError
 
 _PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'"}
-"""Our own signs in ASCII, each as wide."""
+"""Our own signs in ASCII, with the same width."""
 
 
 class ReaderGone(Exception):
-    """Whoever read our output has closed it."""
+    """The reader of stdout has closed it."""
 
 
 class Unwritable(GoalError):
-    """Our output cannot be written: the disk is full, for example."""
+    """Stdout cannot be written: the disk is full, for example."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write to stdout: {error.strerror or error}")
 
 
 def prepare() -> None:
-    """Let neither a closed stream nor a character that its encoding lacks end the program."""
-    _open_closed()
+    """Make closed streams and characters that an encoding lacks harmless."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets this number; else the next file that is opened would get it
+    if sys.stdout is None:  # closed before the interpreter started
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     codecs.register_error("goal", _in_plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -36,28 +45,13 @@ def prepare() -> None:
 
 
 def _in_plain(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that an encoding lacks: a green mark and a red one must not look alike."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
 
 
-def _open_closed() -> None:
-    """Let a stream that was closed (`>&-`) lead nowhere: the next file to be opened would get its number."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
-    # The interpreter has None in place of a stream that was closed when it began.
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-
-
 def say(text: str) -> None:
-    """Write text to stdout, now. Raises ReaderGone and Unwritable."""
+    """Write text to stdout and flush it. Raise ReaderGone or Unwritable."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -67,8 +61,13 @@ def say(text: str) -> None:
         raise Unwritable(error) from error
 
 
+def say_json(value: Any) -> None:
+    """Write a JSON value to stdout, indented."""
+    say(json.dumps(value, indent=2) + "\n")
+
+
 def complain(text: str) -> None:
-    """Write a line to stderr; a stderr that is closed is no reason to fail."""
+    """Write a line to stderr; ignore a stderr that is closed."""
     try:
         sys.stderr.write(text.rstrip("\n") + "\n")
         sys.stderr.flush()
@@ -76,8 +75,14 @@ def complain(text: str) -> None:
         return
 
 
+def agreed(question: str) -> bool:
+    """Ask on stderr and return whether the answer on stdin is a yes."""
+    complain(question)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def settle() -> None:
-    """Let what could not be written end nothing: the interpreter's last flush would take the exit code away."""
+    """Discard what cannot be written: the flush at the end of the interpreter would change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -88,7 +93,6 @@ def settle() -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Send a stream nowhere, and what is pending in it."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -97,9 +101,9 @@ def _silence(stream: TextIO) -> None:
         return
 
 
-def columns(stream: TextIO) -> int | None:
-    """The width of the terminal behind a stream; None for a pipe or a file."""
+def columns(stream: TextIO | None = None) -> int | None:
+    """Return the width of the terminal behind a stream (default: stdout); None for a pipe or a file."""
     try:
-        return shutil.get_terminal_size().columns if stream.isatty() else None
-    except ValueError:  # it was closed
+        return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
+    except ValueError:  # closed
         return None

@@ -1,75 +1,115 @@
-"""`goal run`, `goal resume` and `goal cancel`."""
+"""`goal run`."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from goalrunner.cli import main, output
-from goalrunner.core.errors import ExitCode, RecordError, UsageError
+from typer import Argument, Option
+
+from goalrunner.cli import output, runs
+from goalrunner.cli.drive import OutputOptions, drive, workspace_state
+from goalrunner.cli.options import Cost, MaxIterations, OutcomeJson, OutputFile, Quiet, Timeout, Tokens
+from goalrunner.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from goalrunner.core.goal import Goal
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.ports import Approver
     from goalrunner.core.run_parts import Observer
     from goalrunner.reports.outcome_copy import OutcomeCopy
-    from goalrunner.reports.progress import Progress
-
-    Work = Callable[[tuple[Observer, ...], Approver | None], Coroutine[Any, Any, GoalOutcome]]
-    from collections.abc import Coroutine
-
-    from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.core.ports import Approver
-    from goalrunner.core.run_parts import Observer
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How a run is shown and what is kept of it, beside the run's own folder."""
+def run(
+    goal_file: Annotated[Path | None, Argument(metavar="GOAL_FILE", readable=False, help="The goal, as TOML.")] = None,
+    objective: Annotated[str | None, Option(metavar="TEXT", help="What to do, in place of the file's.")] = None,
+    criterion: Annotated[list[str] | None, Option(metavar="TEXT", help="A success criterion; may be repeated.")] = None,
+    constraint: Annotated[
+        list[str] | None, Option(metavar="TEXT", help="What must not be broken; may be repeated.")
+    ] = None,
+    validator: Annotated[
+        list[str] | None, Option(metavar="CMD", help="A shell command that checks; may be repeated.")
+    ] = None,
+    agent: Annotated[
+        str | None, Option(metavar="NAME", help="The agent: chat, claude, codex, ...; goal agents lists them.")
+    ] = None,
+    model: Annotated[
+        str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")
+    ] = None,
+    judge: Annotated[
+        str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")
+    ] = None,
+    max_iterations: MaxIterations = None,
+    timeout: Timeout = None,
+    tokens: Tokens = None,
+    cost: Cost = None,
+    workspace: Annotated[str | None, Option(metavar="DIR", help="The folder that the agent works in.")] = None,
+    output_file: OutputFile = None,
+    json: OutcomeJson = False,
+    quiet: Quiet = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Resolve, check and print the goal; spend nothing.")] = False,
+    record: Annotated[
+        Path | None,
+        Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them."),
+    ] = None,
+    continue_from: Annotated[str | None, Option(metavar="RUN", help="Continue the conversation of that run.")] = None,
+) -> int:
+    """Work on a goal until it is proven complete or a limit stops it.
 
-    copy: Path | None = None
-    """Where a copy of the outcome goes."""
-    json: bool = False
-    quiet: bool = False
-    record: Path | None = None
-    """Where the models' replies are recorded."""
-    continue_from: str | None = None
-    """The run whose conversation goes on in this one."""
-
-
-def run_goal_file(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner) -> int:
-    """Run a goal; gives the outcome's exit code. `overrides` holds the options that were given, by the goal's dotted keys."""
-    goal = _load(goal_file, overrides)
-    _check_files(goal_file, goal, manner)
-    return _drive(goal, manner, goal_file)
-
-
-def dry_run(goal_file: Path | None, overrides: Mapping[str, Any], manner: Manner) -> int:
-    """Resolve and check a goal and print it; nothing is asked, started or written. Raises GoalError where it does not hold."""
+    Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
+    outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
+    """
+    keys = {
+        "objective": objective,
+        "success_criteria": criterion,
+        "constraints": constraint,
+        "validators": validator,
+        "agent.use": agent,
+        "agent.model": model,
+        "judge.model": judge,
+        "max_iterations": max_iterations,
+        "timeout": timeout,
+        "budget.tokens": tokens,
+        "budget.cost_usd": cost,
+        "workspace.path": workspace,
+    }
+    goal = _load(goal_file, {key: value for key, value in keys.items() if value is not None and value != []})
+    copy = _checked_copy(goal_file, goal, output_file, record)
+    if dry_run:
+        return _dry_run(goal, goal_file, json=json)
     from goalrunner import app
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.reports.summary import json_text
+
+    continues = runs.find(continue_from) if continue_from is not None else None
+
+    def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
+        options = app.RunOptions(
+            home=runs.home(),
+            observers=observers,
+            approver=approver,
+            goal_file=goal_file,
+            record=record,
+            continues=continues,
+        )
+        return app.arun(goal, options)
+
+    return drive(work, OutputOptions(copy, json=json, quiet=quiet))
+
+
+def _dry_run(goal: Goal, goal_file: Path | None, *, json: bool) -> int:
+    """Check a goal and print it, without calling a model or running a validator."""
+    from goalrunner import app
     from goalrunner.reports.tables import resolved_text
 
-    goal = _load(goal_file, overrides)
-    _check_files(goal_file, goal, manner)
-    agent = app.check(goal, goal_home(os.environ))
-    if manner.json:
-        output.say(json_text(goal.model_dump(mode="json")))
+    agent, checked = app.check(goal, app.RunOptions(home=runs.home(), goal_file=goal_file))
+    if json:
+        output.say_json(goal.model_dump(mode="json"))
     else:
-        place, columns = _place(goal.workspace.path), output.columns(sys.stdout)
-        checked = app.describe_checks(
-            goal, Path(goal.workspace.path or ".").resolve(), goal_home(os.environ), os.environ, goal_file
-        )
-        output.say(resolved_text(goal, agent, place=place, checked=checked, columns=columns))
+        place = workspace_state(goal.workspace.path)
+        output.say(resolved_text(goal, agent, place=place, checked=checked, columns=output.columns()))
     return int(ExitCode.COMPLETE)
 
 
@@ -78,159 +118,25 @@ def _load(goal_file: Path | None, overrides: Mapping[str, Any]) -> Goal:
 
     if goal_file is not None:
         return load_goal(goal_file, overrides, os.environ)
-    if "objective" not in overrides:
-        raise UsageError("goal run needs a goal", _what_to_type())
-    return resolve_goal({}, overrides, os.environ)
+    if "objective" in overrides:
+        return resolve_goal({}, overrides, os.environ)
+    # A goal file in this folder is named and not run: a run costs money.
+    found = next((name for name in ("goal.toml", "objective.toml") if Path(name).is_file()), None)
+    command = f"goal run {found}" if found else 'goal run objective.toml, or goal run --objective "..."'
+    raise UsageError("goal run needs a goal", command if found else f'{command} --validator "pytest -q" --model NAME')
 
 
-def _what_to_type() -> str:
-    """A run costs money: a file that merely lies here is named, not run."""
-    for name in ("goal.toml", "objective.toml"):
-        if Path(name).is_file():
-            return f"goal run {name}"
-    return 'goal run objective.toml, or goal run --objective "..." --validator "pytest -q" --model NAME'
-
-
-def _check_files(goal_file: Path | None, goal: Goal, manner: Manner) -> None:
-    """What is to be written can be, and replaces nothing that the run needs. Raises UsageError."""
-    record = manner.record
+def _checked_copy(goal_file: Path | None, goal: Goal, path: Path | None, record: Path | None) -> OutcomeCopy | None:
+    """Return the copy of the outcome. Raise UsageError if a file cannot be written, or the run needs the one there."""
     if record is not None and os.path.isdir(record):  # noqa: PTH112 - never raises
         raise UsageError(f"--record {record} is a folder", "give the path of a file")
-    if manner.copy is None:
-        return
+    if path is None:
+        return None
     from goalrunner.reports.header import SCRIPTED
-    from goalrunner.reports.outcome_copy import check_copy
+    from goalrunner.reports.outcome_copy import OutcomeCopy
 
     taken = {"the goal file": goal_file, "the file of --record": record}
     for who, model in (("agent", goal.agent.model), ("judge", goal.judge.model)):
         if model.startswith(SCRIPTED):
             taken[f"the recording of the {who}"] = Path(model.removeprefix(SCRIPTED))
-    check_copy(manner.copy, {what: path for what, path in taken.items() if path is not None})
-
-
-def _drive(goal: Goal, manner: Manner, goal_file: Path | None) -> int:
-    """Run, and let everybody who waits for the outcome have it; gives the exit code."""
-    from goalrunner import app
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-
-    home = goal_home(os.environ)
-    continues = find_run(home, manner.continue_from) if manner.continue_from is not None else None
-
-    def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
-        return app.arun(
-            goal,
-            home=home,
-            observers=observers,
-            record=manner.record,
-            goal_file=goal_file,
-            approver=approver,
-            continues=continues,
-        )
-
-    return drive(work, manner)
-
-
-def drive(work: Work, manner: Manner) -> int:
-    """Do the work with progress shown, and let everybody who waits for the outcome have it; gives the exit code."""
-    import asyncio
-
-    from goalrunner.cli.approvals import terminal_approver
-    from goalrunner.reports.outcome_copy import OutcomeCopy
-    from goalrunner.reports.progress import open_progress
-    from goalrunner.system.adopted import claim_adopted
-
-    if main.is_program:
-        claim_adopted()
-    # Before the agent starts: what it puts at the path is not followed.
-    copy = OutcomeCopy(manner.copy) if manner.copy is not None else None
-    stream = sys.stderr if manner.json else sys.stdout
-    with open_progress(stream, quiet=manner.quiet, place=_place) as progress:
-        try:
-            approver = terminal_approver(stream, progress.suspended)
-            coroutine = work((progress,), approver)
-            main.look_again()
-            outcome = asyncio.run(coroutine)
-        except RecordError as error:
-            if error.outcome is None:  # the run never began
-                raise
-            _hand_over(error.outcome, manner, copy, progress, written=_is_written(error.outcome))
-            if str(error) not in error.outcome.message:
-                raise
-            return int(error.exit_code)
-        _hand_over(outcome, manner, copy, progress)
-    return outcome.exit_code
-
-
-def _hand_over(
-    outcome: GoalOutcome, manner: Manner, copy: OutcomeCopy | None, progress: Progress, *, written: bool = True
-) -> None:
-    """The last lines, the copy and the JSON, from memory. One that fails keeps no other one back. Raises GoalError.
-
-    `written` says that there is an outcome.json, whose path is told.
-    """
-    from goalrunner.reports.summary import outcome_text
-
-    text, copied = outcome_text(outcome), ""
-    with contextlib.ExitStack() as rest:
-        if manner.json:
-            rest.callback(output.say, text)
-        if copy is not None and copy.is_stream:
-            rest.callback(copy.write, text)
-        shown = outcome if written else outcome.model_copy(update={"run_path": ""})
-        rest.callback(lambda: progress.finish(shown, copied))
-        if copy is not None and not copy.is_stream:
-            copy.write(text)
-            copied = str(copy.path)
-
-
-def _is_written(outcome: GoalOutcome) -> bool:
-    return os.path.isfile(f"{outcome.run_path}/outcome.json")  # noqa: PTH113 - never raises
-
-
-def _place(workspace: str) -> str:
-    """What the header says of a workspace beside its path: "git, clean"."""
-    from goalrunner.snapshots.git import describe
-
-    return describe(Path(workspace)).summary
-
-
-def resume_run(reference: str | None, limits: Mapping[str, Any], manner: Manner, *, note: str = "") -> int:
-    """Take a run up again; gives the outcome's exit code. `limits` holds the options that were given, by the goal's keys."""
-    from goalrunner import app
-    from goalrunner.goalfile import resolve_limits
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-
-    raised = resolve_limits(limits)
-    home = goal_home(os.environ)
-    folder = find_run(home, reference)
-
-    def work(observers: tuple[Observer, ...], approver: Approver | None) -> Coroutine[Any, Any, GoalOutcome]:
-        return app.aresume(
-            folder,
-            home=home,
-            limits=raised,
-            note=note,
-            observers=observers,
-            approver=approver,
-            on_torn=lambda torn: output.complain(f"Warning: {torn}; they are removed"),
-        )
-
-    return drive(work, manner)
-
-
-def cancel(reference: str | None, *, reason: str = "", json: bool = False) -> int:
-    """Cancel a run and print how it ended; gives exit code 0. Raises UsageError for one that is over for good."""
-    from goalrunner.app.decisions import cancel_run
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-    from goalrunner.reports.summary import json_text
-
-    folder = find_run(goal_home(os.environ), reference)
-    state = cancel_run(folder, reason)
-    if json:
-        output.say(json_text({"run_id": folder.run_id, "status": str(state.status), "message": state.message}))
-    else:
-        output.say(f"{state.status}  {folder.run_id}  {state.message}\n")
-    return 0
+    return OutcomeCopy(path, {what: other for what, other in taken.items() if other is not None})

@@ -1,53 +1,64 @@
-"""`goal show` and `goal diff`."""
+"""`goal show` and `goal watch`."""
 
 from __future__ import annotations
 
-import os
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from goalrunner.cli import output
-from goalrunner.core.errors import UsageError
+from typer import Option
+
+from goalrunner.cli import output, runs
+from goalrunner.cli.options import Run
+from goalrunner.core.errors import ExitCode, RecordError, UsageError
+from goalrunner.records.run_index import read_summary
+from goalrunner.reports.summary import LOST, Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from goalrunner.core.events import Record
     from goalrunner.core.observation import TranscriptRef
     from goalrunner.records.run_folder import RunFolder
 
+_POLL = 0.2
 
-def show_run(reference: str | None, *, path: bool = False, json: bool = False) -> int:
-    """Print what happened in a run, or its folder's path, or path, summary and outcome as JSON; gives exit code 0."""
-    from goalrunner.core.errors import UsageError
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
 
+def show(
+    run: Run = None,
+    path: Annotated[bool, Option("--path", help="Print the path of the run's folder.")] = False,
+    json: Annotated[bool, Option("--json", help="Print path, summary and outcome as JSON.")] = False,
+    evidence: Annotated[bool, Option("--evidence", help="Print what the last verdict rests on.")] = False,
+    state: Annotated[bool, Option("--state", help="Print the state, and why the run goes on or stopped.")] = False,
+    at: Annotated[int | None, Option("--at", metavar="N", help="Print the state after event N.")] = None,
+    events: Annotated[bool, Option("--events", help="Print every event, one per line.")] = False,
+) -> int:
+    """Show what happened in a run, round by round.
+
+    With --evidence: what its last verdict rests on. With --state: what it is doing, on which evidence, and why it goes
+    on or stopped; --at N: the same after event N; --events: every event, one per line.
+    """
+    if evidence + (state or at is not None) + events + path > 1:
+        raise UsageError("--path, --evidence, --state (--at) and --events cannot be combined", "use one of them")
     if path and json:
         raise UsageError("--path and --json cannot be combined", "--json contains the path")
-    folder = find_run(goal_home(os.environ), reference)
+    folder = runs.find(run)
     if path:
         output.say(f"{folder.path}\n")
+    elif state or at is not None:
+        _show_state(folder, at, json=json)
+    elif events:
+        _show_events(folder, json=json)
+    elif evidence:
+        _show_evidence(folder, json=json)
     elif json:
-        from goalrunner.reports.summary import json_text
-
-        output.say(json_text(_values(folder)))
+        contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}
+        output.say_json({"path": str(folder.path), **contents})
     else:
-        _tell(folder)
+        _show_rounds(folder)
     return 0
 
 
-def _values(folder: RunFolder) -> dict[str, Any]:
-    return {
-        "path": str(folder.path),
-        "summary": _json(folder.summary),
-        "outcome": _json(folder.outcome),
-    }
-
-
-def _json(path: Path) -> Any:
-    """A JSON file's value; None where it is not there (yet) or cannot be read."""
+def _value(path: Path) -> Any:
+    """Return the value of a JSON file; None if it does not exist or is damaged."""
     from json import loads
 
     try:
@@ -56,26 +67,22 @@ def _json(path: Path) -> Any:
         return None
 
 
-def _tell(folder: RunFolder) -> None:
-    from goalrunner.records.reading import read_records
-    from goalrunner.records.run_index import read_summary
+def _show_rounds(folder: RunFolder) -> None:
     from goalrunner.reports.show import show_text
-    from goalrunner.reports.summary import LOST, Summary
 
     for piece in show_text(
-        read_records(folder.events),
+        runs.records(folder),
         folder=str(folder.path),
-        has_outcome=lambda: os.path.isfile(folder.outcome),  # noqa: PTH113 - never raises
+        has_outcome=lambda: runs.is_file(folder.outcome),
         lost=lambda: Summary(read_summary(folder)).status == LOST,
-        words=lambda message: _words(folder.transcript, message),
-        columns=output.columns(sys.stdout),
+        words=lambda message: _message_text(folder.transcript, message),
+        columns=output.columns(),
     ):
         output.say(piece)
 
 
-def _words(transcript: Path, message: TranscriptRef) -> str:
-    """A message's text; nothing where the transcript is damaged, which is for `goal verify` to say."""
-    from goalrunner.core.errors import RecordError
+def _message_text(transcript: Path, message: TranscriptRef) -> str:
+    """Return the text of a message; empty if the transcript is damaged, which `goal verify` reports."""
     from goalrunner.core.messages import text_of
     from goalrunner.records.artifacts import read_message
 
@@ -85,17 +92,16 @@ def _words(transcript: Path, message: TranscriptRef) -> str:
         return ""
 
 
-def show_state(reference: str | None, at: int | None, *, json: bool = False) -> int:
-    """Print the state after event `at` (None: after the last one); gives exit code 0."""
+def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
+    """Print the state after event `at`, or the last one."""
     from goalrunner.core.fold import apply
     from goalrunner.core.run_state import RunState
     from goalrunner.reports.show import state_text
-    from goalrunner.reports.summary import json_text
 
     if at is not None and at < 1:
         raise UsageError(f"--at {at}: events are numbered from 1", "goal show RUN --events lists them")
     state: RunState | None = None
-    for record in _records(reference):
+    for record in runs.records(folder):
         state = apply(state, record)
         if at is not None and record.seq >= at:
             break
@@ -103,86 +109,60 @@ def show_state(reference: str | None, at: int | None, *, json: bool = False) -> 
         last = state.memory.version if state else 0
         raise UsageError(f"the run has {last} events", f"goal show RUN --at N with N up to {last}")
     if json:
-        output.say(json_text(state.model_dump(mode="json")))
+        output.say_json(state.model_dump(mode="json"))
     else:
-        output.say(state_text(state, output.columns(sys.stdout)))
-    return 0
+        output.say(state_text(state, output.columns()))
 
 
-def show_events(reference: str | None, *, json: bool = False) -> int:
-    """Print the events, a line each; as JSON, the records themselves. Gives exit code 0."""
-    from goalrunner.reports.show import trail_text
+def _show_events(folder: RunFolder, *, json: bool) -> None:
+    from goalrunner.reports.show import events_text
 
-    records = _records(reference)
-    lines = (
-        (f"{record.model_dump_json()}\n" for record in records)
-        if json
-        else trail_text(records, output.columns(sys.stdout))
-    )
+    records = runs.records(folder)
+    lines = (f"{one.model_dump_json()}\n" for one in records) if json else events_text(records, output.columns())
     for line in lines:
         output.say(line)
-    return 0
 
 
-def _records(reference: str | None) -> Iterator[Record]:
-    from goalrunner.records.reading import read_records
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-
-    return read_records(find_run(goal_home(os.environ), reference).events)
-
-
-def show_evidence(reference: str | None, *, path: bool = False, json: bool = False) -> int:
-    """Print the evidence table of a run's last verdict; gives exit code 0. Raises RunNotFound, RecordError."""
-    from goalrunner.core.errors import UsageError
+def _show_evidence(folder: RunFolder, *, json: bool) -> None:
     from goalrunner.core.evidence import evidence_of
-    from goalrunner.records.reading import read_records
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-    from goalrunner.reports.audit import evidence_json, evidence_text
+    from goalrunner.reports.audit import evidence_text, evidence_value
 
-    if path:
-        raise UsageError("--path and --evidence cannot be combined", "goal show RUN --evidence")
-    folder = find_run(goal_home(os.environ), reference)
-    state, rows = evidence_of(read_records(folder.events))
+    state, rows = evidence_of(runs.records(folder))
     verdict = state.verdict if state else None
     if json:
-        output.say(evidence_json(folder.run_id, verdict, rows))
+        output.say_json(evidence_value(folder.run_id, verdict, rows))
     else:
-        output.say(evidence_text(folder.run_id, verdict, rows, columns=output.columns(sys.stdout)))
-    return 0
+        output.say(evidence_text(folder.run_id, verdict, rows, columns=output.columns()))
 
 
-def print_diff(reference: str | None, number: int | None, *, stat: bool = False, json: bool = False) -> int:
-    """Print the patch of a round (None: of the whole run), or its paths and figures; return 0. Raises GoalError."""
-    import asyncio
+def watch(run: Run = None) -> int:
+    """Follow a running run from another terminal.
 
-    from goalrunner.app.run_snapshots import RoundPatch, round_patch, snapshots_of
-    from goalrunner.records.reading import read_records
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-    from goalrunner.reports.patch import patch_json, patch_text, stat_text
+    The exit code is the run's, and 4 if its process has ended unexpectedly.
+    """
+    from goalrunner.records.event_log import is_written
+    from goalrunner.records.reading import follow_records
+    from goalrunner.reports.show import show_text
 
-    home = goal_home(os.environ)
-    folder = find_run(home, reference)
-    snapshots = snapshots_of(read_records(folder.events))
-    no_round = number is None and not snapshots.starts and not _has_round(folder)
-    patch = RoundPatch(None, (), "") if no_round else asyncio.run(round_patch(snapshots, home, os.environ, number))
-    if json:
-        output.say(patch_json(folder.run_id, patch))
-        return 0
-    if no_round:
-        output.complain(f"No round of run {folder.run_id} has started: the agent has not run, so nothing was changed.")
-    elif not patch.changes:
-        part = "Run" if patch.round is None else f"Round {patch.round} of run"
-        output.complain(f"{part} {folder.run_id} changed no files.")
-    columns = output.columns(sys.stdout)
-    output.say(stat_text(patch, columns=columns) if stat else patch_text(patch, terminal=columns is not None))
-    return 0
+    folder = runs.find(run)
 
+    def wait() -> bool:
+        sys.stdout.flush()
+        if not is_written(folder.events):
+            return False
+        time.sleep(_POLL)
+        return True
 
-def _has_round(folder: RunFolder) -> bool:
-    from goalrunner.core.events import RoundStarted
-    from goalrunner.records.reading import read_records
-
-    return any(isinstance(record.event, RoundStarted) for record in read_records(folder.events))
+    pieces = show_text(
+        follow_records(folder.events, wait),
+        folder=str(folder.path),
+        has_outcome=lambda: runs.is_file(folder.outcome),
+        lost=lambda: not is_written(folder.events),
+        columns=output.columns(),
+    )
+    try:
+        for piece in pieces:
+            output.say(piece)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
+    return Summary(read_summary(folder)).exit_code

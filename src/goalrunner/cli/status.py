@@ -1,71 +1,93 @@
-"""`goal status RUN` and `goal list`."""
+"""`goal status` and `goal list`."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from goalrunner.cli import output
-from goalrunner.core.errors import RunNotFound, UsageError
+from typer import Argument, Option
+
+from goalrunner.cli import fast_path, main, output, runs
+from goalrunner.cli.options import Json
+from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 
 if TYPE_CHECKING:
-    from goalrunner.records.run_folder import RunFolder
+    from goalrunner.core.goal import Goal
+
+NOT_COMPLETE = 1
+"""Exit code of a verdict that is not complete."""
 
 
-def print_status(reference: str | None, *, json: bool = False) -> int:
-    """Print the state of a run without calling a model; gives the run's exit code, and 4 while it has not ended."""
-    from datetime import UTC, datetime
+def status(
+    target: Annotated[
+        str | None, Argument(metavar="RUN|TRANSCRIPT", help="Id of a run (default: the newest), or a file.")
+    ] = None,
+    objective: Annotated[str | None, Option(metavar="TEXT", help="Judge the transcript by this objective.")] = None,
+    goal: Annotated[
+        Path | None, Option(metavar="FILE", readable=False, help="Judge the transcript by this goal file.")
+    ] = None,
+    judge: Annotated[str | None, Option(metavar="NAME", help="The model that judges the transcript.")] = None,
+    json: Json = False,
+) -> int:
+    """Print the state of a run, or judge a saved transcript.
 
-    from goalrunner.records.run_index import read_summary
-    from goalrunner.reports.status import status_text
-    from goalrunner.reports.summary import Summary, json_text
+    A run: no model is called; the exit code is the run's, and 4 while it has not ended. A transcript (of a run, or
+    OpenAI chat messages as JSON or JSONL) with --objective or --goal: the judge is asked; the exit code is 0 for
+    complete, 1 for not complete, 4 if the judge failed.
+    """
+    if objective is None and goal is None and judge is None:
+        return fast_path.print_status(target, json=json)
+    import asyncio
 
-    folder = _find(reference)
-    values = read_summary(folder)
-    summary = Summary(values)
+    from goalrunner import app
+    from goalrunner.app.models import judge_llm
+    from goalrunner.reports.audit import verdict_text
+    from goalrunner.transcripts import read_transcript
+
+    transcript = _transcript(target)
+    judged_by = _goal(objective, goal, judge)
+    trail = read_transcript(transcript, deliverable=judged_by.deliverable)
+    main.collect_garbage()
+    verdict = asyncio.run(app.ajudge_goal(judge_llm(judged_by), judged_by, trail))
     if json:
-        output.say(json_text({**summary.told, "path": str(folder.path)}))
+        output.say_json(verdict.model_dump(mode="json"))
     else:
-        columns = output.columns(sys.stdout)
-        output.say(status_text(values, now=datetime.now(UTC), folder=str(folder.path), columns=columns))
-    return summary.exit_code
+        output.say(verdict_text(verdict, columns=output.columns()))
+    if verdict.source == "fallback":
+        return int(ExitCode.FAILED)
+    return int(ExitCode.COMPLETE) if verdict.complete else NOT_COMPLETE
 
 
-def _find(reference: str | None) -> RunFolder:
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import find_run
-
+def _transcript(target: str | None) -> Path:
+    if target is None:
+        raise UsageError("no transcript is given", "goal status TRANSCRIPT --objective TEXT --judge MODEL")
+    if os.path.exists(target):  # noqa: PTH110 - never raises
+        return Path(target)
     try:
-        return find_run(goal_home(os.environ), reference)
+        return runs.find(target).transcript
     except RunNotFound:
-        if reference is not None and os.path.isfile(reference):  # noqa: PTH113 - never raises
-            from goalrunner.transcripts import check_format
-
-            check_format(Path(reference))
-            hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
-            raise UsageError(f"{reference} is a file: give the objective to judge it by", hint) from None
-        if reference is not None and ("/" in reference or "." in reference):  # no id has these
-            raise UsageError(f"{reference}: no such run or file", "goal list shows the runs") from None
-        raise
+        raise UsageError(f"{target}: no such file or run", "goal list shows the runs") from None
 
 
-def list_runs(*, json: bool = False) -> int:
-    """Print the runs as a table, or their summaries as a JSON list; gives exit code 0."""
-    from datetime import UTC, datetime
+def _goal(objective: str | None, goal_file: Path | None, judge: str | None) -> Goal:
+    """Return the goal to judge by. It needs a judge, but neither an agent nor a validator."""
+    from goalrunner.goalfile import load_goal, resolve_goal
 
-    from goalrunner.records.run_folder import goal_home
-    from goalrunner.records.run_index import list_runs
-    from goalrunner.reports.listing import listing_text
-    from goalrunner.reports.summary import Summary, json_text
+    if objective is None and goal_file is None:
+        raise UsageError("no objective to judge the transcript by", "add --objective TEXT or --goal FILE")
+    given = {key: value for key, value in (("objective", objective), ("judge.model", judge)) if value is not None}
+    if goal_file is not None:
+        goal = load_goal(goal_file, given, os.environ, runnable=False)
+    else:
+        goal = resolve_goal({}, given, os.environ, runnable=False)
+    if not goal.has_judge:
+        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
+    if goal.judge.model == "agent" and not goal.agent.model:
+        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
+    return goal
 
-    home = goal_home(os.environ)
-    found = [Summary(values).told for values in list_runs(home)]
-    if json:
-        output.say(json_text(found))
-        return 0
-    if not found:
-        output.complain(f"No runs yet in {home}. To start one: goal run goal.toml")
-    output.say(listing_text(found, now=datetime.now(UTC), columns=output.columns(sys.stdout)))
-    return 0
+
+def list_(json: Json = False) -> int:
+    """List the runs, newest first."""
+    return fast_path.list_runs(json=json)

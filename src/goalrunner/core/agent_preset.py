@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from goalrunner.core.base import Frozen
 from goalrunner.core.field_types import (
@@ -75,15 +75,20 @@ def _home_path(path: str) -> str:
     return path
 
 
-def _home_file(path: str) -> str:
-    try:
-        return _home_path(path)
-    except ValueError as error:
-        raise ValueError('must be the path of a file below HOME, such as ".my-agent/settings.json"') from error
-
-
 Command = Annotated[tuple[String, ...], AfterValidator(_command)]
 HomePath = Annotated[Line, AfterValidator(_home_path)]
+
+
+def _lists(fields: object) -> object:
+    """Return the fields of a rule, each with a list of paths."""
+    if not isinstance(fields, dict):
+        return fields
+    return {name: [paths] if isinstance(paths, str) else paths for name, paths in fields.items()}
+
+
+_Paths = Annotated[
+    dict[str, tuple[str, ...]], BeforeValidator(_lists, json_schema_input_type=dict[str, str | tuple[str, ...]])
+]
 
 
 class StreamRule(Frozen):
@@ -102,7 +107,7 @@ class StreamRule(Frozen):
     where: dict[str, str | int | bool | tuple[str, ...]] = Field(
         default_factory=dict, description="as `when`, of the item"
     )
-    fields: dict[str, tuple[str, ...]] = Field(
+    fields: _Paths = Field(
         default_factory=dict,
         description="name -> paths. session: id. text, delta: text. call: id, tool, command. result: id, output, exit_code,"
         " failed, tool, command. usage: input, output, cached, cost. error: message. `cached` are tokens that `input`"
@@ -110,14 +115,6 @@ class StreamRule(Frozen):
     )
     cumulative: bool = Field(default=False, description="usage: totals of the session, not of this line")
     ends: bool = Field(default=False, description="error: the round is over, whatever the agent would still try")
-
-    @field_validator("fields", mode="before")
-    @classmethod
-    def _lists(cls, fields: Any) -> Any:
-        """Return the fields, each with a list of paths."""
-        if not isinstance(fields, dict):
-            return fields
-        return {name: [paths] if isinstance(paths, str) else paths for name, paths in fields.items()}
 
 
 class Preset(Frozen):
@@ -172,17 +169,6 @@ class Preset(Frozen):
         default_factory=dict,
         description="text of a failure of its own, without regard to case -> what to type next",
     )
-    server: Environment = Field(
-        default_factory=dict, description="environment that points it at another server, whose address is {base_url}"
-    )
-    server_args: tuple[String, ...] = Field(default=(), description="the same as words of its command")
-    server_files: dict[Annotated[str, AfterValidator(_home_file)], String] = Field(
-        default_factory=dict,
-        description="the same as files below a HOME that is its own for a trial: path -> what the file holds",
-    )
-    wire: Literal["", "openai", "responses", "anthropic", "gemini"] = Field(
-        default="", description="what it speaks with that server; empty: it cannot be pointed at one"
-    )
     stream: Literal["json", "text"] = Field(default="text", description="lines of JSON, or words alone")
     session_after: OptionalText = Field(
         default="", description="words at the start of a line that is no JSON, after which the session id stands"
@@ -215,11 +201,6 @@ class Preset(Frozen):
         finds_session = self.session_after or any(rule.kind == "session" for rule in self.rules)
         if any("{session}" in word for word in self.resume) and not finds_session:
             yield "resume", 'names {session}, which no rule finds; add one of kind "session", or session_after = "..."'
-        pointing = [key for key in ("server", "server_args", "server_files") if getattr(self, key)]
-        if pointing and not self.wire:
-            yield pointing[0], 'needs wire, the protocol of that server: "openai", "responses", "anthropic", "gemini"'
-        if self.wire and not pointing:
-            yield "wire", 'needs server = { NAME = "{base_url}" } or server_args = ["{base_url}"]'
 
     def installing(self, protocol: Protocol) -> str:
         """What to type where the program of this protocol is not there; may be empty."""

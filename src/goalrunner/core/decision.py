@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from goalrunner.core.approval_rules import completion_rule
-from goalrunner.core.events import PromptKind
+from goalrunner.core.events import PromptKind, RunEnded
 from goalrunner.core.limits import awaiting_approval, budget_spent, denied, out_of_budget, unreadable
-from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, Baseline, Phase, RunState
-from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, Finish, RunRound, Step, TakeBaseline, Validate
+from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, RunRound, Step, TakeBaseline, Validate
 from goalrunner.core.verdict import protected_message, verdict_of
 
 
@@ -47,7 +47,8 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
     """Return the next step, which depends on the state alone."""
     match state.phase:
         case Phase.ENDED:
-            return Finish(state.status, state.stop_reason or StopReason.INTERNAL_ERROR, state.message, state.signal)
+            reason = state.stop_reason or StopReason.INTERNAL_ERROR
+            return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
             return _unstable_workspace(state)
         case Phase.READY if state.plan.takes_baseline:
@@ -77,39 +78,37 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.VALIDATED | Phase.JUDGED:
             return _after_decision(state)
         case Phase.CONFIRMED if state.confirmed:
-            return Finish(GoalStatus.BLOCKED, StopReason.IMPOSSIBLE, state.confirmed)
+            return RunEnded(stop_reason=StopReason.IMPOSSIBLE, message=state.confirmed)
         case Phase.CONFIRMED:
             return _go_on(state)
 
 
-def _unstable_workspace(state: RunState) -> Finish:
+def _unstable_workspace(state: RunState) -> RunEnded:
     """Return how a run ends whose workspace changes while it is checked."""
     shown = ", ".join(state.leaked[:5]) + (f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else "")
-    return Finish(
-        GoalStatus.BLOCKED,
-        StopReason.EVIDENCE_UNSTABLE,
-        f"the workspace changed while it was checked: {shown}\n"
+    return RunEnded(
+        stop_reason=StopReason.EVIDENCE_UNSTABLE,
+        message=f"the workspace changed while it was checked: {shown}\n"
         f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}",
     )
 
 
-def _validators_cannot_run(state: RunState) -> Finish:
+def _validators_cannot_run(state: RunState) -> RunEnded:
     """Return how a run ends whose validators cannot run; a person must correct that."""
     hint = f"correct that; then goal resume {state.goal.run_id}"
-    return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, f"{state.obstacle}\n{hint}")
+    return RunEnded(stop_reason=StopReason.VALIDATOR_MISSING, message=f"{state.obstacle}\n{hint}")
 
 
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:
     match baseline.standing:
         case "cannot_run":
-            return Finish(GoalStatus.FAILED, StopReason.VALIDATOR_MISSING, baseline.reason)
+            return RunEnded(stop_reason=StopReason.VALIDATOR_MISSING, message=baseline.reason)
         case "differs":
-            return Finish(GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED, baseline.reason)
+            return RunEnded(stop_reason=StopReason.ENVIRONMENT_FAILED, message=baseline.reason)
         case "green" if state.plan.wants_red:
-            return Finish(
-                GoalStatus.FAILED,
-                StopReason.BASELINE_GREEN,
-                'every check passes before any work is done, and the goal says baseline = "red"\n'
+            return RunEnded(
+                stop_reason=StopReason.BASELINE_GREEN,
+                message='every check passes before any work is done, and the goal says baseline = "red"\n'
                 'add a check that fails, or set baseline = "any"',
             )
         case "green" if state.plan.needs_round:
@@ -133,7 +132,7 @@ def _after_decision(state: RunState) -> Step:
     if state.unstable >= UNSTABLE_AUDITS:
         missing = state.verdict.missing if state.verdict else ""
         remedy = "stop what changes these files while the run is checked"
-        return Finish(GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE, f"{missing}\n{remedy}")
+        return RunEnded(stop_reason=StopReason.EVIDENCE_UNSTABLE, message=f"{missing}\n{remedy}")
     return _go_on(state)
 
 
@@ -159,12 +158,12 @@ def _stops(state: RunState, refused: Approval) -> bool:
     return state.plan.approvals.on_deny == "stop" and not refused.told
 
 
-def _complete(state: RunState) -> Finish:
+def _complete(state: RunState) -> RunEnded:
     if state.waiting:
         return awaiting_approval(state)
     by = "verdict" if state.plan.has_judge else "validators"
     where = f"round {state.round}" if state.round else "the baseline"
-    return Finish(GoalStatus.COMPLETE, StopReason.SATISFIED, f"{by} of {where}")
+    return RunEnded(stop_reason=StopReason.SATISFIED, message=f"{by} of {where}")
 
 
 def _go_on(state: RunState) -> Step:
@@ -175,24 +174,23 @@ def _go_on(state: RunState) -> Step:
     limit = state.plan.max_iterations
     if limit is not None and state.iterations >= limit:
         plural = "round" if limit == 1 else "rounds"
-        return Finish(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, f"not complete after {limit} {plural}")
+        return RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=f"not complete after {limit} {plural}")
     stall = state.plan.stall_rounds
     if stall is not None and state.stall.rounds > stall:
-        return Finish(
-            GoalStatus.BLOCKED,
-            StopReason.STALLED,
-            f"{state.stall.rounds} rounds in a row changed nothing: same files, same checks, same feedback",
+        return RunEnded(
+            stop_reason=StopReason.STALLED,
+            message=f"{state.stall.rounds} rounds in a row changed nothing: same files, same checks, same feedback",
         )
     if state.memory.open_questions:
         return _open_questions(state)
     return _unless_spent(state, RunRound(_retry(state)))
 
 
-def _open_questions(state: RunState) -> Finish:
+def _open_questions(state: RunState) -> RunEnded:
     questions = "\n".join(state.memory.open_questions)
     run = state.goal.run_id
     hint = f'goal answer {run} "..."; then goal resume {run}'
-    return Finish(GoalStatus.BLOCKED, StopReason.QUESTION_OPEN, f"only a person can answer: {questions}\n{hint}")
+    return RunEnded(stop_reason=StopReason.QUESTION_OPEN, message=f"only a person can answer: {questions}\n{hint}")
 
 
 def _again(state: RunState) -> Brief:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, TypeAdapter
 
 from goalrunner.core.base import Frozen
-from goalrunner.core.outcome import StopReason
+from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_events import ApprovalRecorded as ApprovalRecorded
 from goalrunner.core.run_events import ApprovalRequested as ApprovalRequested
 from goalrunner.core.run_events import GoalCreated as GoalCreated
@@ -52,48 +52,18 @@ from goalrunner.core.work_events import VerdictRecorded as VerdictRecorded
 from goalrunner.core.work_events import WorkspaceChanged as WorkspaceChanged
 
 
-class Blocked(Frozen):
-    """The run ends because a person is needed, or the goal cannot be reached."""
+class RunEnded(Frozen):
+    """The run ends; `decide` returns it as the last step."""
 
-    type: Literal["blocked"] = "blocked"
-    reason: str
+    type: Literal["run_ended"] = "run_ended"
     stop_reason: StopReason
+    message: str = Field(default="", description='why; of a complete run what proves it: "verdict of round 3"')
+    signal: int | None = Field(default=None, description="number of the signal that interrupted the run")
 
-
-class Completed(Frozen):
-    """The run ends with the proof."""
-
-    type: Literal["completed"] = "completed"
-    result_ref: str = Field(description='what proves it: "validators of round 2", "verdict of round 3"')
-
-
-class Capped(Frozen):
-    """The run ends at a limit."""
-
-    type: Literal["capped"] = "capped"
-    stop_reason: StopReason
-    reason: str
-
-
-class Cancelled(Frozen):
-    """The run was cancelled or interrupted."""
-
-    type: Literal["cancelled"] = "cancelled"
-    reason: str
-    stop_reason: StopReason = StopReason.INTERRUPTED
-    signal: int | None = None
-
-
-class Failed(Frozen):
-    """The run ends because something that it needs does not work."""
-
-    type: Literal["failed"] = "failed"
-    stop_reason: StopReason
-    reason: str
-
-
-Ending = Completed | Blocked | Capped | Cancelled | Failed
-"""How a run can end."""
+    @property
+    def status(self) -> GoalStatus:
+        """The status that the stop reason stands for."""
+        return self.stop_reason.status
 
 
 MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
@@ -116,7 +86,7 @@ class Unrecognised(Frozen):
     kind: str
 
 
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 """The version of the log. Readers refuse another major number; a newer minor number may have unknown events."""
 
 Event = Annotated[
@@ -150,11 +120,7 @@ Event = Annotated[
     | ApprovalRequested
     | ApprovalRecorded
     | MemoryPromoted
-    | Blocked
-    | Completed
-    | Capped
-    | Cancelled
-    | Failed
+    | RunEnded
     | Unrecognised,
     Field(discriminator="type"),
 ]

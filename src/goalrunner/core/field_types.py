@@ -28,12 +28,13 @@ _DEEPEST = 20
 class InnerError(ValueError):
     """What is wrong inside of the value that was checked; `path` leads there.
 
-    The message follows the name of the key; if it is `whole`, it stands alone. With `key` the key is wrong, not its value.
+    `reason` follows the name of the key; if it is `whole`, it stands alone. With `key` the key is wrong, not its value.
     """
 
-    def __init__(self, path: tuple[str | int, ...], message: str, *, key: bool = False, whole: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, path: tuple[str | int, ...], reason: str, *, key: bool = False, whole: bool = False) -> None:
+        super().__init__(reason if whole else f"{'.'.join(map(str, path))} {reason}".lstrip())
         self.path = path
+        self.reason = reason
         self.key = key or whole
         self.whole = whole
 

@@ -32,69 +32,39 @@ from goalrunner.core.run_state import AuditFailures, MemoryStop, Phase, RunState
 
 RecordStatus = Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"]
 
-STOPS: dict[tuple[GoalStatus, StopReason], tuple[RecordStatus, MemoryStop]] = {
-    (GoalStatus.COMPLETE, StopReason.SATISFIED): ("completed", "success"),
-    # A limit is lifted by a person: the goal is blocked until then, not failed.
-    (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS): ("blocked", "budget_exhausted"),
-    (GoalStatus.CAPPED, StopReason.TIMEOUT): ("blocked", "budget_exhausted"),
-    (GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED): ("blocked", "budget_exhausted"),
-    (GoalStatus.BLOCKED, StopReason.APPROVAL_REQUIRED): ("waiting_for_approval", "approval_required"),
-    (GoalStatus.BLOCKED, StopReason.DENIED): ("blocked", "blocked"),
-    (GoalStatus.BLOCKED, StopReason.QUESTION_OPEN): ("blocked", "blocked"),
-    (GoalStatus.BLOCKED, StopReason.IMPOSSIBLE): ("blocked", "blocked"),
-    (GoalStatus.BLOCKED, StopReason.STALLED): ("blocked", "blocked"),
-    (GoalStatus.BLOCKED, StopReason.EVIDENCE_UNSTABLE): ("blocked", "blocked"),
-    (GoalStatus.CANCELLED, StopReason.CANCELLED): ("cancelled", "cancelled"),
-    (GoalStatus.CANCELLED, StopReason.INTERRUPTED): ("cancelled", "cancelled"),
-    (GoalStatus.FAILED, StopReason.AUTHENTICATION): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.MODEL_NOT_FOUND): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.AGENT_FAILED): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.JUDGE_FAILED): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.VALIDATOR_MISSING): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.ENVIRONMENT_FAILED): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.WORKSPACE_FAILED): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.BASELINE_GREEN): ("failed", "failed"),
-    (GoalStatus.FAILED, StopReason.INTERNAL_ERROR): ("failed", "failed"),
+_RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
+    GoalStatus.COMPLETE: ("completed", "success"),
+    # A person lifts a limit: the goal is blocked until then, not failed.
+    GoalStatus.CAPPED: ("blocked", "budget_exhausted"),
+    GoalStatus.BLOCKED: ("blocked", "blocked"),
+    GoalStatus.CANCELLED: ("cancelled", "cancelled"),
+    GoalStatus.FAILED: ("failed", "failed"),
 }
-"""Outcome status and stop reason -> status of the goal record and stop reason of the working memory."""
 
 
-def record_status(status: GoalStatus, reason: StopReason) -> RecordStatus:
-    """The goal record's status; an ending that the table does not know is a failure."""
-    return STOPS.get((status, reason), ("failed", "failed"))[0]
+def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
+    """Return the status of the goal record and the stop reason of the working memory for the end of a run."""
+    if reason is StopReason.APPROVAL_REQUIRED:
+        return "waiting_for_approval", "approval_required"
+    return _RECORDS[reason.status]
 
 
-def memory_stop(status: GoalStatus, reason: StopReason) -> MemoryStop:
-    """The working memory's stop reason; an ending that the table does not know is a failure."""
-    return STOPS.get((status, reason), ("failed", "failed"))[1]
-
-
-def closed(state: RunState, event: events.Ending) -> RunState:
-    """How a run ended. An ending that is final stays."""
-    match event:
-        case events.Completed():
-            return _ended(
-                with_memory(state, current_step=None), GoalStatus.COMPLETE, StopReason.SATISFIED, event.result_ref
-            )
-        case events.Blocked():
-            return _ended(state, GoalStatus.BLOCKED, event.stop_reason, event.reason)
-        case events.Capped():
-            return _ended(state, GoalStatus.CAPPED, event.stop_reason, event.reason)
-        case events.Cancelled():
-            ended = _ended(state, GoalStatus.CANCELLED, event.stop_reason, event.reason)
-            return with_fields(ended, signal=event.signal)
-        case events.Failed():
-            return _ended(state, GoalStatus.FAILED, event.stop_reason, event.reason)
-        case _:
-            assert_never(event)
-
-
-def _ended(state: RunState, status: GoalStatus, reason: StopReason, message: str) -> RunState:
-    goal = state.goal.model_copy(update={"status": record_status(status, reason)})
-    ended = with_memory(state, stop_reason=memory_stop(status, reason))
-    left = state.left if state.phase is Phase.ENDED else state.phase
+def _ended(state: RunState, event: events.RunEnded) -> RunState:
+    record, stop = record_status(event.stop_reason)
+    memory = with_memory(state, stop_reason=stop)
+    if event.status is GoalStatus.COMPLETE:
+        memory = with_memory(memory, current_step=None)
     return count_usage(
-        with_fields(ended, goal=goal, phase=Phase.ENDED, left=left, status=status, stop_reason=reason, message=message)
+        with_fields(
+            memory,
+            goal=state.goal.model_copy(update={"status": record}),
+            phase=Phase.ENDED,
+            left=state.left if state.phase is Phase.ENDED else state.phase,
+            status=event.status,
+            stop_reason=event.stop_reason,
+            message=event.message,
+            signal=event.signal if event.status is GoalStatus.CANCELLED else state.signal,
+        )
     )
 
 
@@ -207,8 +177,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return state
         case events.NoteAdded() | events.Unrecognised():
             return state
-        case events.Completed() | events.Blocked() | events.Capped() | events.Cancelled() | events.Failed():
-            return closed(state, event)
+        case events.RunEnded():
+            return _ended(state, event)
         case _:
             assert_never(event)
 
@@ -241,7 +211,7 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
     seen = with_evidence(state, [event.response.id] if event.response else [])
-    over = with_fields(turned_over(progress.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot)
+    over = with_fields(turned_over(progress.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot, round_ended=True)
     # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
     return with_fields(

@@ -18,11 +18,10 @@ from goalrunner.core.errors import (
     ValidatorMissing,
     WorkspaceError,
 )
-from goalrunner.core.events import MemoryKind
+from goalrunner.core.events import MemoryKind, RunEnded
 from goalrunner.core.observation import Observation
-from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.steps import Finish
 
 _OPTIONS: dict[BudgetName, str] = {"tokens": "--tokens", "cost_usd": "--cost"}
 
@@ -96,52 +95,52 @@ _SHOWN = 200
 """Characters of an action in a message."""
 
 
-def timed_out(state: RunState) -> Finish:
+def timed_out(state: RunState) -> RunEnded:
     """Return how a run ends at its time limit."""
     seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
     step = f" during {state.memory.current_step}" if state.memory.current_step else ""
-    return Finish(GoalStatus.CAPPED, StopReason.TIMEOUT, f"the time limit of {seconds} was reached{step}")
+    return RunEnded(stop_reason=StopReason.TIMEOUT, message=f"the time limit of {seconds} was reached{step}")
 
 
-def out_of_budget(state: RunState) -> Finish:
+def out_of_budget(state: RunState) -> RunEnded:
     """Return how a run ends without budget for the next model call."""
     found = shortfall(state)
     said = found.words if found else "the budget is spent"
     hint = f"\n{lifting(state)}" if found and found.unknown else ""
-    return Finish(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED, said + hint)
+    return RunEnded(stop_reason=StopReason.BUDGET_EXHAUSTED, message=said + hint)
 
 
-def unreadable(state: RunState) -> Finish:
+def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
     judge, detail = state.models.get("judge") or "its model", state.audit_failures.detail.partition("\n")[0]
     last = f"; the last answer: {detail}" if detail else ""
-    return Finish(
-        GoalStatus.FAILED,
-        StopReason.JUDGE_FAILED,
-        f"the judge {judge} gave no answer that can be read in {state.unread} audits in a row{last}\n"
+    return RunEnded(
+        stop_reason=StopReason.JUDGE_FAILED,
+        message=f"the judge {judge} gave no answer that can be read in {state.unread} audits in a row{last}\n"
         "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
     )
 
 
-def interrupted(signal: int | None) -> Finish:
+def interrupted(signal: int | None) -> RunEnded:
     """Return how a run ends by Ctrl-C, SIGTERM, or the caller's cancellation."""
-    return Finish(GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted; everything so far is saved", signal)
+    return RunEnded(
+        stop_reason=StopReason.INTERRUPTED, message="interrupted; everything so far is saved", signal=signal
+    )
 
 
-def cancelled(said: str) -> Finish:
+def cancelled(said: str) -> RunEnded:
     """Return how a run ends by `goal cancel`, after which it cannot be resumed."""
-    return Finish(GoalStatus.CANCELLED, StopReason.CANCELLED, said)
+    return RunEnded(stop_reason=StopReason.CANCELLED, message=said)
 
 
-def awaiting_approval(state: RunState) -> Finish:
+def awaiting_approval(state: RunState) -> RunEnded:
     """Return how a run ends while an approval waits for a person."""
     waits = "; ".join(f"{item.id} {in_short(named(item.kind, item.action))}" for item in state.waiting)
     run = state.goal.run_id
     which = "" if len(state.waiting) == 1 else " ID"
-    return Finish(
-        GoalStatus.BLOCKED,
-        StopReason.APPROVAL_REQUIRED,
-        f"this waits for a person: {waits}\n"
+    return RunEnded(
+        stop_reason=StopReason.APPROVAL_REQUIRED,
+        message=f"this waits for a person: {waits}\n"
         f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}",
     )
 
@@ -157,14 +156,14 @@ def in_short(action: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
-def denied(approval: Approval) -> Finish:
+def denied(approval: Approval) -> RunEnded:
     """Return how a run ends after a denied or expired approval."""
     what = "no decision in time on" if approval.decision == "expired" else "denied:"
     reason = f" ({approval.reason})" if approval.reason else ""
-    return Finish(GoalStatus.BLOCKED, StopReason.DENIED, f"{what} {in_short(approval.action)}{reason}")
+    return RunEnded(stop_reason=StopReason.DENIED, message=f"{what} {in_short(approval.action)}{reason}")
 
 
-def failed(state: RunState, error: GoalError) -> Finish:
+def failed(state: RunState, error: GoalError) -> RunEnded:
     """Return how a run ends after an expected failure."""
     judging = (state.memory.current_step or "").startswith("audit-")
     match error:
@@ -184,12 +183,12 @@ def failed(state: RunState, error: GoalError) -> Finish:
             reason = StopReason.AGENT_FAILED
         case _:
             reason = StopReason.INTERNAL_ERROR
-    return Finish(GoalStatus.FAILED, reason, str(error))
+    return RunEnded(stop_reason=reason, message=str(error))
 
 
-def crashed(description: str) -> Finish:
+def crashed(description: str) -> RunEnded:
     """Return how a run ends after a defect of the runner or an adapter."""
-    return Finish(GoalStatus.FAILED, StopReason.INTERNAL_ERROR, description)
+    return RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=description)
 
 
 Sensitivity = Literal["low", "medium", "high"]

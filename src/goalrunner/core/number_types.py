@@ -58,6 +58,6 @@ Dollars = Annotated[float, Field(gt=0, le=_LONGEST, strict=True)]
 DollarLimit = Annotated[Dollars | None, BeforeValidator(_lifted)]
 """US dollars above zero; `inf` lifts the limit."""
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
-_Written = Annotated[float, Field(gt=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$")]
+_Written = Annotated[float, Field(gt=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
 DurationLimit = Annotated[float | None, BeforeValidator(_seconds, json_schema_input_type=_Written | None)]
 """Seconds above zero, as a number or a text like "30m"; `inf` lifts the limit."""

@@ -146,6 +146,33 @@ class StopReason(StrEnum):
     BASELINE_GREEN = "baseline_green"
     INTERNAL_ERROR = "internal_error"
 
+    @property
+    def status(self) -> GoalStatus:
+        """The status of a run that ends for this reason."""
+        return _STATUSES.get(self, GoalStatus.FAILED)
+
+
+_STATUSES: dict[StopReason, GoalStatus] = {
+    StopReason.SATISFIED: GoalStatus.COMPLETE,
+    **dict.fromkeys(
+        (StopReason.MAX_ITERATIONS, StopReason.TIMEOUT, StopReason.BUDGET_EXHAUSTED),
+        GoalStatus.CAPPED,
+    ),
+    **dict.fromkeys(
+        (
+            StopReason.APPROVAL_REQUIRED,
+            StopReason.DENIED,
+            StopReason.QUESTION_OPEN,
+            StopReason.IMPOSSIBLE,
+            StopReason.STALLED,
+            StopReason.EVIDENCE_UNSTABLE,
+        ),
+        GoalStatus.BLOCKED,
+    ),
+    **dict.fromkeys((StopReason.CANCELLED, StopReason.INTERRUPTED), GoalStatus.CANCELLED),
+}
+"""The status of each stop reason; those that are not listed are failures."""
+
 
 EXIT_CODES: dict[GoalStatus, ExitCode] = {
     GoalStatus.RUNNING: ExitCode.FAILED,

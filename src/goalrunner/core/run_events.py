@@ -94,9 +94,6 @@ class RunStarted(Frozen):
     )
     goal_file: str = Field(default="", description="where the goal was read from; always protected")
     goal_sha256: str = Field(default="", description="of the frozen goal.toml: a resumed run takes no other")
-    goal_seals: dict[str, str] = Field(
-        default_factory=dict, description="key of a secret in the goal, which is not kept -> by what it is known again"
-    )
     continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
     sandbox: str = Field(default="none", description="the sandbox of the agent's commands and the validators")
 

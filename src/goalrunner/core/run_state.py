@@ -145,6 +145,7 @@ class RunState(Frozen):
     plan: Plan
     phase: Phase = Phase.READY
     left: Phase = Field(default=Phase.READY, description="where it stood when it ended")
+    round_ended: bool = Field(default=False, description="whether the agent has ended a turn")
     prompted: bool = Field(default=False, description="whether the agent has the prompt of the round at hand")
     calling: str | None = Field(default=None, description="id of the tool call that has begun and has no result")
     awaiting: Account | None = Field(default=None, description="whose model is being asked")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalrunner.core.agent_ports import ProposedPlan
-from goalrunner.core.events import PlanProposed, PromptKind
+from goalrunner.core.events import PlanProposed, PromptKind, RunEnded
 from goalrunner.core.observation import Observation
-from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.progress import is_runners
 from goalrunner.core.run_state import Interruption
 
@@ -53,16 +52,6 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Finish:
-    """End the run."""
-
-    status: GoalStatus
-    reason: StopReason
-    message: str = ""
-    signal: int | None = None
-
-
-@dataclass(frozen=True)
 class Confirm:
     """Ask for a second, independent opinion on a claim that the goal is blocked."""
 
@@ -78,7 +67,7 @@ class AskApproval:
     kind: Literal["complete", "checks"] = "complete"
 
 
-Step = TakeBaseline | RunRound | Validate | Audit | Confirm | AskApproval | Finish
+Step = TakeBaseline | RunRound | Validate | Audit | Confirm | AskApproval | RunEnded
 """The next thing to do."""
 
 

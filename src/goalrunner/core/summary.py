@@ -66,6 +66,7 @@ def summary_of(state: RunState) -> dict[str, Any]:
         "protected_changes": list(state.protected_changes),
         "check_environment": state.check_environment,
         "goal_file": state.goal_file,
+        "round_ended": state.round_ended,
         "handed": list(state.handed),
         "redacted": state.redacted,
         "started_at": outcome.started_at,

@@ -6,9 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import assert_never
 
-from goalrunner.core import events
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.events import Event, Record, SecretsReplaced
@@ -16,11 +14,10 @@ from goalrunner.core.evidence import EvidenceIndex, TrailIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import Claim, EvidenceRow, Observation, Trail
-from goalrunner.core.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Artifacts, Log, Transcript
 from goalrunner.core.run_parts import Observer, TextObserver
 from goalrunner.core.run_state import RunState
-from goalrunner.core.steps import Finish
 from goalrunner.core.summary import outcome_of
 
 _LOGGER = logging.getLogger("goalrunner")
@@ -162,23 +159,6 @@ class Deadline:
                 yield
         finally:
             timeout.reschedule(loop.time() + left)
-
-
-def ending(finish: Finish) -> events.Ending:
-    """Return the last event of a run."""
-    match finish.status:
-        case GoalStatus.COMPLETE:
-            return events.Completed(result_ref=finish.message)
-        case GoalStatus.CAPPED:
-            return events.Capped(stop_reason=finish.reason, reason=finish.message)
-        case GoalStatus.BLOCKED:
-            return events.Blocked(stop_reason=finish.reason, reason=finish.message)
-        case GoalStatus.CANCELLED:
-            return events.Cancelled(reason=finish.message, stop_reason=finish.reason, signal=finish.signal)
-        case GoalStatus.FAILED | GoalStatus.RUNNING:
-            return events.Failed(stop_reason=finish.reason, reason=finish.message)
-        case _:
-            assert_never(finish.status)
 
 
 _driven: set[int] = set()

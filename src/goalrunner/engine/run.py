@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from goalrunner.core import events, limits
@@ -16,10 +15,10 @@ from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, Finish, RunRound, TakeBaseline, Validate
+from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, RunRound, TakeBaseline, Validate
 from goalrunner.engine.approvals import Approvals
 from goalrunner.engine.checks import Checks
-from goalrunner.engine.journal import Deadline, Journal, ending, exclusive
+from goalrunner.engine.journal import Deadline, Journal, exclusive
 from goalrunner.engine.recorder import RunRecorder
 from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
@@ -122,7 +121,7 @@ class Run:
                     await conversation.close()
         return self.end(finish)
 
-    async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | Finish:
+    async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | events.RunEnded:
         """Await `work()` under the deadline; return how the run ends if it was stopped."""
         deadline = self._deadline.begin(self._remaining())
         try:
@@ -153,10 +152,10 @@ class Run:
         except Exception:
             return self._crashed()
 
-    def end(self, finish: Finish) -> GoalOutcome:
+    def end(self, finish: events.RunEnded) -> GoalOutcome:
         """Write the last event once; return the outcome."""
         if self.state.status is GoalStatus.RUNNING:
-            last = ending(replace(finish, message=self._parts.redact(finish.message)))
+            last = finish.model_copy(update={"message": self._parts.redact(finish.message)})
             self._journal.count(self._parts.replaced())
             self._journal.append(last)
             self._journal.save()
@@ -180,13 +179,13 @@ class Run:
             self.end(finish)
         except RecordError:
             if self.state.status is GoalStatus.RUNNING:
-                self._journal.fold_unwritten(ending(finish))
+                self._journal.fold_unwritten(finish)
 
-    def _cut_off(self) -> Finish:
+    def _cut_off(self) -> events.RunEnded:
         said = self._cancelled
         return limits.interrupted(self._signal) if said is None else limits.cancelled(said)
 
-    async def advance(self) -> RunRound | Finish:  # noqa: C901  one arm per step
+    async def advance(self) -> RunRound | events.RunEnded:  # noqa: C901  one arm per step
         """Perform steps until the agent has to work or the run ends."""
         if self.state.phase is Phase.READY:
             self._check_models()
@@ -200,12 +199,12 @@ class Run:
                 case RunRound():
                     await self._preflight()
                     return step
-                case Finish(reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
+                case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
                     pass
-                case Finish(status=GoalStatus.COMPLETE):
+                case events.RunEnded(status=GoalStatus.COMPLETE):
                     if await self._checks.unchanged():
                         return step
-                case Finish():
+                case events.RunEnded():
                     return step
                 case TakeBaseline():
                     await self._checks.baseline()
@@ -231,7 +230,7 @@ class Run:
             for note in await preflight():
                 self._journal.append(events.NoteAdded(note=self._parts.redact(note)))
 
-    async def _loop(self) -> Finish:
+    async def _loop(self) -> events.RunEnded:
         while isinstance(step := await self.advance(), RunRound):
             await self._round(step.prompt)
         return step
@@ -289,5 +288,5 @@ class Run:
         timeout = self.state.plan.timeout
         return None if timeout is None else max(0.0, timeout - self.state.elapsed)
 
-    def _crashed(self) -> Finish:
+    def _crashed(self) -> events.RunEnded:
         return limits.crashed(kept_traceback(self._parts.scratch, self._parts.redact))

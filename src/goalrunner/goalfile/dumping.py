@@ -9,7 +9,7 @@ from typing import Any
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.goalfile.fitting import CHAT_KEYS
+from goalrunner.goalfile.agent_checks import CHAT_KEYS
 
 
 def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:

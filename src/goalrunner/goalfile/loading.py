@@ -12,8 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from goalrunner.core.errors import GoalFileError, UsageError
+from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import CHAT, Goal
-from goalrunner.goalfile.fitting import check_agent, chosen
+from goalrunner.core.wording import LONGEST_PATH, listed, nearest, quoted
+from goalrunner.goalfile.agent_checks import check_agent
 from goalrunner.goalfile.layers import (
     AGENT_VARIABLES,
     CHAT_VARIABLES,
@@ -24,10 +26,11 @@ from goalrunner.goalfile.layers import (
     named_layer,
     option_of,
 )
+from goalrunner.goalfile.messages import report
 from goalrunner.goalfile.parsing import parse, read_text
 from goalrunner.goalfile.positions import Key, Positions
-from goalrunner.goalfile.problems import LONGEST_PATH, Problems, Source, Spot, listed, nearest, quoted
-from goalrunner.goalfile.tables import named
+from goalrunner.goalfile.problems import Problems, Source
+from goalrunner.goalfile.schema import schema_of
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -42,52 +45,65 @@ def resolve_goal(
     name: str = "",
     runnable: bool = True,
 ) -> Goal:
-    """A goal of a table as a goal file has it, options by dotted key, and the environment.
+    """Return the goal of a goal file's table, options by dotted key, and the environment.
 
     Relative paths of the table start from `base`; those of options and environment, and those of a table without a
-    base, from the current folder. `name` is the file's, for messages. An option of None is one that was not given.
-    With `runnable=False` a goal that nothing can run yet - no model, no validator, no judge - passes too.
-    Raises GoalFileError with every problem at once.
+    base, from the current folder. `name` is the file's, for messages. An option of None counts as not given.
+    With `runnable=False` a goal without a model, a validator and a judge passes too.
+    Raise GoalFileError with all problems of its values, or else with all that do not fit together.
     """
     here = _current_folder()
     problems = Problems()
     file = file_layer(table, Source(base=base or here, positions=positions), problems)
-    given = {key: value for key, value in overrides.items() if value is not None}
-    options = _options(given, here, problems)
-    layer = _with_environment(options, file, environ, here, problems)
-    _check_workspace(layer)
-    _check_conflicts(layer)
+    layer = _with_environment(_options(overrides, here, problems), file, environ, here, problems)
+    layer.values.setdefault(("workspace", "path"), str(here))
+    goal = _validated(layer.table(), layer, problems)
+    _check_workspace(layer, problems)
     _check_objective(layer, problems)
-    wrong_preset = check_agent(layer, file, environ, problems)
     if runnable:
         _check_model(layer, problems)
         _check_proof(layer, problems)
+    if goal is not None:
+        goal = check_agent(goal, layer, file, environ, problems)
     problems.raise_any(name)
-    if wrong_preset is not None:
-        raise wrong_preset
-    return _build(layer, problems, name)
+    assert goal is not None
+    return goal
 
 
 def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, ...] | None]:
-    """New limits of a run from options by the goal's dotted keys, by the limit's own name; None lifts one.
+    """Return new limits of a run from options by dotted key; the result has the limits' own names, and None lifts one.
 
-    Raises GoalFileError with every problem at once.
+    Raise GoalFileError with every problem at once.
     """
     problems = Problems()
-    given = {key: value for key, value in options.items() if value is not None}
-    layer = _options(given, _current_folder(), problems)
+    layer = _options(options, _current_folder(), problems)
+    goal = _validated({"objective": "limits", **layer.table()}, layer, problems)
     problems.raise_any("")
-    limits: dict[str, Any] = {str(key[-1]): value for key, value in layer.values.items()}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in limits.items()}
+    limits: dict[str, Any] = {}
+    for key in layer.values:
+        limits[str(key[-1])] = goal
+        for step in key:
+            limits[str(key[-1])] = getattr(limits[str(key[-1])], str(step))
+    return limits
 
 
-def _options(given: Mapping[str, object], base: Path, problems: Problems) -> Layer:
-    names: dict[Key, str] = {tuple(key.split(".")): option_of(key) for key in given}
-    return named_layer(given, Source(base=base, names=names, textual=True), problems)
+def _validated(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Goal | None:
+    """Return the goal of a table; note what is wrong with it, and return None then."""
+    try:
+        return Goal.model_validate(table, context=FROM_FILE)
+    except ValidationError as error:
+        report(error, schema_of(Goal), lambda path: layer.spot(path, problems))
+        return None
+
+
+def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> Layer:
+    entries = {key: value for key, value in given.items() if value is not None}
+    names: dict[Key, str] = {tuple(key.split(".")): option_of(key) for key in entries}
+    return named_layer(entries, Source(base=base, names=names, textual=True), problems)
 
 
 def _environment(variables: Mapping[str, str], environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
-    """Variables that are set to something; an empty one counts as not set."""
+    """Return the values of variables; an empty one counts as not set."""
     given = {key: name for name, key in variables.items() if environ.get(name, "").strip()}
     names: dict[Key, str] = {tuple(key.split(".")): name for key, name in given.items()}
     values = {key: environ[name] for key, name in given.items()}
@@ -95,11 +111,12 @@ def _environment(variables: Mapping[str, str], environ: Mapping[str, str], base:
 
 
 def _with_environment(options: Layer, file: Layer, environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
-    """Options over environment over file."""
-    if chosen(options.over(_environment(AGENT_VARIABLES, environ, base, problems).over(file))) != CHAT:
+    """Return options over environment over file."""
+    layer = options.over(_environment(AGENT_VARIABLES, environ, base, problems).over(file))
+    if layer.values.get(("agent", "use"), CHAT) != CHAT:
         environ = {name: value for name, value in environ.items() if name not in CHAT_VARIABLES}
     layer = options.over(_environment(VARIABLES, environ, base, problems).over(file))
-    if ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
+    if ("agent", "model") not in layer.values:
         layer = layer.over(_environment(FALLBACK_VARIABLES, environ, base, problems))
     return layer
 
@@ -110,9 +127,8 @@ def _check_objective(layer: Layer, problems: Problems) -> None:
 
 
 def _check_model(layer: Layer, problems: Problems) -> None:
-    if chosen(layer) != CHAT or ("agent", "model") in layer.values:
-        return
-    if not problems.excuses(("agent", "model"), ("model",), ("agent", "use")):
+    is_chat = layer.values.get(("agent", "use"), CHAT) == CHAT
+    if is_chat and ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
         problems.add(
             'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL',
             "model",
@@ -120,13 +136,13 @@ def _check_model(layer: Layer, problems: Problems) -> None:
 
 
 def _check_proof(layer: Layer, problems: Problems) -> None:
-    """A goal needs somebody who checks it, and a judge needs a model."""
+    """Check that the goal has a validator or a judge, and that the judge has a model."""
     if ("judge", "model") in layer.values or problems.excuses(("judge", "model")):
         return
     judge = layer.spots.get(("judge",))
     if judge is not None or any(key[0] == "judge" for key in layer.values):
         message = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
-        _say(message, judge, problems)
+        layer.spot(("judge",), problems).wrong_key(message)
     elif not layer.values.get(("validators",)) and not problems.excuses(("validators",), ("validator",)):
         problems.add(
             "nothing checks this goal; "
@@ -135,66 +151,22 @@ def _check_proof(layer: Layer, problems: Problems) -> None:
         )
 
 
-def _say(message: str, spot: Spot | None, problems: Problems) -> None:
-    if spot is None:
-        problems.add(message, "judge")
-    else:
-        spot.wrong_key(message)
-
-
-def _check_workspace(layer: Layer) -> None:
-    """The folder to work in is there; nothing said is the current one."""
-    path, spot = layer.values.get(("workspace", "path")), layer.spots.get(("workspace", "path"))
-    if path is None or spot is None:
-        layer.values["workspace", "path"] = str(_current_folder())
+def _check_workspace(layer: Layer, problems: Problems) -> None:
+    """Check that the folder to work in exists."""
+    path, spot = layer.values["workspace", "path"], layer.spots.get(("workspace", "path"))
+    if spot is None or not isinstance(path, str) or problems.excuses(("workspace", "path")):
         return
+    shown = quoted(path, LONGEST_PATH)
     try:
-        folder = Path(str(path))
+        folder = Path(path)
         if not folder.exists():
-            spot.wrong(f"{quoted(str(path), LONGEST_PATH)} does not exist; create the folder, or name another")
+            spot.wrong(f"{shown} does not exist; create the folder, or name another")
         elif not folder.is_dir():
-            spot.wrong(f"{quoted(str(path), LONGEST_PATH)} is no folder")
+            spot.wrong(f"{shown} is not a folder")
         elif not os.access(folder, os.R_OK | os.X_OK):
-            spot.wrong(f"{quoted(str(path), LONGEST_PATH)} may not be entered or read: permission denied")
+            spot.wrong(f"{shown} cannot be entered or read: permission denied")
     except OSError as error:
-        spot.wrong(f"{quoted(str(path))} cannot be read: {error.strerror}")
-
-
-def _check_conflicts(layer: Layer) -> None:
-    """Keys of [workspace] that exclude each other; the message stands at the one that is to be removed."""
-    values = {key[1]: value for key, value in layer.values.items() if len(key) == 2 and key[0] == "workspace"}
-    check = layer.spots.get(("workspace", "check"))
-    if values.get("setup") and values.get("check") not in (None, "checkout") and check is not None:
-        check.wrong_key(
-            f"{check.label} = {quoted(str(values['check']))} cannot be combined with setup, which prepares a fresh checkout; "
-            "remove one of the two"
-        )
-    protect = layer.spots.get(("workspace", "protect"))
-    if values.get("editable") and values.get("protect") and protect is not None:
-        protect.wrong_key(
-            f"{protect.label} cannot be combined with editable, which protects everything that it does not name; "
-            "remove one of the two"
-        )
-
-
-def _build(layer: Layer, problems: Problems, name: str) -> Goal:
-    fields: dict[str, Any] = {}
-    for key, value in layer.values.items():
-        match key:
-            case (str(table), str(item)):
-                fields.setdefault(table, {})[item] = value
-            case _:
-                fields[str(key[0])] = value
-    fields["validators"] = named(fields.get("validators", ()))
-    try:
-        return Goal.model_validate(fields)
-    except ValidationError as error:
-        # The readers let pass what the model refuses: still a message, never a traceback.
-        for detail in error.errors(include_url=False, include_input=False):
-            label = ".".join(str(part) for part in detail["loc"])
-            problems.add(f"{label}: {detail['msg']}", label)
-        problems.raise_any(name)
-        raise
+        spot.wrong(f"{quoted(path)} cannot be read: {error.strerror}")
 
 
 def _current_folder() -> Path:

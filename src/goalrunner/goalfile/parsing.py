@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import GoalFileError, Problem, UsageError
-from goalrunner.core.goal import CHAT
-from goalrunner.goalfile.keys import SHORT_TABLES
+from goalrunner.core.field_types import FROM_FILE
+from goalrunner.core.goal import CHAT, RESERVED_AGENTS, SHORT_TABLES
+from goalrunner.core.wording import listed, quoted
+from goalrunner.goalfile.messages import report
 from goalrunner.goalfile.positions import LongKeyError, Positions, line_starts_of, locate, place_of
-from goalrunner.goalfile.presets import RESERVED, preset
-from goalrunner.goalfile.problems import Problems, Source, Spot, listed, quoted
+from goalrunner.goalfile.problems import Problems, Source, Spot
+from goalrunner.goalfile.schema import schema_of
 from goalrunner.presets import ACP, COMMAND, builtin_names, builtin_text, user_files
 
 LARGEST = 1_000_000
@@ -130,7 +134,7 @@ class Known:
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, those that are no presets first."""
-        return (*RESERVED, *sorted({*builtin_names(), *self.files, *self.own}))
+        return (*RESERVED_AGENTS, *sorted({*builtin_names(), *self.files, *self.own}))
 
     def preset(self, name: str) -> Preset:
         """The one of that name. Raises GoalFileError for a user's file that does not hold, KeyError for no such name."""
@@ -160,18 +164,22 @@ def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str
 def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, Preset]:
     """All that such a goal may name. Raises GoalFileError for a file of the user's that does not hold, used or not."""
     known = Known(own, user_files(environ))
-    return {name: known.preset(name) for name in known.names if name not in RESERVED}
+    return {name: known.preset(name) for name in known.names if name not in RESERVED_AGENTS}
 
 
 def read_preset(path: Path) -> Preset:
     """The preset in a file of the user's. Raises GoalFileError with everything that is wrong in it at once."""
-    return preset_of_text(read_text(path), str(path), path.parent)
+    return preset_of_text(read_text(path), str(path))
 
 
-def preset_of_text(text: str, name: str, base: Path = Path("/")) -> Preset:
+def preset_of_text(text: str, name: str) -> Preset:
     """The same for a text; `name` stands for the file in messages. Raises GoalFileError."""
     table, positions = parse(text, name)
     problems = Problems()
-    read = preset(table, Spot(Source(base=base, positions=positions), problems))
-    problems.raise_any(name)
-    return Preset.model_validate(read)
+    source = Source(base=Path(), positions=positions)
+    try:
+        return Preset.model_validate(table, context=FROM_FILE)
+    except ValidationError as error:
+        report(error, schema_of(Preset), lambda path: Spot(source, problems, path))
+        problems.raise_any(name)
+        raise

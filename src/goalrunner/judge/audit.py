@@ -1,4 +1,4 @@
-"""One audit: a fresh conversation with the judge's model, and the check of its citations."""
+"""One audit: a new conversation with the judge's model, and the check of its citations."""
 
 from __future__ import annotations
 
@@ -17,39 +17,26 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.citations import Examination, examine, identifier_of
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.prompt_builder import Deliverable, Events, audit_form, audit_request, least_tokens, look_prompt
-from goalrunner.judge.prompt_text import Form
+from goalrunner.judge.prompt_text import Form, correction_prompt
 from goalrunner.judge.rendering import deliverable_response
-from goalrunner.judge.session import CONFIRM_SCHEMA, AuditRecorder, JudgeModel, Talk, opinion_form, parse_confirmation
+from goalrunner.judge.session import (
+    CONFIRM_SCHEMA,
+    AuditRecorder,
+    JudgeModel,
+    JudgeSession,
+    opinion_form,
+    parse_confirmation,
+)
 from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_reply, settled
 from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, AbsentRequirementError, JudgeOutcome, matched, requirements_of
 from goalrunner.system.launcher import in_thread
 
-
-def corrections(outcome: JudgeOutcome, found: Examination, minimum_score: float) -> tuple[str, ...]:
-    """What to tell the judge, one sentence each. Nothing where the answer itself leaves something open.
-
-    What is stale is not told: that takes new work, not other words, and goes to the agent.
-    """
-    return found.mendable if outcome.passed and outcome.score >= minimum_score else ()
-
-
-def correction_prompt(found: tuple[str, ...]) -> str:
-    """The turn itself."""
-    listed = "\n".join(f"- {sentence}" for sentence in found)
-    return (
-        f"Your citations were checked. These do not hold:\n{listed}\n\n"
-        "Where the evidence shows it, cite it again: whole words, exactly as they stand in that observation's output, or a "
-        "fact of its heading. Drop a citation that is not needed. Where nothing shows it, the criterion is not satisfied. "
-        "What you cite now counts as it is. Answer once more with the whole JSON object, in the same form."
-    )
-
-
 UNREADABLE = "the judge gave no answer that could be read"
-"""What is missing in a verdict that stands for an unreadable answer. The agent never reads it."""
+"""What is missing in the verdict for an unreadable answer. The agent never sees it."""
 
 
 class LLMJudge:
-    """A judge that asks a model. Each audit starts from nothing: no memory of earlier ones."""
+    """A judge that asks a model. Audits share no memory."""
 
     def __init__(
         self,
@@ -66,65 +53,68 @@ class LLMJudge:
         self._nonce = nonce
 
     async def audit(self, request: AuditRequest, recorder: AuditRecorder) -> Audit:
-        """Ask, show once more what the judge asks for, tell it once what its citations lack, repair what cannot be read.
+        """Ask; once show the observations that the judge asks for, and once report citations that do not hold.
 
-        Raises ModelError, BudgetExhausted, and UsageError where the goal alone is too long for the prompt.
+        Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too long for the prompt.
         """
         if self._config.require == "runner":
             request = replace(request, require="runner")
         nonce = self._nonce()
-        talk = Talk(self._llm, recorder, audit_form(self._config.system_prompt), JUDGE_SCHEMA, "verdict", self._redact)
-        most = self._most(request, talk.form)
-        await talk.begin(request, nonce, most)
-        looked = False
+        form = audit_form(self._config.system_prompt)
+        session = JudgeSession(self._llm, recorder, form, JUDGE_SCHEMA, "verdict", self._redact)
+        most = self._most(request, form)
+        await session.begin(request, nonce, most)
+        expanded = False
         checked: Audit | None = None
         while True:
             try:
-                text = await talk.ask()
+                text = await session.ask()
             except (ModelError, BudgetExhausted):
                 if checked is None:
                     raise
-                return checked  # the question was one more chance, not a need
+                return checked  # this question was only another chance
             try:
                 # In a thread: outputs may be large, and the deadline must not wait for them.
                 outcome: JudgeOutcome = await in_thread(parse_reply, text)
-                wanted = [] if looked else _wanted(outcome.need, request)
-                if wanted:
-                    looked = True
-                    look = partial(look_prompt, request, wanted, nonce=nonce, max_tokens=self._second_room(most))
-                    talk.say(await in_thread(look))
+                requested = [] if expanded else _requested(outcome.need, request)
+                if requested:
+                    expanded = True
+                    look = partial(look_prompt, request, requested, nonce=nonce, max_tokens=self._second_room(most))
+                    session.add(await in_thread(look))
                     continue
                 outcome = settled(outcome)
-                found: Examination = await in_thread(self._examined, outcome, request)
+                found: Examination = await in_thread(self._examine, outcome, request)
             except (UnreadableReplyError, AbsentRequirementError) as error:
-                if not talk.repair(str(error)):
+                if not session.repair(str(error)):
                     break
             else:
-                wrong = corrections(outcome, found, self._minimum(request))
-                if not wrong or checked is not None:
+                # A stale citation needs new work of the agent, other faults need another answer of the judge.
+                passes = outcome.passed and outcome.score >= self._minimum(request)
+                if not (passes and found.mendable) or checked is not None:
                     return found.audit
                 checked = found.audit
-                talk.say(correction_prompt(wrong))
-        # What could be read before stands; it is not complete either.
+                session.add(correction_prompt(found.mendable))
+        # A verdict that could be read before counts; it is not complete either.
         return checked or Audit(verdict=GoalVerdict(score=0.0, complete=False, missing=UNREADABLE, source="fallback"))
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> Confirmation:
-        """Ask afresh whether the claim that the goal is blocked holds; what cannot be read confirms nothing.
+        """Ask in a new conversation whether the goal is blocked as claimed; an unreadable answer confirms nothing.
 
-        Raises as an audit does.
+        Raises as `audit` does.
         """
         nonce = self._nonce()
-        talk = Talk(self._llm, recorder, opinion_form(claim, nonce), CONFIRM_SCHEMA, "opinion", self._redact)
-        await talk.begin(request, nonce, self._most(request, talk.form))
+        form = opinion_form(claim, nonce)
+        session = JudgeSession(self._llm, recorder, form, CONFIRM_SCHEMA, "opinion", self._redact)
+        await session.begin(request, nonce, self._most(request, form))
         while True:
-            text = await talk.ask()
+            text = await session.ask()
             try:
                 return parse_confirmation(text)
             except UnreadableReplyError as error:
-                if not talk.repair(str(error)):
+                if not session.repair(str(error)):
                     return Confirmation(confirmed=False, reason=f"The second opinion could not be read. {error}")
 
-    def _examined(self, outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+    def _examine(self, outcome: JudgeOutcome, request: AuditRequest) -> Examination:
         criteria = matched(outcome, requirements_of(request.success_criteria, request.constraints))
         return examine(outcome, criteria, request, minimum_score=self._minimum(request))
 
@@ -132,14 +122,14 @@ class LLMJudge:
         return max(request.minimum_score, self._config.minimum_score)
 
     def _most(self, request: AuditRequest, form: Form) -> int:
-        """Tokens of the prompt: as configured, and no more than half of a small context window, but for the goal itself."""
+        """Return the tokens of the prompt: as configured, at most half of the context window, at least for the goal."""
         window = self._llm.context_window()
         if window is None or window // 2 >= self._config.max_tokens:
             return self._config.max_tokens
         return min(self._config.max_tokens, max(window // 2, least_tokens(request, form)))
 
     def _second_room(self, most: int) -> int:
-        """Tokens for the observations that the judge asks for; a quarter of the context window stays free."""
+        """Return the tokens for requested observations; a quarter of the context window stays free."""
         window = self._llm.context_window()
         room = SECOND_LOOK * most
         return room if window is None else min(room, window * 3 // 4 - most)
@@ -157,10 +147,10 @@ async def judge_goal_async(
     recorder: AuditRecorder | None = None,
     redact: Callable[[str], str] = str,
 ) -> GoalVerdict:
-    """Judge once, without a loop: the verdict on what `events` hold, a trail or chat messages in OpenAI's shape.
+    """Judge once: return the verdict on `events`, a trail or chat messages in OpenAI's format.
 
-    The workspace is judged unless the goal or `deliverable` says that it is the response. Raises UsageError for an
-    empty objective, ModelError when the judge cannot be asked. (Source: judge_goal of OpenHands' goal loop.)
+    The workspace is judged unless the goal or `deliverable` names the response. Raises UsageError for an empty objective,
+    ModelError if the judge cannot be asked. (Source: judge_goal of OpenHands' goal loop.)
     """
     whole = objective if isinstance(objective, Goal) else None
     chosen = deliverable or (whole.deliverable if whole else "workspace")
@@ -172,20 +162,20 @@ async def judge_goal_async(
 
 
 class _Unrecorded:
-    """For a judgement outside a run: nothing is written, and there is no budget."""
+    """The recorder of a judgement outside of a run."""
 
     def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
-        """The model instance keeps its own account."""
+        """Do nothing: the model counts its own usage."""
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """The verdict's source says it."""
+        """Do nothing: the verdict's source tells it."""
 
     def check_budget(self) -> None:
-        """No budget."""
+        """Do nothing: there is no budget."""
 
 
-def _wanted(need: Sequence[str], request: AuditRequest) -> list[Observation]:
-    """The observations that an answer asks for, each once; what is none is ignored."""
+def _requested(need: Sequence[str], request: AuditRequest) -> list[Observation]:
+    """Return the observations that an answer asks for, each once; unknown ids are ignored."""
     shown = deliverable_response(request.trail, request.deliverable)
     found = (request.trail.observation(identifier_of(identifier)) for identifier in dict.fromkeys(need))
     wanted = {item.id: item for item in found if item is not None and (item.source != RESPONSE or item == shown)}

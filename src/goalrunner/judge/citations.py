@@ -1,9 +1,10 @@
-"""Whether what the judge cites was recorded, and still counts."""
+"""The check of the judge's citations: whether they were recorded, and whether they still count."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from goalrunner.core.check_ports import Audit, AuditRequest
 from goalrunner.core.observation import RESPONSE, Observation
@@ -18,30 +19,30 @@ _REMEDIES = {"workspace": "Run something whose output shows it.", "response": "L
 _RUNNER = "The agent cannot show it: a validator of the goal can ([[validators]]), whose output the runner itself sees."
 
 
-class Falsehood(str):
-    """An objection to a citation of what is nowhere: its observation is none, or what it cites is not there."""
+class UnfoundedCitation(str):
+    """An objection to a citation whose observation or content does not exist."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check of one citation found."""
+    """The result of checking one citation."""
 
-    unfounded: str = ""
-    """Why it does not stand, in words; empty when what it cites is there."""
+    objection: str = ""
+    """Why it does not hold; empty if its content exists."""
     stale: Observation | None = None
-    """What it cites, where that is there but no longer counts."""
+    """The cited observation, if its content exists but no longer counts."""
 
     @property
     def counts(self) -> bool:
         """Whether it proves something now."""
-        return not self.unfounded and self.stale is None
+        return not self.objection and self.stale is None
 
     @property
-    def false(self) -> bool:
-        """Whether what it cites is nowhere."""
-        return isinstance(self.unfounded, Falsehood)
+    def is_unfounded(self) -> bool:
+        """Whether its content does not exist."""
+        return isinstance(self.objection, UnfoundedCitation)
 
 
 @dataclass
@@ -58,22 +59,22 @@ class Evidence:
         self._response = deliverable_response(self.request.trail, self.request.deliverable)
 
     def check(self, citation: Citation) -> Checked:
-        """Whether a citation stands, and whether it is fresh."""
+        """Return whether a citation holds and is fresh."""
         observation = self._by_id.get(identifier_of(citation.observation))
         if observation is None:
-            return Checked(Falsehood(f'there is no observation "{_short(citation.observation)}"'))
-        unfounded = self._unfounded(observation, citation)
-        fresh = unfounded or not why_stale(observation, self.request.stale)
-        return Checked(unfounded, None if fresh else observation)
+            return Checked(UnfoundedCitation(f'there is no observation "{_short(citation.observation)}"'))
+        objection = self._objection(observation, citation)
+        fresh = objection or not why_stale(observation, self.request.stale)
+        return Checked(objection, None if fresh else observation)
 
     def objection(self, citation: Citation) -> str:
-        """Why a citation does not count, in one sentence without its full stop; empty when it does."""
-        return self.said(self.check(citation))
+        """Return why a citation does not count, in a sentence without a full stop; empty if it counts."""
+        return self.reason(self.check(citation))
 
-    def said(self, checked: Checked) -> str:
-        """A finding in words."""
+    def reason(self, checked: Checked) -> str:
+        """Return why a checked citation does not count; empty if it counts."""
         if checked.stale is None:
-            return checked.unfounded
+            return checked.objection
         return f"{checked.stale.id} is stale: {why_stale(checked.stale, self.request.stale)}"
 
     @property
@@ -83,9 +84,9 @@ class Evidence:
         barred = reported and self.request.require == "runner" and self.request.deliverable == "workspace"
         return _RUNNER if barred else _REMEDIES[self.request.deliverable]
 
-    def _unfounded(self, observation: Observation, citation: Citation) -> str:
+    def _objection(self, observation: Observation, citation: Citation) -> str:
         if observation.source == RESPONSE and observation != self._response:
-            return Falsehood(f"{observation.id} is what the agent said, not something that happened")
+            return UnfoundedCitation(f"{observation.id} is what the agent said, not something that happened")
         if observation.reported_by and self.request.require == "runner":
             return (
                 f"{observation.id} is only reported by {observation.reported_by}; "
@@ -102,14 +103,14 @@ class Evidence:
             return ""
         facts = ", ".join(map(plain_fact, observation.facts)) or "none"
         objection = f'"{_short(fact)}" is not among the facts of {observation.id} ({facts})'
-        return Falsehood(objection) if says_something(fact) else objection
+        return UnfoundedCitation(objection) if says_something(fact) else objection
 
     def _quote_objection(self, observation: Observation, quote: str) -> str:
         forms = forms_of(quote)
         if not forms:
             return f"the quote from {observation.id} is empty or punctuation alone"
         if len(quote) > LONGEST:
-            return Falsehood(f"the quote from {observation.id} is longer than {LONGEST:,} characters")
+            return UnfoundedCitation(f"the quote from {observation.id} is longer than {LONGEST:,} characters")
         if observation.source != RESPONSE and is_fact(observation, quote):
             return ""
         if observation.id not in self._outputs:
@@ -125,32 +126,31 @@ class Evidence:
             short = f"a quote of fewer than {SHORT} characters must be a whole line"
             return f'"{_short(quote)}" is no whole line of the output of {observation.id}; {short}'
         searched = f" in its first and last {SEARCHED // 2:,} characters" if output.is_cut else ""
-        return Falsehood(f'the output of {observation.id} does not hold "{_short(quote)}"{searched}')
+        return UnfoundedCitation(f'the output of {observation.id} does not hold "{_short(quote)}"{searched}')
+
+
+Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
+"""Of a satisfied criterion: proven; its citations fail, or would hold if they were fresh. Of an open one: whether the judge
+leaves it open only because everything that would prove it is stale."""
 
 
 @dataclass
-class _Findings:
-    """What the check of all citations gave."""
+class _Finding:
+    """The result for one criterion."""
 
-    kept: list[CriterionVerdict] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    mendable: list[str] = field(default_factory=list)
-    """What the judge itself can mend: false, weak or lacking citations that leave a criterion open. Never staleness."""
-    unproven: list[str] = field(default_factory=list)
-    checked: int = 0
-    unfounded: int = 0
-    """Satisfied criteria that fail on what was cited, were it fresh: nothing of it is there, or not all of it."""
-    stale: int = 0
-    """Satisfied criteria that would be proven if what was cited were fresh."""
-    waiting: int = 0
-    """Criteria that the judge itself leaves open because all that would prove them is stale."""
-    open: int = 0
-    """Criteria that are not satisfied for any other reason."""
+    criterion: CriterionVerdict
+    standing: Standing
+    results: list[Checked] = field(default_factory=list)
+    """Of a criterion that the judge calls satisfied."""
+    unproven: str = ""
+    """What is missing, for the agent."""
+    mendable: tuple[str, ...] = ()
+    """Faults that the judge itself can correct; staleness is none."""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """The verdict after the check, and what to tell the judge of its citations, one sentence each."""
+    """The verdict after the check, and the faults that the judge can correct, one sentence each."""
 
     audit: Audit
     mendable: tuple[str, ...]
@@ -159,7 +159,7 @@ class Examination:
 def check(
     outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest, *, minimum_score: float = 0.0
 ) -> Audit:
-    """The verdict after the check. `criteria` are the outcome's own, in the goal's words."""
+    """Return the verdict after the check. `criteria` are the outcome's own, in the goal's words."""
     return examine(outcome, criteria, request, minimum_score=minimum_score).audit
 
 
@@ -170,106 +170,95 @@ def examine(
     *,
     minimum_score: float = 0.0,
 ) -> Examination:
-    """The same, with what the judge can mend.
+    """Return the verdict after the check, and what the judge can correct.
 
-    Complete: the judge says so, every criterion is satisfied with a citation that counts and none of what is nowhere, and
-    the score is reached.
+    It is complete if the judge says so, every criterion is satisfied with a citation that counts and none that is unfounded,
+    and the score is reached.
     """
     evidence = Evidence(request)
-    found = _Findings()
-    for criterion in criteria:
-        (_satisfied if criterion.satisfied else _open)(criterion, evidence, found)
-    if outcome.complete and not found.kept:
-        found.unproven.append("Nothing is shown yet: no criterion and no evidence was named for the objective.")
+    findings = [(_check_satisfied if one.satisfied else _check_open)(one, evidence) for one in criteria]
+    unproven = [finding.unproven for finding in findings if finding.unproven]
+    if outcome.complete and not findings:
+        unproven.append("Nothing is shown yet: no criterion and no evidence was named for the objective.")
     too_low = outcome.score < minimum_score
+    if too_low:
+        unproven.append(f"The evidence as a whole is scored {outcome.score:.2f}; {minimum_score:.2f} is needed.")
     blocked = outcome.blocked.strip()
-    satisfied = bool(found.kept) and all(one.satisfied for one in found.kept)
-    complete = outcome.complete and satisfied and not too_low and not blocked
+    proven = bool(findings) and all(finding.standing == "proven" for finding in findings)
+    complete = outcome.complete and proven and not too_low and not blocked
     verdict = GoalVerdict(
         score=outcome.score,
         complete=complete,
-        missing="" if complete else _missing(outcome, found.unproven, minimum_score if too_low else None),
-        criteria=tuple(found.kept),
+        missing="" if complete else "\n".join(filter(None, [missing_of(outcome), *unproven])),
+        criteria=tuple(finding.criterion for finding in findings),
         blocked=blocked,
-        # What is proven needs no more facts.
         questions=() if complete else tuple(dict.fromkeys(filter(None, map(str.strip, outcome.questions)))),
     )
+    refusals = [
+        f"{_short(finding.criterion.criterion)}: {evidence.reason(result)}."
+        for finding in findings
+        for result in finding.results
+        if not result.counts
+    ]
     audit = Audit(
         verdict=verdict,
-        citations_checked=found.checked,
-        refusals=tuple(found.refusals),
-        stale_only=not blocked and _fails_on_freshness_alone(outcome, found, request, too_low=too_low),
+        citations_checked=sum(len(finding.results) for finding in findings),
+        refusals=tuple(refusals),
+        stale_only=not blocked and _fails_on_freshness_alone(outcome, findings, request, too_low=too_low),
     )
-    return Examination(audit, tuple(found.mendable))
+    return Examination(audit, tuple(sentence for finding in findings for sentence in finding.mendable))
 
 
 def identifier_of(text: str) -> str:
-    """An observation's id as a judge may write it: `o12`, `[o12]`, ` O12 `."""
+    """Return an observation's id as a judge may write it: `o12`, `[o12]`, ` O12 `."""
     return text.strip().strip("[]").strip().lower()
 
 
-def _satisfied(criterion: CriterionVerdict, evidence: Evidence, found: _Findings) -> None:
-    """A criterion that the judge calls satisfied: whether what it cites bears that out."""
+def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
+    """Check the citations of a criterion that the judge calls satisfied."""
     results = [evidence.check(citation) for citation in criterion.evidence]
-    found.checked += len(results)
-    name = _short(criterion.criterion)
-    found.refusals.extend(f"{name}: {evidence.said(result)}." for result in results if not result.counts)
-    false = any(result.false for result in results)
+    unfounded = any(result.is_unfounded for result in results)
     counts = any(result.counts for result in results)
-    if counts and not false:
-        found.kept.append(criterion)
-        return
+    if counts and not unfounded:
+        return _Finding(criterion, "proven", results)
     stale = [result.stale for result in results if result.stale is not None]
-    if stale and not counts and not false:
-        found.stale += 1
-    else:
-        found.unfounded += 1
-        found.mendable.extend(f"{name}: {result.unfounded}." for result in results if result.unfounded)
-        if not results:
-            found.mendable.append(f"{name}: nothing is cited for it.")
-    reasons = (f"{result.stale.id} is stale" if result.stale else result.unfounded for result in results)
+    reasons = (f"{result.stale.id} is stale" if result.stale else result.objection for result in results)
     reason = "; ".join(filter(None, reasons)) or "nothing was cited for it"
     finding = "Not all of its evidence is there" if counts else "No evidence counts"
-    only_stale = stale and not counts
-    again = remedy(stale, evidence.request.stale) if only_stale else evidence.remedy
+    again = remedy(stale, evidence.request.stale) if stale and not counts else evidence.remedy
     missing = f"{finding}: {reason}. {again}"
-    found.unproven.append(f"{criterion.criterion}: {missing}")
-    found.kept.append(criterion.model_copy(update={"satisfied": False, "missing": missing}))
+    unproven = f"{criterion.criterion}: {missing}"
+    failed = criterion.model_copy(update={"satisfied": False, "missing": missing})
+    if stale and not counts and not unfounded:
+        return _Finding(failed, "stale", results, unproven)
+    name = _short(criterion.criterion)
+    faults = [f"{name}: {result.objection}." for result in results if result.objection]
+    return _Finding(
+        failed, "unfounded", results, unproven, tuple(faults if results else [f"{name}: nothing is cited for it."])
+    )
 
 
-def _open(criterion: CriterionVerdict, evidence: Evidence, found: _Findings) -> None:
-    """A criterion that the judge leaves open. Where only freshness is lacking, it is said what to run again."""
-    found.kept.append(criterion)
-    stale = [_proof_but_stale(evidence.check(citation)) for citation in criterion.evidence]
-    if stale and None not in stale:
-        found.waiting += 1
-        again = remedy([observation for observation in stale if observation is not None], evidence.request.stale)
-        found.unproven.append(f"{criterion.criterion}: {again}")
-    else:
-        found.open += 1
+def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
+    """Return what to run again, if a criterion is open only because its proof is stale."""
+    stale = [evidence.check(citation).stale for citation in criterion.evidence]
+    proof = [observation for observation in stale if observation is not None and not is_failure(observation)]
+    if not stale or len(proof) < len(stale):
+        return _Finding(criterion, "open")
+    return _Finding(criterion, "waiting", unproven=f"{criterion.criterion}: {remedy(proof, evidence.request.stale)}")
 
 
-def _proof_but_stale(result: Checked) -> Observation | None:
-    return None if result.stale is None or is_failure(result.stale) else result.stale
-
-
-def _fails_on_freshness_alone(outcome: JudgeOutcome, found: _Findings, request: AuditRequest, *, too_low: bool) -> bool:
-    """Whether the verdict would be complete if all that was cited were fresh."""
-    if found.open or found.unfounded or not (found.stale or found.waiting):
+def _fails_on_freshness_alone(
+    outcome: JudgeOutcome, findings: Sequence[_Finding], request: AuditRequest, *, too_low: bool
+) -> bool:
+    """Return whether the verdict would be complete if everything cited were fresh."""
+    standings = {finding.standing for finding in findings}
+    if standings & {"open", "unfounded"} or not standings & {"stale", "waiting"}:
         return False
-    if not found.waiting:
+    if "waiting" not in standings:
         return outcome.complete and not too_low
-    # A judge that leaves criteria open need not speak of the others; then it is not known how they stand.
-    spoken = {criterion.criterion for criterion in found.kept}
-    return all(one.text in spoken for one in requirements_of(request.success_criteria, request.constraints))
-
-
-def _missing(outcome: JudgeOutcome, unproven: Sequence[str], minimum_score: float | None) -> str:
-    """What goes back: what the judge misses, then what it could not show, then the score."""
-    lines = [missing_of(outcome), *unproven]
-    if minimum_score is not None:
-        lines.append(f"The evidence as a whole is scored {outcome.score:.2f}; {minimum_score:.2f} is needed.")
-    return "\n".join(line for line in lines if line)
+    # A judge that leaves criteria open need not answer the others, and then they are unknown.
+    answered = {finding.criterion.criterion for finding in findings}
+    return all(one.text in answered for one in requirements_of(request.success_criteria, request.constraints))
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A text shortened to a budget of tokens: beginning, end, and the decisive lines between."""
+"""A text shortened to a number of tokens: beginning, end, and the decisive lines between."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TOKEN = 20
 """The price of one token. Prices are whole numbers: twentieths of a token."""
 
 LEAST_EVIDENCE = 500
-"""Tokens that the evidence needs beside the goal; with less an audit makes no sense."""
+"""Tokens that the evidence needs beside the goal."""
 
 OVERHEAD = 20
-"""Tokens for what a provider puts around the two messages."""
+"""Tokens that a provider adds around the two messages."""
 
 SECOND_LOOK = 2
-"""What a judge that asks for whole observations gets for them: this many times the tokens of the prompt itself."""
+"""Requested observations may take this many times the tokens of the prompt."""
 
 CHEAPEST = 5
-"""Price of the cheapest character."""
+"""The price of the cheapest character."""
 
 
 def _price(byte: int) -> int:
@@ -44,17 +44,17 @@ _PRICES = bytes(_price(byte) for byte in range(256))
 
 
 def price(text: str) -> int:
-    """What a text takes, in twentieths of a token. The price of two texts together is the sum of theirs."""
-    return sum(_priced(text))
+    """Return the price of a text in twentieths of a token. The price of two texts is the sum of theirs."""
+    return sum(text.encode("utf-8", "replace").translate(_PRICES))
 
 
 def tokens(text: str) -> int:
-    """What a text takes, in tokens, rounded up."""
+    """Return the tokens of a text, rounded up."""
     return -(-price(text) // TOKEN)
 
 
 def beginning(text: str, room: int) -> str:
-    """The longest beginning that costs at most `room`."""
+    """Return the longest beginning that costs at most `room`."""
     within = text[: max(0, room) // CHEAPEST]
     data = within.encode("utf-8", "replace")
     kept = bisect_right(list(accumulate(data.translate(_PRICES))), room)
@@ -62,21 +62,16 @@ def beginning(text: str, room: int) -> str:
 
 
 def ending(text: str, room: int) -> str:
-    """The longest ending that costs at most `room`."""
-    longest = max(0, room) // CHEAPEST
-    within = text[len(text) - longest :] if longest < len(text) else text
+    """Return the longest ending that costs at most `room`."""
+    within = text[max(0, len(text) - max(0, room) // CHEAPEST) :]
     data = within.encode("utf-8", "replace")
     kept = bisect_right(list(accumulate(reversed(data.translate(_PRICES)))), room)
     count = len(data[len(data) - kept :].decode("utf-8", "ignore"))
     return within[len(within) - count :]
 
 
-def _priced(text: str) -> bytes:
-    return text.encode("utf-8", "replace").translate(_PRICES)
-
-
 LONGEST = 240
-"""Characters of one line that are kept; of a longer one those around what makes it decisive."""
+"""Characters of one line that are kept, around its decisive words."""
 
 _BEFORE = 60
 _MOST = 4_000
@@ -106,9 +101,12 @@ _HINTS = r"""
 """
 
 
+Interval = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Span:
-    """A line, or the part of it that is kept: from `start` to `end` in the text."""
+    """A line, or the part of it that is kept."""
 
     start: int
     end: int
@@ -117,26 +115,24 @@ class Span:
 
 
 def decisive(text: str) -> list[Span]:
-    """The decisive lines of a text, the most telling first; of equals the outermost first.
-
-    The first error and the last are worth more than the hundredth of a thousand that say the same.
-    """
+    """Return the decisive lines of a text by rank; of equal ones the first and the last come first."""
     found: list[Span] = []
     known: set[int] = set()
     for rank, form in enumerate(_forms()):
-        spans = [span for span in _lines(text, form, rank) if span.start not in known]
+        spans = [span for span in _decisive_lines(text, form, rank) if span.start not in known]
         known.update(span.start for span in spans)
-        found.extend(_outermost_first(spans))
+        order = sorted(range(len(spans)), key=lambda index: (min(index, len(spans) - 1 - index), -index))
+        found.extend(spans[index] for index in order)
     return found
 
 
 @cache
 def _forms() -> tuple[re.Pattern[str], ...]:
-    """Compiled when the first output is too long to be shown whole."""
+    """Return the patterns, compiled when the first output is too long to be shown whole."""
     return tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS, _HINTS))
 
 
-def _lines(text: str, form: re.Pattern[str], rank: int) -> Iterator[Span]:
+def _decisive_lines(text: str, form: re.Pattern[str], rank: int) -> Iterator[Span]:
     position = 0
     for _ in range(_MOST):
         match = form.search(text, position)
@@ -144,61 +140,50 @@ def _lines(text: str, form: re.Pattern[str], rank: int) -> Iterator[Span]:
             return
         start = text.rfind("\n", 0, match.start()) + 1
         position = text.find("\n", match.start())
-        position = len(text) if position < 0 else position
-        yield _span(start, position, match.start(), rank)
-
-
-def _span(start: int, end: int, found: int, rank: int) -> Span:
-    if end - start > LONGEST:
-        start = max(start, min(found - _BEFORE, end - LONGEST))
-        end = min(end, start + LONGEST)
-    return Span(start, end, rank)
-
-
-def _outermost_first(spans: list[Span]) -> list[Span]:
-    order = sorted(range(len(spans)), key=lambda index: (min(index, len(spans) - 1 - index), -index))
-    return [spans[index] for index in order]
+        position = end = len(text) if position < 0 else position
+        if end - start > LONGEST:
+            start = max(start, min(match.start() - _BEFORE, end - LONGEST))
+            end = min(end, start + LONGEST)
+        yield Span(start, end, rank)
 
 
 LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]+ characters left out (?:…|\.\.\.)\]")
 """The mark of an omission inside a text, as shown and as normalised."""
 
-Interval = tuple[int, int]
-
-_LOOKED_THROUGH = 40
-"""For each character that can be shown, so many of each end of a very long text are looked through."""
-_LEAST_LOOKED_THROUGH = 100_000
+_SEARCHED_PER_CHARACTER = 40
+"""Characters of each end of a very long text that are searched, for each character that can be shown."""
+_LEAST_SEARCHED = 100_000
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A readable text, or the two ends of one that is too long to be looked through, and how much lies between."""
+    """A readable text, or the two ends of one that is too long to be searched, and the number of characters between."""
 
     text: str
     seam: int = 0
     unseen: int = 0
 
     def size(self, start: int, end: int) -> int:
-        """How many characters lie between two places, seen or not."""
+        """Return the number of characters between two places, searched or not."""
         return end - start + (self.unseen if self.parted(start, end) else 0)
 
     def parted(self, start: int, end: int) -> bool:
-        """Whether something unseen lies between two places."""
+        """Return whether characters that were not searched lie between two places."""
         return self.unseen > 0 and start <= self.seam <= end
 
-    def price(self, interval: Interval) -> int:
-        """What the characters between two places cost."""
-        return price(self.text[interval[0] : interval[1]])
+    def price(self, start: int, end: int) -> int:
+        """Return the price of the characters between two places."""
+        return price(self.text[start:end])
 
 
 def excerpt(text: str, room: int, nonce: str) -> str:
-    """A readable text on plain lines, at a price of at most `room`, unless not even the mark of its omission fits.
+    """Return a text, readable and inert, at a price of at most `room` (but at least the mark of its omission).
 
-    What stands in it is inert. A text far too long to be shown is looked through at its two ends alone.
+    Of a text far too long to be shown only the two ends are searched for decisive lines.
     """
     if not text:
         return ""
-    whole = _looked_through(text, room, nonce)
+    whole = _searched(text, room, nonce)
     length = len(whole.text)
     if not whole.unseen and price(whole.text) <= room:
         return whole.text
@@ -207,60 +192,58 @@ def excerpt(text: str, room: int, nonce: str) -> str:
     room -= gap
     head = _head(whole.text, room * 3 // 20)
     tail = length - len(ending(whole.text, room // 4))
-    kept = [head]
-    left = room - whole.price(head)
+    kept = [(0, head)]
+    left = room - whole.price(0, head)
     for span in decisive(whole.text):
-        needed = whole.price((span.start, span.end)) + gap
-        if head[1] < span.end <= tail and needed <= left - room // 4:
+        needed = whole.price(span.start, span.end) + gap
+        if head < span.end <= tail and needed <= left - room // 4:
             kept.append((span.start, span.end))
             left -= needed
-    kept.append(_tail(whole.text, left))
+    kept.append((_tail(whole.text, left), length))
     return _composed(whole, _merged(whole, kept, gap))
 
 
 def mark(size: int) -> str:
-    """What stands where so many characters are left out."""
+    """Return the mark of an omission."""
     return f"[… {size:,} characters left out …]"
 
 
-def _looked_through(text: str, room: int, nonce: str) -> _Text:
-    first, last = ends(text, max(_LEAST_LOOKED_THROUGH, room // CHEAPEST * _LOOKED_THROUGH))
+def _searched(text: str, room: int, nonce: str) -> _Text:
+    def shown(part: str) -> str:
+        # No provider takes half of a surrogate pair.
+        return inert(readable(part), nonce).encode("utf-8", "replace").decode()
+
+    first, last = ends(text, max(_LEAST_SEARCHED, room // CHEAPEST * _SEARCHED_PER_CHARACTER))
     if not last:
-        return _Text(_shown(text, nonce))
-    head = _shown(first, nonce)
-    return _Text(head + _shown(last, nonce), seam=len(head), unseen=len(text) - len(first) - len(last))
+        return _Text(shown(text))
+    head = shown(first)
+    return _Text(head + shown(last), seam=len(head), unseen=len(text) - len(first) - len(last))
 
 
-def _shown(text: str, nonce: str) -> str:
-    # Half of a surrogate pair is no text: no provider takes it.
-    return inert(readable(text), nonce).encode("utf-8", "replace").decode()
-
-
-def _head(text: str, room: int) -> Interval:
-    """The beginning, up to the end of a line where that costs little."""
+def _head(text: str, room: int) -> int:
+    """Return the end of the beginning that fits, at the end of a line if that costs little."""
     end = len(beginning(text, room))
     line_end = text.rfind("\n", 0, end)
-    return (0, line_end if line_end * 3 >= end * 2 else end)
+    return line_end if line_end * 3 >= end * 2 else end
 
 
-def _tail(text: str, room: int) -> Interval:
-    """The end, from the beginning of a line where that costs little."""
+def _tail(text: str, room: int) -> int:
+    """Return the start of the ending that fits, at the start of a line if that costs little."""
     start = len(text) - len(ending(text, room))
     line_end = text.find("\n", start)
-    return (line_end + 1 if line_end >= 0 and (line_end - start) * 3 <= len(text) - start else start, len(text))
+    return line_end + 1 if line_end >= 0 and (line_end - start) * 3 <= len(text) - start else start
 
 
 def _merged(whole: _Text, kept: list[Interval], gap: int) -> list[Interval]:
-    """In order, and as one where what lies between costs no more than the mark of its omission."""
+    """Return the intervals in order, merged where the text between costs no more than the mark of its omission."""
     merged: list[Interval] = []
     for start, end in sorted(kept):
-        if merged:
-            before = merged[-1]
-            between = (before[1], start)
-            if start <= before[1] or (not whole.parted(*between) and whole.price(between) <= gap):
-                merged[-1] = (before[0], max(before[1], end))
-                continue
-        merged.append((start, end))
+        before = merged[-1] if merged else (0, -1)
+        is_near = start <= before[1] or (not whole.parted(before[1], start) and whole.price(before[1], start) <= gap)
+        if merged and is_near:
+            merged[-1] = (before[0], max(before[1], end))
+        else:
+            merged.append((start, end))
     return merged
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 JUDGE_SYSTEM_PROMPT = """\
@@ -74,18 +75,18 @@ HAPPENED = "What happened, oldest first:"
 
 @dataclass(frozen=True)
 class Form:
-    """The words around goal and evidence: what is asked of them."""
+    """The texts around goal and evidence."""
 
     rules: str
     """The system prompt."""
     criteria: str
     derive: str
-    """Where no criteria are given."""
+    """For a goal without criteria."""
     constraints: str
     stale: str
-    """Where stale observations are among the evidence."""
+    """For evidence with stale observations."""
     reported: str
-    """Where observations are among it that nobody but the agent saw."""
+    """For evidence that only the agent saw."""
     question: str
 
 
@@ -113,7 +114,7 @@ AUDIT = Form(
     ),
     question=ANSWER_FORMAT,
 )
-"""Whether the goal is provably done."""
+"""Asks whether the goal is provably done."""
 
 OPINION = Form(
     rules=CONFIRM_SYSTEM_PROMPT,
@@ -127,23 +128,34 @@ OPINION = Form(
     ),
     question=CONFIRM_FORMAT,
 )
-"""Whether the goal is blocked."""
+"""Asks whether the goal is blocked."""
 
 
 BARRED = (
     'An observation marked "reported by" is the agent\'s own word: the runner did not see it. In this audit it proves '
     "nothing, and no criterion is satisfied by it: cite the results of validators and what the runner saw itself."
 )
-"""The same where the goal takes the runner's own observations alone."""
+"""The same for a goal that accepts the runner's own observations only."""
 
 
 def repair_prompt(reason: str, form: Form = AUDIT) -> str:
-    """The turn after an answer that cannot be used: what is wrong, and the question once more."""
+    """Return the message after an unreadable answer."""
     return f"That answer cannot be used. {reason} Audit the same goal and evidence again.\n\n{form.question}"
 
 
+def correction_prompt(found: Sequence[str]) -> str:
+    """Return the message after citations that do not hold, with a sentence for each of them."""
+    listed = "\n".join(f"- {sentence}" for sentence in found)
+    return (
+        f"Your citations were checked. These do not hold:\n{listed}\n\n"
+        "Where the evidence shows it, cite it again: whole words, exactly as they stand in that observation's output, or a "
+        "fact of its heading. Drop a citation that is not needed. Where nothing shows it, the criterion is not satisfied. "
+        "What you cite now counts as it is. Answer once more with the whole JSON object, in the same form."
+    )
+
+
 def second_look_prompt(blocks: str) -> str:
-    """The turn after an answer that asks for observations: these, and that nothing more can be asked for."""
+    """Return the message after an answer that asks for observations."""
     return (
         "The observations that you asked for, as whole as they fit. They cannot be asked for again: judge now, with an empty "
         f'"need".\n\n{blocks}\n\n{ANSWER_FORMAT}'

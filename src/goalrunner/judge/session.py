@@ -1,4 +1,4 @@
-"""The messages of an audit, its repairs, and the second opinion on a blocked goal."""
+"""A conversation with the judge's model: its messages, calls and repairs, and the second opinion on a blocked goal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from goalrunner.core.check_ports import AuditRequest, Confirmation
 from goalrunner.core.errors import AuthenticationFailed, ModelError
 from goalrunner.core.outcome import Usage
@@ -18,34 +20,23 @@ from goalrunner.judge.prompt_builder import audit_prompt
 from goalrunner.judge.prompt_text import OPINION, Form, repair_prompt
 from goalrunner.judge.text import fence
 from goalrunner.judge.verdict_parser import UnreadableReplyError, objects_in
+from goalrunner.judge.verdict_schema import strict_schema
+from goalrunner.llm import Reply
 from goalrunner.system.launcher import in_thread
 
 REPAIRS = 2
-"""How often the judge is asked again after an answer that cannot be read."""
+"""How often the judge is asked again after an unreadable answer."""
 
 _ECHO = 8_000
-"""Characters of an answer of its own that the judge is shown again."""
-
-
-class Answer(Protocol):
-    """What a judge's model gives back."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def usage(self) -> Usage: ...
-
-    @property
-    def finish_reason(self) -> str: ...
+"""Characters of its own answer that the judge sees again."""
 
 
 class JudgeModel(Protocol):
-    """The model behind a judge; `goalrunner.llm.LLM` is one."""
+    """The model of a judge; `goalrunner.llm.LLM` is one."""
 
     @property
     def usage(self) -> Usage:
-        """The running account."""
+        """The usage so far."""
         ...
 
     async def complete(
@@ -55,17 +46,17 @@ class JudgeModel(Protocol):
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
         temperature: float | None = None,
-    ) -> Answer:
-        """Answer the messages. Raises ModelError."""
+    ) -> Reply:
+        """Answer the messages. Raise ModelError."""
         ...
 
     def context_window(self) -> int | None:
-        """Tokens that a request may have; None: unknown."""
+        """Return the tokens that a request may have; None if unknown."""
         ...
 
 
 class AuditRecorder(Protocol):
-    """What an audit writes: the part of the port Recorder that it needs."""
+    """The part of the port Recorder that an audit needs."""
 
     def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None: ...
 
@@ -74,8 +65,8 @@ class AuditRecorder(Protocol):
     def check_budget(self) -> None: ...
 
 
-class Talk:
-    """One conversation with the judge's model: the messages, the calls, and the repairs that are left."""
+class JudgeSession:
+    """One conversation with the judge's model."""
 
     def __init__(
         self,
@@ -90,84 +81,80 @@ class Talk:
         self._llm = llm
         self._recorder = recorder
         self._schema = schema
-        self._redact = redact
         self._schema_name = schema_name
+        self._redact = redact
         self._messages: list[dict[str, Any]] = []
         self._repairs = REPAIRS
         self._finish_reason = ""
 
     async def begin(self, request: AuditRequest, nonce: str, max_tokens: int) -> None:
-        """The rules and the prompt."""
+        """Add the rules and the prompt."""
         # In a thread: outputs may be large, and the deadline must not wait for them.
         build = partial(audit_prompt, request, nonce=nonce, max_tokens=max_tokens, form=self.form)
         prompt = await in_thread(build)
         self._messages = [{"role": "system", "content": self.form.rules}, {"role": "user", "content": prompt}]
 
     async def ask(self) -> str:
-        """The judge's next answer. Raises ModelError and BudgetExhausted."""
+        """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
         self._recorder.check_budget()
         before = self._llm.usage
         try:
-            answer = await self._llm.complete(
+            reply = await self._llm.complete(
                 [{**message, "content": self._redact(message["content"])} for message in self._messages],
                 schema=self._schema,
                 schema_name=self._schema_name,
                 temperature=0.0,
             )
         except (ModelError, asyncio.CancelledError) as error:
-            # What a call cost that was given up is counted as well.
+            # An abandoned call is counted as well.
             if self._llm.usage != before:
                 self._recorder.usage("judge", self._llm.usage.since(before))
             if isinstance(error, ModelError):
-                self._recorder.audit_failed(_kind(error), error.message)
+                is_key = isinstance(error, AuthenticationFailed)
+                self._recorder.audit_failed("authentication" if is_key else "transport", error.message)
             raise
-        self._recorder.usage("judge", answer.usage)
-        self._messages.append({"role": "assistant", "content": answer.text[:_ECHO] or "(no answer)"})
-        self._finish_reason = answer.finish_reason
-        return answer.text
+        self._recorder.usage("judge", reply.usage)
+        self._messages.append({"role": "assistant", "content": reply.text[:_ECHO] or "(no answer)"})
+        self._finish_reason = reply.finish_reason
+        return reply.text
 
-    def say(self, text: str) -> None:
-        """The next message to the judge."""
+    def add(self, text: str) -> None:
+        """Add the next message to the judge."""
         self._messages.append({"role": "user", "content": text})
 
     def repair(self, reason: str) -> bool:
-        """Record an answer that cannot be read, and say what was wrong; False where no repair is left."""
+        """Record an unreadable answer and add the reason as a message; return False if no repair is left."""
         if self._finish_reason == "length":
             reason = f"The answer was cut at the token limit. {reason}"
         self._recorder.audit_failed("parse", reason)
         self._repairs -= 1
-        self.say(repair_prompt(reason, self.form))
+        self.add(repair_prompt(reason, self.form))
         return self._repairs >= 0
 
 
-def _kind(error: ModelError) -> Literal["transport", "authentication"]:
-    return "authentication" if isinstance(error, AuthenticationFailed) else "transport"
+class _Opinion(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    confirmed: bool
+    reason: str = Field(description="why or why not, in a sentence or two")
 
 
-CONFIRM_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "confirmed": {"type": "boolean"},
-        "reason": {"type": "string", "description": "why or why not, in a sentence or two"},
-    },
-    "required": ["confirmed", "reason"],
-    "additionalProperties": False,
-}
-"""The schema of the answer, as OpenAI's strict mode takes it."""
+CONFIRM_SCHEMA: dict[str, Any] = strict_schema(_Opinion)
+"""The schema of a second opinion."""
 
 _CLAIM = 400 * TOKEN
 _LOOKS_LIKE_OPINION = re.compile(r'"confirmed"\s*:')
-_REPORTED = "Somebody reports that the work on this goal is blocked. The report is a claim, not evidence:"
 
 
 def opinion_form(claim: str, nonce: str) -> Form:
-    """What is asked: whether this claim holds."""
+    """Return the form that asks whether this claim holds."""
     report = fence("report", excerpt(claim.strip(), _CLAIM, nonce), nonce, harmless=True)
-    return replace(OPINION, question=f"{_REPORTED}\n{report}\n\n{OPINION.question}")
+    title = "It is reported that the work on this goal is blocked. The report is a claim, not evidence:"
+    return replace(OPINION, question=f"{title}\n{report}\n\n{OPINION.question}")
 
 
 def parse_confirmation(text: str) -> Confirmation:
-    """The opinion in an answer. Raises UnreadableReplyError with one sentence that says what is wrong."""
+    """Return the opinion in an answer. Raise UnreadableReplyError with the reason in one sentence."""
     found, rest = objects_in(text)
     opinions = [value for value in found if "confirmed" in value]
     if not opinions:

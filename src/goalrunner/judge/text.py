@@ -1,4 +1,4 @@
-"""Text made comparable and inert: terminal codes, fences, the ends of long texts."""
+"""Text made comparable and inert: terminal codes, Unicode forms, fences, the ends of long texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 
 _ERASE_TO_END = "\x0e"
 _ERASE_LINE = "\x0f"
-"""Stand-ins for two terminal commands; both are control characters that are dropped from the text beforehand."""
+"""Placeholders for two terminal commands; as characters of the text both are removed beforehand."""
 
 _STAND_INS = {ord(_ERASE_TO_END): None, ord(_ERASE_LINE): None}
 _TO_END = re.compile(r"(?:\x1b\[|\x9b)0?K")
@@ -33,7 +33,7 @@ _LINE_NUMBERS = re.compile(r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)
 
 
 def readable(text: str) -> str:
-    """What a terminal shows: colour codes gone, carriage returns and backspaces applied, other controls dropped."""
+    """Return what a terminal shows: no colour codes, carriage returns and backspaces applied, no other controls."""
     text = text.replace("\r\n", "\n")
     if "\x1b" in text or "\x9b" in text or "\x9d" in text or "\x90" in text:
         text = text.translate(_STAND_INS)
@@ -49,12 +49,12 @@ def readable(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Readable text without what copying changes: Unicode form, typographic quotes and dashes, white space."""
+    """Return readable text without what copying changes: Unicode form, typographic quotes and dashes, white space."""
     return folded_lines(text).replace("\n", " ")
 
 
 def folded_lines(text: str) -> str:
-    """`folded`, but each line end is kept; lines that hold nothing are gone. Both have the same length."""
+    """Return `folded` text with its line ends, without empty lines. Both have the same length."""
     text = readable(text)
     if not text.isascii():
         # Invisible characters go first: one between a letter and its accent would keep them apart.
@@ -63,22 +63,22 @@ def folded_lines(text: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """The text without characters that are not seen: zero-width ones, direction marks, tags."""
+    """Return the text without invisible characters: zero-width ones, direction marks, tags."""
     return _INVISIBLE.sub("", text)
 
 
 def without_line_numbers(text: str) -> str:
-    """The text without what stands before the lines of a numbered listing: `  12<tab>`, `12: `, `12|`, `12→`."""
+    """Return the text without line numbers: `  12<tab>`, `12: `, `12|`, `12→`."""
     return _LINE_NUMBERS.sub("", text)
 
 
 def says_something(text: str) -> bool:
-    """Whether there is a letter or a digit in it; punctuation alone proves nothing."""
+    """Return whether the text has a letter or a digit; punctuation alone proves nothing."""
     return any(character.isalnum() for character in text)
 
 
 def _shown(line: str) -> str:
-    """One line after its carriage returns. From the back: a stretch shows only what later ones do not cover."""
+    """Apply the carriage returns of a line, from the back: a stretch shows only what later ones do not cover."""
     pieces: list[str] = []
     covered = 0
     for stretch in reversed(line.split("\r")):
@@ -92,7 +92,7 @@ def _shown(line: str) -> str:
 
 
 def _typed(stretch: str) -> tuple[str, bool]:
-    """A stretch without carriage returns, its backspaces applied; and whether it erases what stood there before."""
+    """Apply the backspaces of a stretch without carriage returns; also return whether it erases the line before it."""
     if _MOVES.search(stretch) is None:
         return stretch, False
     shown: list[str] = []
@@ -115,7 +115,7 @@ def _typed(stretch: str) -> tuple[str, bool]:
 
 
 INERT = "| "
-"""What stands before a line that looks like more than it is."""
+"""The prefix of a line that looks like a heading or a fence."""
 
 _WORDS = "command|output|claim|objective|criteria|constraints|changed|index|report"
 _FORGED = re.compile(rf"\W*(?:\[\W*o\W*\d|<\W*(?:{_WORDS})\b)", re.IGNORECASE)
@@ -131,19 +131,19 @@ _LOOK_ALIKES = str.maketrans(
 
 
 def fence(name: str, text: str, nonce: str, *, harmless: bool = False) -> str:
-    """A text between fences that it cannot close. `harmless`: leave every line as it is, for the goal's own words."""
+    """Return a text between fences that it cannot close. `harmless` keeps every line as it is, for the goal's own words."""
     body = text.replace(nonce, "[fence]") if harmless else inert(text, nonce)
     return f"<{name} {nonce}>\n{body}\n</{name} {nonce}>"
 
 
 def inert(text: str, nonce: str) -> str:
-    """The text on plain lines, without the nonce, and with `| ` before each line that looks like a heading or a fence."""
+    """Return the text on plain lines, without the nonce, with `| ` before each line that looks like a heading or a fence."""
     text = _BREAKS.sub("\n", text.replace(nonce, "[fence]"))
     return "\n".join(INERT + line if is_forged(line) else line for line in text.split("\n"))
 
 
 def is_forged(line: str) -> bool:
-    """Whether a line, however it is spelt in Unicode, looks like a heading or a fence."""
+    """Return whether a line, however it is spelt in Unicode, looks like a heading or a fence."""
     if line.isascii():
         return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None
     # Invisible characters are dropped first: no number of them may push a heading out of sight.
@@ -156,7 +156,7 @@ _ENDS_MOVES = re.compile(r"[\r\b\x1b\x90\x9b\x9d]")
 
 
 def ends(text: str, size: int) -> tuple[str, str]:
-    """About `size` characters of each end, or the whole text and nothing where the ends meet.
+    """Return about `size` characters of each end, or the whole text and "" if the ends meet.
 
     A line in which the cursor moves is not cut: an end that would cut one has all of it.
     """
@@ -177,19 +177,17 @@ def _line_end(text: str, position: int) -> int:
     return len(text) if end < 0 else end
 
 
+_WORD = re.compile(r"\w")
+
+
 def trimmed(text: str) -> str:
-    """From the first letter, digit or underscore to the last; empty where there is none."""
+    """Return the text from its first letter, digit or underscore to its last. Takes linear time."""
     text = from_first_word(text)
-    end = len(text)
-    while end > 0 and not _is_word(text[end - 1]):
-        end -= 1
-    return text[:end]
+    last = _WORD.search(text[::-1])
+    return text[: len(text) - last.start()] if last else ""
 
 
 def from_first_word(text: str) -> str:
-    """From the first letter, digit or underscore on."""
-    return next((text[place:] for place, character in enumerate(text) if _is_word(character)), "")
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    """Return the text from its first letter, digit or underscore on."""
+    first = _WORD.search(text)
+    return text[first.start() :] if first else ""

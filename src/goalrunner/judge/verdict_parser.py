@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,21 +12,21 @@ from goalrunner.judge.text import trimmed
 from goalrunner.judge.verdict_schema import JudgeOutcome
 
 LIMIT = 400_000
-"""Characters of an answer that are read; a longer one is no answer."""
+"""Characters of an answer that are read; a longer one is unreadable."""
 
 _TRIES = 1_000
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 class UnreadableReplyError(ValueError):
-    """A judge's answer that cannot be read; its message is one sentence that says why."""
+    """A judge's answer that cannot be read; its message is one sentence with the reason."""
 
 
 def objects_in(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Every outermost JSON object of an answer, and the text between them. A leading `<think>` block is no part of it.
+    """Return every outermost JSON object of an answer, and the text between them, without a leading `<think>` block.
 
-    Raises UnreadableReplyError for JSON that Python would read but we do not (a key twice, NaN, half of a surrogate pair)
-    and for a text too long.
+    Raise UnreadableReplyError for a text too long, and for JSON that Python would read but should not: a key twice, NaN,
+    half of a surrogate pair.
     """
     if len(text) > LIMIT:
         raise UnreadableReplyError(f"The answer is longer than {LIMIT:,} characters.")
@@ -40,19 +39,15 @@ def objects_in(text: str) -> tuple[list[dict[str, Any]], str]:
     return found, rest
 
 
-class _DoubtError(ValueError):
-    """JSON that Python would read but we do not."""
-
-
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _DoubtError("The answer's JSON has a key twice in one object.")
+        raise UnreadableReplyError("The answer's JSON has a key twice in one object.")
     return value
 
 
 def _constant(name: str) -> float:
-    raise _DoubtError(f"The answer's JSON holds {name}, which is no JSON.")
+    raise UnreadableReplyError(f"The answer's JSON holds {name}, which is no JSON.")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
@@ -70,8 +65,8 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
             raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except _DoubtError as error:
-            raise UnreadableReplyError(str(error)) from None
+        except UnreadableReplyError:
+            raise
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue
@@ -95,18 +90,18 @@ _EVIDENCE_KEYS = ("observation", "quote", "fact")
 
 
 def parse_reply(text: str) -> JudgeOutcome:
-    """The judge's answer in `text`. Raises UnreadableReplyError with one sentence that says what is wrong.
+    """Return the judge's answer in `text`. Raise UnreadableReplyError with the reason in one sentence.
 
-    An answer that asks for observations (`need`) is not held to agree with itself, and may be nothing but the request;
-    `settled` is for the one that has to.
+    An answer that asks for observations (`need`) may contradict itself, or be only that request; see `settled`.
     """
     found, rest = objects_in(text)
     verdicts = [value for value in found if _is_verdict(value)]
     if not verdicts:
-        request = _bare_request(found)
-        if request is None:
+        # An answer that is only `{"need": ["o7"]}` can never be complete.
+        requests = [value["need"] for value in found if set(value) == {"need"} and value["need"]]
+        if len(requests) != 1:
             raise UnreadableReplyError(_why_none(found, text))
-        return request
+        return _validated({"criteria": [], "score": 0.0, "complete": False, "missing": "", "need": requests[0]})
     if any(verdict != verdicts[0] for verdict in verdicts):
         raise UnreadableReplyError("The answer holds several different verdicts.")
     if _LOOKS_LIKE_VERDICT.search(rest):
@@ -116,7 +111,7 @@ def parse_reply(text: str) -> JudgeOutcome:
 
 
 def settled(outcome: JudgeOutcome) -> JudgeOutcome:
-    """The answer as a verdict, whatever more it asks for. Raises UnreadableReplyError where it is none."""
+    """Return the answer as a verdict without its requests. Raise UnreadableReplyError if it is only a request."""
     if outcome.need and not outcome.criteria and not outcome.missing.strip() and not outcome.blocked:
         raise UnreadableReplyError("The answer asks for observations and gives no verdict.")
     return _consistent(outcome.model_copy(update={"need": []}))
@@ -126,35 +121,30 @@ def _validated(value: dict[str, Any]) -> JudgeOutcome:
     try:
         outcome = JudgeOutcome.model_validate(value)
     except ValidationError as error:
-        raise UnreadableReplyError(_first_error(error)) from None
-    says_blocked = not _NOT_BLOCKED.fullmatch(trimmed(outcome.blocked))
-    return outcome if says_blocked else outcome.model_copy(update={"blocked": ""})
-
-
-def _bare_request(found: list[dict[str, Any]]) -> JudgeOutcome | None:
-    """An answer that is nothing but `{"need": ["o7"]}`; it can never be complete."""
-    requests = [value["need"] for value in found if set(value) == {"need"} and value["need"]]
-    if len(requests) != 1:
-        return None
-    return _validated({"criteria": [], "score": 0.0, "complete": False, "missing": "", "need": requests[0]})
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
+        what = first["msg"]
+        raise UnreadableReplyError(f"{where or 'answer'}: {what[:1].lower()}{what[1:]}.") from None
+    is_blocked = not _NOT_BLOCKED.fullmatch(trimmed(outcome.blocked))
+    return outcome if is_blocked else outcome.model_copy(update={"blocked": ""})
 
 
 def _consistent(outcome: JudgeOutcome) -> JudgeOutcome:
-    says_missing = not _NOTHING.fullmatch(trimmed(outcome.missing))
+    has_missing = not _NOTHING.fullmatch(trimmed(outcome.missing))
     if outcome.complete and outcome.blocked:
         raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
-    if outcome.passed and says_missing:
+    if outcome.passed and has_missing:
         raise UnreadableReplyError('"complete" is true although "missing" says that something remains.')
     satisfied = bool(outcome.criteria) and all(criterion.satisfied for criterion in outcome.criteria)
-    if satisfied and not outcome.complete and not says_missing and not outcome.blocked:
+    if satisfied and not outcome.complete and not has_missing and not outcome.blocked:
         raise UnreadableReplyError(
             '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
         )
-    return outcome if says_missing else outcome.model_copy(update={"missing": ""})
+    return outcome if has_missing else outcome.model_copy(update={"missing": ""})
 
 
 def _is_verdict(value: dict[str, Any]) -> bool:
-    """Whether an object means to be the verdict. What it lacks then is said by name; a schema says "properties"."""
+    """Return whether an object is meant as the verdict; a schema has "properties"."""
     return "properties" not in value and any(key in value for key in ("criteria", "complete", "score"))
 
 
@@ -163,16 +153,15 @@ def _why_none(found: list[dict[str, Any]], text: str) -> str:
         return "The answer repeats the schema instead of filling it in."
     if not text.strip():
         return "The answer is empty."
-    start = _LOOKS_LIKE_VERDICT.search(text)
-    if start is not None:
+    if _LOOKS_LIKE_VERDICT.search(text):
         return "The answer's JSON object is not whole or not valid JSON."
     return "The answer holds no JSON object with a verdict."
 
 
 def _pruned(verdict: dict[str, Any]) -> dict[str, Any]:
-    """The verdict without the keys that nobody asked for, and each citation with its quote or its fact alone."""
-    value = dict(_asked(verdict, _KEYS))
-    # What may be left out may be null as well; neither of them can make a verdict complete.
+    """Return the verdict without additional keys, and each citation with its quote or its fact alone."""
+    value = _without_extras(verdict, _KEYS)
+    # Optional keys may be null as well; none of them can make a verdict complete.
     for key in ("need", "blocked", "questions"):
         if value.get(key, 0) is None or (key == "blocked" and value.get(key) is False):
             del value[key]
@@ -184,18 +173,18 @@ def _pruned(verdict: dict[str, Any]) -> dict[str, Any]:
 def _pruned_criterion(criterion: object) -> object:
     if not isinstance(criterion, dict):
         return criterion
-    value = dict(_asked(criterion, _CRITERION_KEYS))
+    value = _without_extras(criterion, _CRITERION_KEYS)
     if isinstance(value.get("evidence"), list):
         value["evidence"] = [one for evidence in value["evidence"] for one in _pruned_evidence(evidence)]
     return value
 
 
 def _pruned_evidence(evidence: object) -> list[object]:
-    """The citation alone; two, both of which must hold, where it has a quote and a fact."""
+    """Return the citation; two if it has a quote and a fact, both of which must hold."""
     if not isinstance(evidence, dict):
         return [evidence]
-    value = dict(_asked(evidence, _EVIDENCE_KEYS))
-    # Models made to fill in every key write the one that does not apply as null or "".
+    value = _without_extras(evidence, _EVIDENCE_KEYS)
+    # Models that have to fill in every key write the other one as null or "".
     for key, other in (("quote", "fact"), ("fact", "quote")):
         if value.get(key, 0) in (None, "") and value.get(other):
             del value[key]
@@ -204,20 +193,9 @@ def _pruned_evidence(evidence: object) -> list[object]:
     return [value]
 
 
-def _asked(value: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    for key, content in value.items():
-        if key in keys:
-            yield key, content
-        elif _spelling(key) in keys:
-            raise UnreadableReplyError(f'The key "{_spelling(key)}" is misspelt "{key[:40]}".')
-
-
-def _spelling(key: str) -> str:
-    return re.sub(r"[\W_]+", "", key).lower()
-
-
-def _first_error(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
-    what = first["msg"]
-    return f"{where or 'answer'}: {what[:1].lower()}{what[1:]}."
+def _without_extras(value: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    for key in value.keys() - set(keys):
+        plain = re.sub(r"[\W_]+", "", key).lower()
+        if plain in keys:
+            raise UnreadableReplyError(f'The key "{plain}" is misspelt "{key[:40]}".')
+    return {key: content for key, content in value.items() if key in keys}

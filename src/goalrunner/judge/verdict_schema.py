@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,22 +25,22 @@ class QuoteEvidence(_Strict):
 
 
 class FactEvidence(_Strict):
-    """A fact of an observation's heading, for commands whose success is silent."""
+    """A fact of an observation's heading, for commands that print nothing on success."""
 
     observation: str = Field(description='the id of an observation, such as "o12"')
     fact: str = Field(description='a fact from its heading, such as "exit 0"')
 
 
 class CriterionOutcome(_Strict):
-    """What the judge says of one criterion or constraint."""
+    """The judge's answer about one criterion or constraint."""
 
-    criterion: Annotated[str, Field(min_length=1)] = Field(description="the criterion, word for word")
+    criterion: Annotated[str, Field(min_length=1)] = Field(description="the criterion or constraint, word for word")
     satisfied: bool
     evidence: list[QuoteEvidence | FactEvidence]
     missing: str = Field(description="what evidence is missing; empty where satisfied")
 
     def verdict(self) -> CriterionVerdict:
-        """The same as a part of a verdict, its citations not yet checked."""
+        """Return the same as a part of a verdict, with its citations not yet checked."""
         return CriterionVerdict(
             criterion=self.criterion,
             satisfied=self.satisfied,
@@ -50,94 +50,68 @@ class CriterionOutcome(_Strict):
 
 
 class JudgeOutcome(_Strict):
-    """The judge's answer. Says what the judge says; nothing in it is checked yet."""
+    """The judge's answer, not yet checked."""
 
     criteria: list[CriterionOutcome]
-    score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
+    score: float = Field(ge=0, le=1, description="from 0 to 1: probability that the whole objective is provably done")
     complete: bool
     missing: str = Field(description="what remains; empty when complete")
-    need: list[str] = Field(default=[], description="ids of observations to be shown whole before the verdict")
-    blocked: str = Field(
-        default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
+    need: list[str] = Field(
+        default=[], description="ids of observations that must be read whole before a verdict; empty when none"
     )
-    questions: list[str] = Field(default=[], description="facts that only a person can give, as questions")
+    blocked: str = Field(
+        default="", description="why the goal cannot be reached, or needs a person; empty when it can go on"
+    )
+    questions: list[str] = Field(
+        default=[], description="facts that are needed and that only a person can give, as questions; empty when none"
+    )
 
     @property
     def passed(self) -> bool:
-        """Complete, every one of its criteria satisfied, and not blocked; an answer without criteria has shown nothing."""
+        """Whether the goal is complete, with at least one criterion, all of them satisfied, and not blocked."""
         satisfied = bool(self.criteria) and all(criterion.satisfied for criterion in self.criteria)
         return self.complete and satisfied and not self.blocked.strip()
 
     @property
     def feedback(self) -> str | None:
-        """What to tell the agent; None when passed, or when the judge did not say."""
+        """The text for the agent; None if passed, or if the judge gave none."""
         return None if self.passed else (missing_of(self) or None)
 
 
 def missing_of(outcome: JudgeOutcome) -> str:
-    """What remains: in the judge's own summary, else criterion by criterion."""
+    """Return what remains: the judge's own summary, else criterion by criterion."""
     if outcome.missing.strip():
         return outcome.missing.strip()
     unsatisfied = (criterion for criterion in outcome.criteria if not criterion.satisfied)
     return "\n".join(f"{one.criterion}: {one.missing.strip() or 'not shown'}" for one in unsatisfied)
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+_KEPT_KEYS = ("type", "description", "items", "anyOf", "enum")
 
 
-_TEXT: dict[str, Any] = {"type": "string"}
-_OBSERVATION: dict[str, Any] = {"type": "string", "description": 'the id of an observation, such as "o12"'}
+def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a model's schema for OpenAI's strict mode: all keys required, no others, no references, no ranges."""
+    whole = model.model_json_schema()
+    schema: dict[str, Any] = _strict(whole, whole.get("$defs", {}))
+    return schema
 
-JUDGE_SCHEMA: dict[str, Any] = _object(
-    criteria={
-        "type": "array",
-        "items": _object(
-            criterion={"type": "string", "description": "the criterion or constraint, word for word"},
-            satisfied={"type": "boolean"},
-            evidence={
-                "type": "array",
-                "items": {
-                    "anyOf": [
-                        _object(
-                            observation=_OBSERVATION,
-                            quote={"type": "string", "description": "words copied verbatim from its output"},
-                        ),
-                        _object(
-                            observation=_OBSERVATION,
-                            fact={"type": "string", "description": 'a fact from its heading, such as "exit 0"'},
-                        ),
-                    ]
-                },
-            },
-            missing=_TEXT,
-        ),
-    },
-    score={"type": "number", "description": "from 0 to 1: probability that the whole objective is provably done"},
-    complete={"type": "boolean"},
-    missing={"type": "string", "description": "what remains; empty when complete"},
-    need={
-        "type": "array",
-        "items": _OBSERVATION,
-        "description": "observations that must be read whole before a verdict; empty when none",
-    },
-    blocked={
-        "type": "string",
-        "description": "why the goal cannot be reached, or needs a person; empty when it can go on",
-    },
-    questions={
-        "type": "array",
-        "items": _TEXT,
-        "description": "facts that are needed and that only a person can give, as questions; empty when none",
-    },
-)
-"""The schema of the answer, as OpenAI's strict mode takes it: all keys required, no others, no references, no ranges."""
 
+def _strict(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_strict(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _strict(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    kept = {key: _strict(node[key], definitions) for key in _KEPT_KEYS if key in node}
+    if node.get("type") != "object":
+        return kept
+    properties = {name: _strict(value, definitions) for name, value in node["properties"].items()}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+JUDGE_SCHEMA: dict[str, Any] = strict_schema(JudgeOutcome)
+"""The schema of the answer."""
 
 _LABEL = re.compile(r"(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)", re.IGNORECASE)
 _NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d+[.):]|[-*•]) ", re.IGNORECASE)
@@ -145,7 +119,7 @@ _NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d
 
 @dataclass(frozen=True)
 class Requirement:
-    """A criterion or a constraint, in the goal's words, and the label under which the judge sees it."""
+    """A criterion or a constraint in the goal's words, and its label in the prompt."""
 
     label: str
     text: str
@@ -153,13 +127,13 @@ class Requirement:
 
 
 class AbsentRequirementError(ValueError):
-    """A verdict does not speak of all that it has to; the message is told to the judge."""
+    """A verdict lacks a criterion or constraint; the judge gets the message."""
 
 
 def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tuple[Requirement, ...]:
-    """Criteria, then constraints. A criterion that is there twice, or among the constraints too, is required once."""
+    """Return criteria, then constraints. A criterion that is repeated, or is a constraint too, is required once."""
     bounds = _distinct(constraints)
-    own = [text for said, text in _distinct(criteria).items() if said not in bounds]
+    own = [text for key, text in _distinct(criteria).items() if key not in bounds]
     return (
         *(Requirement(f"c{number}", text) for number, text in enumerate(own, 1)),
         *(Requirement(f"k{number}", text, constraint=True) for number, text in enumerate(bounds.values(), 1)),
@@ -167,104 +141,79 @@ def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tupl
 
 
 def matched(outcome: JudgeOutcome, requirements: Sequence[Requirement]) -> tuple[CriterionVerdict, ...]:
-    """The verdict's entries, those of a requirement in the goal's own words.
+    """Return the verdict's entries, those of a requirement in the goal's own words.
 
-    Raises AbsentRequirementError where a verdict that says complete has no entry for a requirement, or constraints
-    alone. One that says not complete may speak of what is open alone.
+    Raise AbsentRequirementError if a verdict that says complete has no entry for a requirement, or has constraints alone.
+    One that says not complete may have entries for open criteria only.
     """
-    index = _Index(requirements)
     entries: dict[str, CriterionVerdict] = {}
-    spoken: set[str] = set()
-    own = False
+    covered: set[str] = set()
+    has_criterion = False
     for number, criterion in enumerate(outcome.criteria):
-        requirement = index.requirement(criterion.criterion)
+        requirement = _requirement(criterion.criterion, requirements)
         entry = criterion.verdict()
         key = str(number)
         if requirement is None:
-            # One that the judge derived, and perhaps twice.
-            key = f"said {_said(entry.criterion)}"
-            entry = _both(entries[key], entry) if key in entries else entry
+            # A criterion that the judge derived, perhaps twice.
+            key = f"derived {_uncapitalised(entry.criterion)}"
+            entry = _merged(entries[key], entry) if key in entries else entry
         else:
-            spoken.add(requirement.label)
+            covered.add(requirement.label)
             entry = entry.model_copy(update={"criterion": requirement.text})
-        own = own or requirement is None or not requirement.constraint
+        has_criterion = has_criterion or requirement is None or not requirement.constraint
         entries[key] = entry
-    if not outcome.complete or not (requirements or entries):
-        return tuple(entries.values())
-    absent = [requirement for requirement in requirements if requirement.label not in spoken]
-    if absent:
-        listed = "; ".join(f"{requirement.label}: {requirement.text}" for requirement in absent)
-        raise AbsentRequirementError(f"The verdict has no entry for {listed}.")
-    if not own:
-        raise AbsentRequirementError("The verdict has no criterion of the objective.")
+    if outcome.complete and (requirements or entries):
+        absent = [requirement for requirement in requirements if requirement.label not in covered]
+        if absent:
+            listed = "; ".join(f"{requirement.label}: {requirement.text}" for requirement in absent)
+            raise AbsentRequirementError(f"The verdict has no entry for {listed}.")
+        if not has_criterion:
+            raise AbsentRequirementError("The verdict has no criterion of the objective.")
     return tuple(entries.values())
 
 
-class _Index:
-    """The requirements by their words and by their labels."""
-
-    def __init__(self, requirements: Sequence[Requirement]) -> None:
-        self._by_label = {requirement.label: requirement for requirement in requirements}
-        self._by_words: list[dict[str, list[Requirement]]] = []
-        for form in _FORMS:
-            known: dict[str, list[Requirement]] = {}
-            for requirement in requirements:
-                known.setdefault(form(requirement.text), []).append(requirement)
-            self._by_words.append(known)
-
-    def requirement(self, text: str) -> Requirement | None:
-        """The requirement that an entry stands for."""
-        exact = self._of_words(text)
-        if exact is not None:
-            return exact
-        text = from_first_word(text)
-        label = _LABEL.match(text)
-        if label is None:
-            return None
-        # The words win over the label: a label beside another requirement's words is a slip of the label.
-        return self._of_words(from_first_word(text[label.end() :])) or self._by_label.get(label[1].lower())
-
-    def _of_words(self, text: str) -> Requirement | None:
-        for form, known in zip(_FORMS, self._by_words, strict=True):
-            found = known.get(form(text), [])
-            if found:
-                return found[0] if len(found) == 1 else None
+def _requirement(entry: str, requirements: Sequence[Requirement]) -> Requirement | None:
+    """Return the requirement that an entry of the verdict is about."""
+    if exact := _with_words(entry, requirements):
+        return exact
+    text = from_first_word(entry)
+    label = _LABEL.match(text)
+    if label is None:
         return None
+    # The words take precedence over a label beside them.
+    named = (one for one in requirements if one.label == label[1].lower())
+    return _with_words(from_first_word(text[label.end() :]), requirements) or next(named, None)
 
 
-def _both(one: CriterionVerdict, other: CriterionVerdict) -> CriterionVerdict:
-    """Two entries for the same words as one: satisfied where both are, by all that both cite."""
-    return one.model_copy(
-        update={
-            "satisfied": one.satisfied and other.satisfied,
-            "evidence": one.evidence + other.evidence,
-            "missing": one.missing or other.missing,
-        }
-    )
+def _with_words(text: str, requirements: Sequence[Requirement]) -> Requirement | None:
+    """Return the only requirement with these words, compared more and more loosely."""
+    for form in (folded, _words, lambda text: _words(text).casefold()):
+        wanted = form(text)
+        found = [requirement for requirement in requirements if form(requirement.text) == wanted]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _merged(one: CriterionVerdict, other: CriterionVerdict) -> CriterionVerdict:
+    """Return two entries with the same words as one: satisfied if both are, with the evidence of both."""
+    update = {"satisfied": one.satisfied and other.satisfied, "evidence": one.evidence + other.evidence}
+    return one.model_copy(update={**update, "missing": one.missing or other.missing})
 
 
 def _distinct(texts: Sequence[str]) -> dict[str, str]:
-    """The texts by what they say, each once: a full stop or a first capital alone makes no other criterion."""
+    """Return each text once, by its words: a full stop or a first capital makes no other criterion."""
     distinct: dict[str, str] = {}
     for text in texts:
-        distinct.setdefault(_said(text), text)
+        distinct.setdefault(_uncapitalised(text), text)
     return distinct
 
 
-def _said(text: str) -> str:
+def _uncapitalised(text: str) -> str:
     words = _words(text)
     return words[:1].casefold() + words[1:]
 
 
-def _key(text: str) -> str:
-    return _words(text).casefold()
-
-
 def _words(text: str) -> str:
-    """The words of a criterion, without numbering, quotes around them and a closing full stop."""
-    words = _NUMBERING.sub("", folded(text))
-    return words.strip(" \"'`").rstrip(". ")
-
-
-_FORMS = (folded, _words, _key)
-"""How a text is compared: its very words first, then with less and less of what is passed over."""
+    """Return the words of a criterion, without numbering, quotes around them and a closing full stop."""
+    return _NUMBERING.sub("", folded(text)).strip(" \"'`").rstrip(". ")

@@ -1,6 +1,6 @@
-"""The only door to LiteLLM: calls, streams, prices, errors, scripted models, recordings.
+"""The only access to LiteLLM: calls, streaming, prices, errors, scripted models and recordings.
 
-Importing this package imports no LiteLLM; that happens inside the call that needs it, or early through `warm_up`.
+Importing this package does not import LiteLLM: the first call does, or `warm_up` before it.
 """
 
 from __future__ import annotations

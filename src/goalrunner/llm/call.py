@@ -1,107 +1,40 @@
-"""One call of a model: stream, assemble, count, and plainer forms that a provider may need."""
+"""One call of a model: ask, count, and ask again in a plainer form if the provider refuses the request."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.transport import (
-    CallPiece,
-    Delta,
-    Draft,
-    Finish,
-    Reply,
-    Request,
-    TextPiece,
-    ToolCall,
-    Transport,
-    UsageReport,
-)
-
-
-class Assembler:
-    """Collects the pieces of one answer; `draft` is what has come so far."""
-
-    def __init__(self, on_text: Callable[[str], None] | None = None) -> None:
-        self.draft = Draft()
-        self._on_text = on_text
-        self._places: dict[int, int] = {}
-
-    def add(self, delta: Delta) -> None:
-        """Take the next piece; text goes on to `on_text` at once."""
-        match delta:
-            case TextPiece(text):
-                self._add_text(text)
-            case CallPiece():
-                self._add_call(delta)
-            case UsageReport():
-                self.draft.report = delta
-            case Finish(reason):
-                self.draft.finish_reason = reason
-            case _:
-                assert_never(delta)
-
-    def calls(self, fallback_id: Callable[[int], str]) -> tuple[ToolCall, ...]:
-        """The tool calls in their order; `fallback_id(n)` names the n-th where the model gave it no id."""
-        return tuple(
-            ToolCall(id=piece.id or fallback_id(number), name=piece.name, arguments=piece.arguments)
-            for number, piece in enumerate(self.draft.calls)
-        )
-
-    def _add_text(self, text: str) -> None:
-        if not text:
-            return
-        self.draft.text += text
-        if self._on_text is not None:
-            self._on_text(text)
-
-    def _add_call(self, piece: CallPiece) -> None:
-        place = self._places.get(piece.index)
-        if place is None or self._is_another(self.draft.calls[place], piece):
-            self._places[piece.index] = len(self.draft.calls)
-            self.draft.calls.append(piece)
-            return
-        begun = self.draft.calls[place]
-        self.draft.calls[place] = CallPiece(
-            index=begun.index,
-            id=begun.id or piece.id,
-            # Names come whole, in the first piece or in every one; only arguments come in parts.
-            name=begun.name or piece.name,
-            arguments=begun.arguments + piece.arguments,
-        )
-
-    @staticmethod
-    def _is_another(begun: CallPiece, piece: CallPiece) -> bool:
-        """Some servers give every call of an answer the index 0; a new id beside a name tells them apart."""
-        return bool(piece.id and piece.name and begun.id and piece.id != begun.id)
-
+from goalrunner.llm.transport import Draft, Reply, Request, Transport
 
 SchemaForm = Literal["json_schema", "json_object", "none"]
 
 _PLAINER: dict[SchemaForm, SchemaForm] = {"json_schema": "json_object", "json_object": "none"}
 _BROKEN = frozenset({500, 501})
-"""What some servers answer to a form that they do not know; 502, 503, 529 are about load."""
+"""What some servers answer to a schema that they do not support; 502, 503 and 529 are about load."""
+_GATEWAY_TIMEOUTS = frozenset({504, 524})
+"""What a proxy answers if a model thinks for longer than the proxy waits for the first byte."""
 
 
 @dataclass(frozen=True)
-class Concessions:
-    """How a request is put so that this provider takes it. A model instance remembers what worked."""
+class ProviderQuirks:
+    """How a request has to be put for this provider. A model instance remembers what worked."""
 
     schema_form: SchemaForm = "json_schema"
     temperature: bool = True
     stream_usage: bool = True
     whole: bool = True
-    """Whether answers come whole where nobody listens to a stream; some models only stream."""
+    """Whether answers that are not read piece by piece can come whole; some models only stream."""
+    schema_proved: bool = False
+    """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
 
     def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
-        """The request in the form that is conceded."""
+        """Return the request as this provider takes it."""
         streaming = request.streaming or not self.whole
         return replace(
             request,
@@ -111,20 +44,18 @@ class Concessions:
             stream_usage=streaming and self.stream_usage,
         )
 
-    def after(self, failure: ProviderFailure, request: Request, *, proved: bool) -> Concessions | None:
-        """A plainer form to try at once after this refusal; None when the refusal is about something else.
-
-        `proved` says that this provider has answered with this schema form before: then a 500 is about its health.
-        """
-        said = failure.message
+    def after(self, failure: ProviderFailure, request: Request) -> ProviderQuirks | None:
+        """Return a plainer form to try at once; None if the failure is about something else."""
+        words = failure.message.lower()
         refused = failure.kind is FailureKind.REJECTED
-        if refused and request.temperature is not None and re.search(r"temperature", said, re.IGNORECASE):
+        if refused and request.temperature is not None and "temperature" in words:
             return replace(self, temperature=False)
-        if refused and request.stream_usage and re.search(r"stream_options|include_usage", said, re.IGNORECASE):
+        if refused and request.stream_usage and ("stream_options" in words or "include_usage" in words):
             return replace(self, stream_usage=False)
-        if refused and not request.streaming and re.search(r"\bstream(ing|ed)?\b", said, re.IGNORECASE):
+        must_stream = refused and re.search(r"\bstream(ing|ed)?\b", words)
+        if not request.streaming and (must_stream or failure.status in _GATEWAY_TIMEOUTS):
             return replace(self, whole=False)
-        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not proved
+        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not self.schema_proved
         if request.response_format is not None and (refused or broken):
             return replace(self, schema_form=_PLAINER[self.schema_form])
         return None
@@ -134,80 +65,58 @@ def _response_format(form: SchemaForm, schema: dict[str, Any] | None, name: str)
     if schema is None or form == "none":
         return None
     if form == "json_object":
-        # The schema beside it is llama.cpp's way; others take it as JSON mode.
+        # llama.cpp reads the schema beside it; other servers take this as JSON mode.
         return {"type": "json_object", "schema": schema}
     return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
 
 
 @dataclass
-class Manners:
-    """What a model instance has learned about its provider."""
-
-    concessions: Concessions = field(default_factory=Concessions)
-    schema_proved: bool = False
-    """Whether an answer has come to a request with the schema form that is in use."""
-
-
-@dataclass
 class Call:
-    """One call: `attempt` may be repeated, and `spent` adds up what every attempt used."""
+    """One call. `attempt` may be repeated; `spent` is the usage of all attempts."""
 
     transport: Transport
     request: Request
-    manners: Manners
+    quirks: ProviderQuirks
     schema: dict[str, Any] | None = None
     schema_name: str = "answer"
     on_text: Callable[[str], None] | None = None
     spent: Usage = field(default_factory=Usage)
 
     async def attempt(self) -> Reply:
-        """Ask; where the provider refuses the request's form, ask at once in a plainer one. Raises ProviderFailure."""
-        concessions = self.manners.concessions
+        """Ask, and ask again at once in a plainer form if the provider refuses the request. Raise ProviderFailure."""
+        quirks = self.quirks
         while True:
-            request = concessions.apply(self.request, self.schema, self.schema_name)
+            request = quirks.apply(self.request, self.schema, self.schema_name)
             try:
                 reply = await self._ask(request)
             except ProviderFailure as failure:
-                plainer = concessions.after(failure, request, proved=self.manners.schema_proved)
+                plainer = quirks.after(failure, request)
                 if plainer is None or not self.transport.adapts:
                     raise
-                concessions = plainer
+                quirks = plainer
             else:
-                self.manners.concessions = concessions
-                self.manners.schema_proved |= request.response_format is not None
+                proved = quirks.schema_proved or request.response_format is not None
+                self.quirks = replace(quirks, schema_proved=proved)
                 return reply
 
-    def count_retry(self) -> None:
-        """An attempt is about to be repeated."""
-        self.spent = self.spent + Usage(retries=1)
-
     async def _ask(self, request: Request) -> Reply:
-        assembler = Assembler(self.on_text)
-        try:
-            await self._listen(request, assembler)
-        except (ProviderFailure, asyncio.CancelledError):
-            # Providers charge for what they had read and said before the break.
-            if assembler.draft.started:
-                self.spent = self.spent + self.transport.account(request, assembler.draft)
-            raise
-        draft = assembler.draft
-        self.spent = self.spent + self.transport.account(request, draft) + Usage(calls=1)
-        return Reply(draft.text, assembler.calls(_fresh_id), self.spent, draft.finish_reason)
-
-    async def _listen(self, request: Request, assembler: Assembler) -> None:
+        draft = Draft(self.on_text)
         deadline = asyncio.timeout(request.timeout)
         try:
-            async with deadline, aclosing(self.transport.stream(request)) as stream:
-                async for delta in stream:
-                    assembler.add(delta)
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            raise ProviderFailure(f"no whole answer within {request.timeout:g} s", kind=FailureKind.TIMEOUT) from error
-        if not assembler.draft.finish_reason:
-            raise ProviderFailure("the stream ended before the answer did", kind=FailureKind.CUT)
+            async with deadline:
+                await self._receive(request, draft)
+        except (ProviderFailure, TimeoutError, asyncio.CancelledError) as error:
+            # Providers charge for what they had read and written before the break.
+            if draft.started:
+                self.spent = self.spent + self.transport.account(request, draft)
+            if isinstance(error, TimeoutError) and deadline.expired():
+                words = f"no whole answer within {request.timeout:g} s"
+                raise ProviderFailure(words, kind=FailureKind.TIMEOUT) from error
+            raise
+        self.spent = self.spent + self.transport.account(request, draft) + Usage(calls=1)
+        return Reply(draft.text, draft.tool_calls(), self.spent, draft.finish_reason)
 
-
-def _fresh_id(number: int) -> str:
-    """An id for a call that came without one; random, so that it is new in a resumed conversation too."""
-    return f"call_{secrets.token_hex(6)}_{number}"
+    async def _receive(self, request: Request, draft: Draft) -> None:
+        await self.transport.ask(request, draft)
+        if not draft.finish_reason:
+            raise ProviderFailure("the answer came without its end", kind=FailureKind.CUT)

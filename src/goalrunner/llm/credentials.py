@@ -1,4 +1,8 @@
-"""Where the key and address of a model come from, and whether a model can be called at all."""
+"""Key and address of a model, and whether it can be called at all.
+
+The variable that the goal names comes first, then `LLM_API_KEY` together with `LLM_BASE_URL`, then the provider's own
+variable, then `LLM_API_KEY` alone.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +23,24 @@ _WITHOUT_API_KEY = frozenset(
     {"bedrock", "bedrock_converse", "chatgpt", "github_copilot", "oci", "ollama", "ollama_chat", "sagemaker"}
     | {"sagemaker_chat", "vertex_ai", "vertex_ai_beta"}
 )
-"""Providers with another kind of credentials, or none: an API key would only be in the way there."""
+"""Providers with other credentials, or none: an API key would be in the way."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where to send a request and with which key. None leaves the choice to LiteLLM."""
+    """The address and key of requests. None leaves the choice to LiteLLM."""
 
     api_base: str | None
     api_key: str | None = field(repr=False)
     variable: str
     """The variable that the key comes from, or would come from."""
     key_known: bool
-    """Whether any key was found."""
+    """Whether a key was found."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 def named_key(variable: str, account: Account, environ: Mapping[str, str]) -> str:
-    """The key in the variable that the goal names. Raises AuthenticationFailed when it is not set or empty."""
+    """Return the key in the variable that the goal names. Raise AuthenticationFailed if it is not set or empty."""
     key = environ.get(variable, "").strip()
     if key:
         return key
@@ -50,49 +54,43 @@ def named_key(variable: str, account: Account, environ: Mapping[str, str]) -> st
 def find_endpoint(
     library: Any, model: str, api_base: str | None, named: tuple[str, str] | None, environ: Mapping[str, str]
 ) -> Endpoint:
-    """Address and key for a model; `named` is the (variable, key) of `api_key_env`. The module says in which order."""
+    """Return address and key for a model; `named` is the (variable, key) of `api_key_env`."""
     base = api_base or environ.get(FALLBACK_BASE, "").strip() or None
-    if named is not None:
-        return _endpoint(base, named[1], named[0])
     fallback = environ.get(FALLBACK_KEY, "").strip()
-    if base and not api_base and fallback:
-        return _endpoint(base, fallback, FALLBACK_KEY)
+    if named is None and base and not api_base and fallback:
+        named = (FALLBACK_KEY, fallback)
+    if named is not None:
+        return Endpoint(base, named[1], named[0], key_known=True, secrets=(named[1],))
     provider = provider_of(library, model)
     missing = _missing_keys(library, model)
-    own = own_variable(provider, missing, environ)
+    own = _own_variable(provider, missing, environ)
     if environ.get(own, "").strip() and own not in missing:
         return Endpoint(base, None, own, key_known=True, secrets=(environ[own].strip(),))
     if provider in _WITHOUT_API_KEY:
         return Endpoint(base, None, "", key_known=True)
     if fallback:
-        return _endpoint(base, fallback, FALLBACK_KEY)
+        return Endpoint(base, fallback, FALLBACK_KEY, key_known=True, secrets=(fallback,))
     if base and missing:
         return Endpoint(base, PLACEHOLDER, own, key_known=False)
     return Endpoint(base, None, own, key_known=not missing)
 
 
 def provider_of(library: Any, model: str) -> str:
-    """LiteLLM's name of the provider; empty when it knows none."""
+    """Return LiteLLM's name of the provider; empty if it knows none."""
     try:
         return str(library.get_llm_provider(model)[1])
-    except Exception:  # it raises whatever comes; the call itself will say it properly
+    except Exception:  # LiteLLM raises various errors; the call itself reports it
         return ""
 
 
-def own_variable(provider: str, missing: tuple[str, ...], environ: Mapping[str, str]) -> str:
-    """The variable in which a provider's key is looked for."""
+def _own_variable(provider: str, missing: tuple[str, ...], environ: Mapping[str, str]) -> str:
+    """Return the variable in which a provider's key is looked up."""
     usual = f"{provider.upper()}_API_KEY" if provider else ""
-    if usual in missing or environ.get(usual, "").strip() or not missing:
-        return usual
-    return missing[-1]
-
-
-def _endpoint(base: str | None, key: str, variable: str) -> Endpoint:
-    return Endpoint(base, key, variable, key_known=True, secrets=(key,))
+    return usual if usual in missing or environ.get(usual, "").strip() or not missing else missing[-1]
 
 
 def _missing_keys(library: Any, model: str) -> tuple[str, ...]:
-    """The API key variables that LiteLLM misses; addresses and versions, which it lists too, are left out."""
+    """Return the API key variables that LiteLLM misses; addresses and versions, which it lists too, are left out."""
     try:
         names = library.validate_environment(model)["missing_keys"]
     except Exception:
@@ -108,7 +106,7 @@ _OWN_VARIABLES = {
     "mistral": ("MISTRAL_",),
     "openai": ("OPENAI_",),
 }
-"""Providers that take an API key and nothing else, and how the variables begin that they read: any of them may be a key."""
+"""Providers that take only an API key, with the prefixes of their variables, any of which may be a key."""
 
 _STEERING = frozenset(
     {"api_key", "api_base", "base_url", "client", "custom_llm_provider", "deployment_id", "extra_headers", "headers"}
@@ -120,42 +118,37 @@ _LOOKED_UP_ONLINE = ("chatgpt/", "github_copilot/")
 """To look these up, LiteLLM asks a server for a login."""
 
 
-def refuse_hopeless(
+def refuse_unusable(
     library: Any, model: str, params: Mapping[str, Any], endpoint: Endpoint, environ: Mapping[str, str]
 ) -> None:
-    """Raises ProviderFailure, in the words of the call, where the first call cannot but fail."""
-    if params.keys() & _STEERING or model.startswith(_LOOKED_UP_ONLINE) or _is_steered(library, model):
+    """Raise ProviderFailure, with the message of the call, if the first call is certain to fail."""
+    if is_steered(library, model, params):
         return
-    provider = _provider(library, model, endpoint)
-    own = _OWN_VARIABLES.get(provider, ())
-    if not own or endpoint.key_known or endpoint.api_base:
+    try:
+        provider = str(library.get_llm_provider(model, api_base=endpoint.api_base)[1])
+    except Exception as error:  # LiteLLM raises various errors
+        if "LLM Provider NOT provided" not in str(error):
+            return
+        raise ProviderFailure(_unknown_provider(library, model), kind=FailureKind.MODEL) from error
+    prefixes = _OWN_VARIABLES.get(provider, ())
+    if not prefixes or endpoint.key_known or endpoint.api_base:
         return
-    if any(value.strip() for name, value in environ.items() if name.startswith(own)):
-        return
-    if not _has_key_of_its_own(library, provider):
+    in_environment = any(value.strip() for name, value in environ.items() if name.startswith(prefixes))
+    # A key, an address or a source of keys that is set in LiteLLM itself.
+    settings = ("api_key", f"{provider}_key", "api_base", "secret_manager_client", "client_session", "aclient_session")
+    if not in_environment and not any(getattr(library, name, None) for name in settings):
         raise ProviderFailure("", kind=FailureKind.AUTHENTICATION)
 
 
-def _provider(library: Any, model: str, endpoint: Endpoint) -> str:
-    """LiteLLM's name of the provider; "" where it is not sure. Raises ProviderFailure where it says that there is none."""
-    try:
-        return str(library.get_llm_provider(model, api_base=endpoint.api_base)[1])
-    except Exception as error:  # it raises whatever comes
-        if "LLM Provider NOT provided" not in str(error):
-            return ""
-        raise ProviderFailure(_unknown_provider(library, model), kind=FailureKind.MODEL) from error
-
-
 def _unknown_provider(library: Any, model: str) -> str:
-    """Return what is wrong with the name of a model whose provider does not exist, with the name that may be meant."""
+    """Return what is wrong with the name of a model without a known provider, and the name that may be meant."""
     provider, slash, name = model.partition("/")
     known = [str(getattr(item, "value", item)) for item in getattr(library, "provider_list", ())]
     if not slash:
-        table = getattr(library, "model_cost", None) or {}
         providers = {
             listed: about["litellm_provider"]
-            for listed, about in table.items()
-            if "/" not in listed and isinstance(about, dict) and about.get("litellm_provider") in known
+            for listed, about in _models(library).items()
+            if "/" not in listed and about.get("litellm_provider") in known
         }
         meant = difflib.get_close_matches(model, sorted(providers), n=1, cutoff=0.85)
         if meant:
@@ -168,23 +161,24 @@ def _unknown_provider(library: Any, model: str) -> str:
 def similar_model(library: Any, model: str) -> str:
     """Return the model of the same provider that a misspelled name may mean; empty if LiteLLM lists the name or none like it."""
     provider, slash, name = model.partition("/")
-    table = getattr(library, "model_cost", None) or {}
     known = {
         listed.removeprefix(f"{provider}/")
-        for listed, about in table.items()
-        if isinstance(about, dict) and about.get("litellm_provider") == provider
+        for listed, about in _models(library).items()
+        if about.get("litellm_provider") == provider
     }
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85) if slash and name not in known else []
     return f"{provider}/{near[0]}" if near else ""
 
 
-def _is_steered(library: Any, model: str) -> bool:
-    """Whether somebody has told LiteLLM of this model, or of models of their own."""
+def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
+    """Return whether parameters, or settings of LiteLLM itself, may lead the call elsewhere than the name says."""
+    if params.keys() & _STEERING or model.startswith(_LOOKED_UP_ONLINE):
+        return True
     aliases = getattr(library, "model_alias_map", None) or {}
     return model in aliases or bool(getattr(library, "custom_provider_map", None))
 
 
-def _has_key_of_its_own(library: Any, provider: str) -> bool:
-    """Whether a key, an address or a keeper of keys was set in LiteLLM itself."""
-    names = ("api_key", f"{provider}_key", "api_base", "secret_manager_client", "client_session", "aclient_session")
-    return any(getattr(library, name, None) for name in names)
+def _models(library: Any) -> dict[str, dict[str, Any]]:
+    """Return LiteLLM's table of models."""
+    table = getattr(library, "model_cost", None) or {}
+    return {name: about for name, about in table.items() if isinstance(about, dict)}

@@ -1,8 +1,4 @@
-"""Classification of failed model calls, and their error messages.
-
-A transport reports a `ProviderFailure`: bare facts. `classify` says what kind it is, and `explain` turns it into the
-error for people. Scripted errors take the same way as a provider's.
-"""
+"""Classification of failed model calls, and their error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import assert_never
 
 from goalrunner.core.errors import (
     AuthenticationFailed,
@@ -26,7 +21,7 @@ LONGEST_SENTENCE = 300
 
 
 class FailureKind(StrEnum):
-    """What a failure is, for what is to be done about it."""
+    """The cause of a failure."""
 
     AUTHENTICATION = "authentication"
     MODEL = "model"
@@ -40,16 +35,16 @@ class FailureKind(StrEnum):
     CUT = "cut stream"
 
 
-PASSING = frozenset(
+TRANSIENT = frozenset(
     {FailureKind.RATE_LIMIT, FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.CUT}
 )
-"""The kinds that trying again may cure."""
+"""The kinds for which a repetition may help."""
 
 
 class ProviderFailure(Exception):
-    """A failed call in bare facts: the HTTP status where there was one, the provider's words, its Retry-After (s).
+    """A failed call: the HTTP status if there was one, the provider's words, and its Retry-After in seconds.
 
-    `kind` is set by a transport that knows better than status and words can tell.
+    `kind` is set by a transport that knows more than status and words say.
     """
 
     def __init__(
@@ -79,7 +74,7 @@ _QUOTA = re.compile(
     re.IGNORECASE,
 )
 _SOON = re.compile(r"(re)?try (again )?(in|after)|retryDelay|per[ _-]?(second|minute)", re.IGNORECASE)
-"""Words of a rate limit that passes by itself; some providers speak of a quota there too."""
+"""Words of a rate limit that passes by itself; some providers call that a quota too."""
 _MODEL = re.compile(
     r"LLM Provider NOT provided|model.{0,80}(not found|does not exist|doesn't exist|not exist|unknown)"
     r"|(no such|unknown|invalid) model|model_not_found|not a valid model",
@@ -90,56 +85,47 @@ _KEY = re.compile(
     r"|api[_ -]?key.{0,40}(must be set|is required|not valid|invalid|missing|not found)",
     re.IGNORECASE,
 )
+_BY_WORDS = (
+    (_CONTEXT, FailureKind.CONTEXT),
+    (_KEY, FailureKind.AUTHENTICATION),
+    (_QUOTA, FailureKind.QUOTA),
+    (_MODEL, FailureKind.MODEL),
+)
+_BY_STATUS = {
+    None: FailureKind.CONNECTION,
+    401: FailureKind.AUTHENTICATION,
+    402: FailureKind.QUOTA,
+    403: FailureKind.AUTHENTICATION,
+    404: FailureKind.MODEL,
+    408: FailureKind.TIMEOUT,
+    409: FailureKind.SERVER,
+    413: FailureKind.CONTEXT,
+    425: FailureKind.SERVER,
+}
 
 
 def classify(status: int | None, message: str) -> FailureKind:
-    """The kind of a failure, from its HTTP status and, where providers put it only there, from its words."""
-    match status:
-        case None:
-            return FailureKind.CONNECTION
-        case 401 | 403:
-            return FailureKind.AUTHENTICATION
-        case 404:
-            return FailureKind.MODEL
-        case 402:
-            return FailureKind.QUOTA
-        case 408:
-            return FailureKind.TIMEOUT
-        case 429:
-            spent = _QUOTA.search(message) and not _SOON.search(message)
-            return FailureKind.QUOTA if spent else FailureKind.RATE_LIMIT
-        case 413:
-            return FailureKind.CONTEXT
-        case 409 | 425:
-            return FailureKind.SERVER
-        case _ if 400 <= status < 500:
-            return _classify_request(message)
-        case _:
-            return FailureKind.CONTEXT if status == 500 and _CONTEXT.search(message) else FailureKind.SERVER
-
-
-def _classify_request(message: str) -> FailureKind:
-    for pattern, kind in (
-        (_CONTEXT, FailureKind.CONTEXT),
-        (_KEY, FailureKind.AUTHENTICATION),
-        (_QUOTA, FailureKind.QUOTA),
-        (_MODEL, FailureKind.MODEL),
-    ):
-        if pattern.search(message):
-            return kind
-    return FailureKind.REJECTED
+    """Return the kind of a failure by its HTTP status and, if that does not tell, by its words."""
+    if status is None or status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status == 429:
+        spent = _QUOTA.search(message) and not _SOON.search(message)
+        return FailureKind.QUOTA if spent else FailureKind.RATE_LIMIT
+    if 400 <= status < 500:
+        return next((kind for words, kind in _BY_WORDS if words.search(message)), FailureKind.REJECTED)
+    return FailureKind.CONTEXT if status == 500 and _CONTEXT.search(message) else FailureKind.SERVER
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asked whom: what an error needs to name."""
+    """What an error message names."""
 
     model: str
     account: str
     key_variable: str = ""
-    """The environment variable that the key comes, or would come, from."""
+    """The environment variable of the key."""
     key_known: bool = True
-    """Whether a key was found at all."""
+    """Whether a key was found."""
     api_base: str = ""
     similar: str = ""
     """A model that may be meant, if the name is misspelled."""
@@ -147,84 +133,97 @@ class Caller:
     """Values that must not be shown."""
 
 
+_UNAVAILABLE = "{model}{where} did not answer{after}: {kind}{why}"
+_MESSAGES: dict[FailureKind, tuple[type[ModelError], str, str]] = {
+    FailureKind.AUTHENTICATION: (AuthenticationFailed, "the key for {model} {state}{why}", "{key_hint}"),
+    FailureKind.MODEL: (
+        ModelNotFound,
+        "the model {model} was not found{why}{similar}",
+        "Write provider/model as LiteLLM names it, for example openai/gpt-5-mini; see [{account}] model and api_base.",
+    ),
+    FailureKind.CONTEXT: (
+        ContextWindowExceeded,
+        "the request is too long for {model}{why}",
+        "Choose a model with a larger context window in [{account}] model.",
+    ),
+    FailureKind.QUOTA: (
+        RequestRejected,
+        "the provider of {model} requires payment{why}",
+        "Top up the account or raise its limit at the provider, or use another key.",
+    ),
+    FailureKind.REJECTED: (
+        RequestRejected,
+        "the provider of {model} refused the request{why}",
+        "Check [{account}] params and api_base: what is set there is sent as it stands.",
+    ),
+    FailureKind.RATE_LIMIT: (
+        ProviderUnavailable,
+        _UNAVAILABLE,
+        "Wait and run again, or ask the provider for a higher rate limit.",
+    ),
+    FailureKind.SERVER: (
+        ProviderUnavailable,
+        _UNAVAILABLE,
+        "Wait and run again; the provider's status page may say more.",
+    ),
+    FailureKind.TIMEOUT: (
+        ProviderUnavailable,
+        _UNAVAILABLE,
+        "Run again, or allow more seconds with timeout in [{account}.params].",
+    ),
+    FailureKind.CONNECTION: (
+        ProviderUnavailable,
+        _UNAVAILABLE,
+        "Check the network, and [{account}] api_base if a server of your own is meant.",
+    ),
+    FailureKind.CUT: (
+        ProviderUnavailable,
+        _UNAVAILABLE,
+        "Run again; if it happens again, a proxy on the way may cut long answers.",
+    ),
+}
+"""Type, message and hint of each error."""
+
+
 def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> ModelError:
-    """The error for people: one line what and why, one line that fixes it."""
-    said = shorten(failure.message, caller.secrets)
-    if "LLM Provider NOT provided" in said:
-        said = "its provider is unknown"
-    because = f": {said}" if said else ""
+    """Return the error for users: one line with the failure and its cause, one line with the fix."""
+    words = shorten(failure.message, caller.secrets)
+    if "LLM Provider NOT provided" in words:
+        words = "its provider is unknown"
+    if failure.kind is FailureKind.AUTHENTICATION and not caller.key_known and not failure.status:
+        # No request was sent: LiteLLM's words are about its own parameters.
+        words = f"{caller.key_variable} is not set" if caller.key_variable else ""
     status = f" ({failure.status})" if failure.status else ""
-    table = f"[{caller.account}]"
-    match failure.kind:
-        case FailureKind.AUTHENTICATION:
-            what = "was not accepted" if caller.key_known else "is missing"
-            if not caller.key_known and not status:
-                # Nobody was asked: what a provider's library says then is about its own parameters.
-                because = f": {caller.key_variable} is not set" if caller.key_variable else ""
-            return AuthenticationFailed(f"the key for {caller.model} {what}{status}{because}", _key_hint(caller))
-        case FailureKind.MODEL:
-            guess = f"; did you mean {caller.similar}?" if caller.similar else ""
-            return ModelNotFound(
-                f"the model {caller.model} was not found{status}{because}{guess}",
-                f"Write provider/model as LiteLLM names it, for example openai/gpt-5-mini; see {table} model and api_base.",
-            )
-        case FailureKind.CONTEXT:
-            return ContextWindowExceeded(
-                f"the request is too long for {caller.model}{status}{because}",
-                f"Choose a model with a larger context window in {table} model.",
-            )
-        case FailureKind.QUOTA:
-            return RequestRejected(
-                f"the provider of {caller.model} wants to be paid first{status}{because}",
-                "Top up the account or raise its limit at the provider, or use another key.",
-            )
-        case FailureKind.REJECTED:
-            return RequestRejected(
-                f"the provider of {caller.model} refused the request{status}{because}",
-                f"Check {table} params and api_base: what is set there is sent as it stands.",
-            )
-        case (
-            FailureKind.RATE_LIMIT | FailureKind.SERVER | FailureKind.TIMEOUT | FailureKind.CONNECTION | FailureKind.CUT
-        ):
-            return _unavailable(failure, caller, status, because, retries)
-        case _:
-            assert_never(failure.kind)
-
-
-def _unavailable(
-    failure: ProviderFailure, caller: Caller, status: str, because: str, retries: int
-) -> ProviderUnavailable:
-    after = {0: "", 1: " after 1 retry"}.get(retries, f" after {retries} retries")
-    where = f" at {caller.api_base}" if caller.api_base else ""
-    hints = {
-        FailureKind.RATE_LIMIT: "Wait and run again, or ask the provider for a higher rate limit.",
-        FailureKind.SERVER: "Wait and run again; the provider's status page may say more.",
-        FailureKind.TIMEOUT: f"Run again, or allow more seconds with timeout in [{caller.account}.params].",
-        FailureKind.CONNECTION: f"Check the network, and [{caller.account}] api_base if a server of your own is meant.",
-        FailureKind.CUT: "Run again; if it happens again, a proxy on the way may cut long answers.",
+    named = caller.similar and "did you mean" not in words
+    key = f"export {caller.key_variable}=...   (or name another variable with api_key_env in [{caller.account}])"
+    error, message, hint = _MESSAGES[failure.kind]
+    values = {
+        "model": caller.model,
+        "account": caller.account,
+        "kind": failure.kind,
+        "why": f"{status}: {words}" if words else status,
+        "similar": f"; did you mean {caller.similar}?" if named else "",
+        "where": f" at {caller.api_base}" if caller.api_base else "",
+        "after": {0: "", 1: " after 1 retry"}.get(retries, f" after {retries} retries"),
+        "state": "was not accepted" if caller.key_known else "is missing",
+        "key_hint": key
+        if caller.key_variable
+        else f"Name the variable that holds the key with api_key_env in [{caller.account}].",
     }
-    message = f"{caller.model}{where} did not answer{after}: {failure.kind}{status}{because}"
-    return ProviderUnavailable(message, hints[failure.kind])
-
-
-def _key_hint(caller: Caller) -> str:
-    if not caller.key_variable:
-        return f"Name the variable that holds the key with api_key_env in [{caller.account}]."
-    return f"export {caller.key_variable}=...   (or name another variable with api_key_env in [{caller.account}])"
+    return error(message.format(**values), hint.format(**values))
 
 
 _SECRET_SHAPE = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{20,}|(?<=Bearer )[\w.~+/-]{8,}=*", re.ASCII
 )
 _WRAPPING = re.compile(r"^(?:litellm\.\w+: *|\w+(?:Exception|Error) *[-:] *|Error code: \d+ *-? *)+")
-
 _NOISE = re.compile(
     r"\.? *(Traceback \(most recent call last\)|To drop (unsupported|these)|Pass in the LLM provider|Learn more:).*"
 )
 
 
 def shorten(message: str, secrets: Sequence[str] = ()) -> str:
-    """A provider's own sentence: one line, without wrapping, at most 300 characters, keys replaced."""
+    """Return a provider's own sentence: one line, without wrapping, at most 300 characters, keys replaced."""
     text = _NOISE.sub("", _WRAPPING.sub("", " ".join(message.split())))
     for secret in secrets:
         if len(secret) >= 4:

@@ -1,12 +1,7 @@
-"""Importing LiteLLM: once, early, quickly and in silence.
-
-The import takes seconds, most of them spent by pydantic on some thousands of models. So it starts in a thread while
-other work runs (`warm_up`), without garbage collection, and with pydantic told to build each model at its first use.
-"""
+"""The import of LiteLLM: once, early in a thread, without garbage collection, and without output."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import logging
@@ -14,6 +9,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from goalrunner.llm.scripted import is_scripted
@@ -23,26 +19,37 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",  # the same for these
     "LITELLM_MODE": "PRODUCTION",  # else a .env in the current folder is loaded, and an agent could redirect the judge
 }
-"""Set before the import, whatever was there before."""
+"""Set before the import, whatever was set before."""
 
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "litellm")
 
+_FILTERED_LOGGERS = (
+    "apscheduler.executors.default",
+    "apscheduler.scheduler",
+    "asyncio",
+    "backoff",
+    "httpx",
+    "uvicorn.access",
+    "uvicorn.error",
+)
+"""Loggers of others to which LiteLLM adds filters at the beginning of its import; the filters import the rest of it."""
+
 _OWN_PROTOCOL = frozenset({"anthropic", "bedrock", "gemini", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
-"""Providers that LiteLLM translates messages for; the others are reached through OpenAI's client, or as it would."""
+"""Providers for which LiteLLM translates messages; the others take OpenAI's format."""
 
 _WARNINGS = (
-    # What its own modules, or pydantic on its types, find to say is no business of a user's.
     ("", r"litellm(\..*)?$"),
     (r".*`ReadOnly` qualifier", ""),
     (r"Pydantic serializer warnings", ""),
 )
+"""Message and module of warnings about LiteLLM's own code."""
 
 _lock = threading.Lock()
 _library: Any = None
 
 
 def litellm() -> Any:
-    """LiteLLM itself, imported at the first call and shared by every thread."""
+    """Return LiteLLM, imported at the first call and shared by all threads."""
     global _library
     if _library is None:
         with _lock:
@@ -52,128 +59,115 @@ def litellm() -> Any:
 
 
 def imported() -> Any | None:
-    """LiteLLM if it is imported by now; None else. Waits for nothing."""
+    """Return LiteLLM if it is imported by now, else None. Does not wait."""
     return _library
 
 
 def has_own_protocol(model: str) -> bool:
-    """Whether the model's provider speaks something else than OpenAI's chat format."""
+    """Return whether the model's provider takes another format than OpenAI's."""
     return model.partition("/")[0] in _OWN_PROTOCOL
 
 
 def prepare(model: str) -> Any:
-    """LiteLLM with all that the first call to this model would import; waits for it."""
+    """Return LiteLLM, with everything imported that the first call of this model needs."""
     library = litellm()
     if not has_own_protocol(model):
         with _lock, _quick_import():
-            # OpenAI's client loads some five hundred modules at its first use.
+            # OpenAI's client imports some five hundred modules at its first use.
             importlib.import_module("openai.resources.chat.completions")
     return library
 
 
 def warm_up(models: Iterable[str]) -> None:
-    """Begin to import LiteLLM in a thread if any of the models needs it. Returns at once and never raises."""
+    """Begin to import LiteLLM in a thread if any of the models needs it. Return at once; never raise."""
     real = tuple(model for model in models if model and not is_scripted(model))
-    if not real:
-        return
-    with contextlib.suppress(RuntimeError):  # no thread to be had: the first call imports
-        threading.Thread(target=_prepare_quietly, args=(real,), name="litellm-import", daemon=True).start()
+
+    def work() -> None:
+        # The first call tries again, and raises then.
+        with suppress(Exception):
+            for model in real:
+                prepare(model)
+
+    if real:
+        with suppress(RuntimeError):  # no thread can be started
+            threading.Thread(target=work, name="litellm-import", daemon=True).start()
 
 
-def hush() -> None:
-    """Keep LiteLLM's warnings from users; again before each call, for the filters may have been replaced since."""
+def silence_warnings() -> None:
+    """Hide LiteLLM's warnings; again before each call, since the filters may have been replaced."""
     for message, module in _WARNINGS:
-        # Python drops an equal filter before it adds one, so this does not pile up.
+        # Python removes an equal filter before it adds one.
         warnings.filterwarnings("ignore", message=message, module=module)
-
-
-def _prepare_quietly(models: tuple[str, ...]) -> None:
-    # What goes wrong here is said by the first call, which tries again.
-    with contextlib.suppress(Exception):
-        for model in models:
-            prepare(model)
 
 
 def _import() -> Any:
     os.environ.update(ENVIRONMENT)
-    with _quick_import(), _filters_at_the_end():
-        library = importlib.import_module("litellm")
+    with _quick_import(), _delayed_records():
+        library: Any = importlib.import_module("litellm")
         importlib.import_module("httpcore")
-    _configure(library)
-    return library
-
-
-def _configure(library: Any) -> None:
     library.suppress_debug_info = True
     library.set_verbose = False
     library.telemetry = False
-    # Without this some models' tokenizers are fetched over the network to count tokens.
+    # Otherwise some models' tokenizers are fetched over the network to count tokens.
     library.disable_hf_tokenizer_download = True
-    # Its other transport leaves sessions open, which then complain at exit.
+    # LiteLLM's other transport leaves sessions open, which warn at exit.
     library.disable_aiohttp_transport = True
-    # Histories that a provider would refuse for their form (no text beside tool calls, say) are mended.
+    # Histories whose form a provider would refuse are adapted, such as no text beside tool calls.
     library.modify_params = True
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(logging.CRITICAL + 1)
         logger.propagate = False
+    return library
 
 
-@contextlib.contextmanager
+@contextmanager
 def _quick_import() -> Iterator[None]:
-    with _no_collection(), _deferred_models(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
-def _filters_at_the_end() -> Iterator[None]:
-    """LiteLLM puts filters on other libraries' loggers as soon as it begins, and they import the rest of it when used.
-
-    A record that another thread logs meanwhile would fail there, and so would the import. They are put on when it is whole.
-    """
-    waiting: list[tuple[logging.Filterer, Any]] = []
-    add = logging.Filterer.addFilter
-
-    def wait(logger: logging.Filterer, what: Any) -> None:
-        if type(what).__module__.startswith("litellm"):
-            waiting.append((logger, what))
-        else:
-            add(logger, what)
-
-    setattr(logging.Filterer, "addFilter", wait)  # noqa: B010 - a method is not assigned to
-    try:
-        yield
-    finally:
-        setattr(logging.Filterer, "addFilter", add)  # noqa: B010
-    for logger, what in waiting:
-        logger.addFilter(what)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+    """Import without garbage collection, which takes a third of the import, and without warnings."""
     enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         if enabled:
-            # What a module holds stays for good. Else the next collections walk through all of it, for a second in all.
+            # What modules hold stays for good: later collections need not visit it.
             gc.freeze()
             gc.enable()
 
 
-@contextlib.contextmanager
-def _deferred_models() -> Iterator[None]:
-    """Pydantic's own default for `defer_build`, on for a while. Where it has moved, the import is only slower."""
+class _Delayed(logging.Filter):
+    """Holds the records of a logger back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep the record, and let the logger drop it."""
+        self.records.append(record)
+        return False
+
+
+@contextmanager
+def _delayed_records() -> Iterator[None]:
+    """Delay the records of other libraries until the import is over, and remove LiteLLM's filters if it fails.
+
+    A record that another thread logs meanwhile would run a filter that imports LiteLLM: both imports would fail.
+    """
+    delayed = {logging.getLogger(name): _Delayed() for name in _FILTERED_LOGGERS}
+    for logger, holder in delayed.items():
+        logger.addFilter(holder)
     try:
-        defaults = importlib.import_module("pydantic._internal._config").config_defaults
-        before = defaults["defer_build"]
-    except (ImportError, AttributeError, KeyError, TypeError):
         yield
-        return
-    defaults["defer_build"] = True
-    try:
-        yield
+    except BaseException:
+        for logger in delayed:
+            for added in [each for each in logger.filters if type(each).__module__.startswith("litellm")]:
+                logger.removeFilter(added)
+        raise
     finally:
-        defaults["defer_build"] = before
+        for logger, holder in delayed.items():
+            logger.removeFilter(holder)
+            for record in holder.records:
+                logger.handle(record)

@@ -1,10 +1,11 @@
-"""The Protocol of transports, with requests, replies and the pieces of a stream."""
+"""Requests, replies, and the base class of the ways to a model."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Message
@@ -20,7 +21,7 @@ class ToolSpec:
     parameters: dict[str, Any]
 
     def offer(self) -> dict[str, Any]:
-        """The tool as it is offered in a request, in OpenAI's shape."""
+        """Return the tool as a request offers it, in OpenAI's format."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
@@ -36,7 +37,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's whole answer, and what it cost: this call's tokens and dollars, its retries included."""
+    """A complete answer of a model and what it used, retries included."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -44,7 +45,7 @@ class Reply:
     finish_reason: str
 
     def message(self) -> dict[str, Any]:
-        """The assistant message in OpenAI's shape. `content` is never None: some servers answer 500 to that."""
+        """Return the assistant message in OpenAI's format. `content` is never None: some servers answer 500 to that."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.tool_calls:
             message["tool_calls"] = [
@@ -56,14 +57,14 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """One call as it goes out. None means: do not send it at all."""
+    """One request. What is None is not sent."""
 
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     response_format: dict[str, Any] | None = None
     temperature: float | None = None
     streaming: bool = True
-    """Whether the answer is to come piece by piece: worth its price only where somebody listens."""
+    """Whether the answer comes in pieces. A streamed answer takes longer, so this needs a reader of the pieces."""
     stream_usage: bool = True
     """Whether to ask for token counts at the end of the stream."""
     timeout: float = 600.0
@@ -71,15 +72,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class TextPiece:
-    """A piece of the answer's text."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class CallPiece:
-    """A piece of a tool call: the id and name come once, the arguments in parts. `index` says which call it is of."""
+    """A piece of a tool call. `index` numbers the call; id and name come once, the arguments in parts."""
 
     index: int
     id: str = ""
@@ -89,7 +83,7 @@ class CallPiece:
 
 @dataclass(frozen=True)
 class UsageReport:
-    """The provider's own count; `cost_usd` where the source knows the dollars itself, `detail` what pricing needs."""
+    """The provider's own token counts. `cost_usd` is set where the source knows it; `detail` is for LiteLLM's prices."""
 
     input_tokens: int
     output_tokens: int
@@ -98,74 +92,100 @@ class UsageReport:
 
 
 @dataclass(frozen=True)
-class Finish:
-    """Why the model stopped: "stop", "tool_calls", "length", ... A stream without one was cut."""
+class Piece:
+    """A piece of an answer: a chunk of a stream, or all of it."""
 
-    reason: str
-
-
-Delta = TextPiece | CallPiece | UsageReport | Finish
+    text: str = ""
+    calls: tuple[CallPiece, ...] = ()
+    report: UsageReport | None = None
 
 
 @dataclass
 class Draft:
-    """An answer while it comes in."""
+    """An answer while it comes in; `on_text` gets its text at once. Without a finish reason the answer was cut."""
 
+    on_text: Callable[[str], None] | None = None
     text: str = ""
     calls: list[CallPiece] = field(default_factory=list)
     report: UsageReport | None = None
     finish_reason: str = ""
+    _places: dict[int, int] = field(default_factory=dict)
 
     @property
     def started(self) -> bool:
-        """Whether anything at all has come: from then on the provider counts tokens."""
+        """Whether anything has come: from then on the provider counts tokens."""
         return bool(self.text or self.calls or self.report)
 
+    def add(self, piece: Piece) -> None:
+        """Append a piece."""
+        if piece.text:
+            self.text += piece.text
+            if self.on_text is not None:
+                self.on_text(piece.text)
+        for call in piece.calls:
+            self._add_call(call)
+        self.report = piece.report or self.report
 
-class Transport(Protocol):
-    """A way to a model. Streams raise `ProviderFailure` and nothing else for what goes wrong on the way."""
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Return the tool calls in order. One without an id gets a random one, so that it is new after a resume too."""
+        return tuple(
+            ToolCall(piece.id or f"call_{secrets.token_hex(6)}_{number}", piece.name, piece.arguments)
+            for number, piece in enumerate(self.calls)
+        )
 
-    @property
-    def adapts(self) -> bool:
-        """Whether a refused request may be sent again in a plainer form."""
-        ...
+    def _add_call(self, piece: CallPiece) -> None:
+        place = self._places.get(piece.index)
+        begun = None if place is None else self.calls[place]
+        # Some servers number every call 0; a new id beside a name then begins another call.
+        if place is None or begun is None or (piece.name and begun.id and piece.id not in ("", begun.id)):
+            self._places[piece.index] = len(self.calls)
+            self.calls.append(piece)
+            return
+        # Some servers repeat the name in every piece.
+        self.calls[place] = replace(
+            begun, id=begun.id or piece.id, name=begun.name or piece.name, arguments=begun.arguments + piece.arguments
+        )
 
-    def check(self) -> None:
-        """See what can be seen without a request. Raises AuthenticationFailed for a named key that is not there."""
-        ...
 
-    async def foresee(self) -> None:
-        """See what can be seen before the first request, a provider that does not exist above all. Raises ProviderFailure."""
-        ...
+class Transport:
+    """A way to a model. The defaults suit a recording."""
 
-    async def prepare(self) -> None:
-        """Load what the first request needs; not counted against its deadline."""
-        ...
+    adapts = False
+    """Whether a refused request may be sent again in a plainer form."""
 
-    def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Send the request and give the answer piece by piece."""
-        ...
+    async def ask(self, request: Request, draft: Draft) -> None:
+        """Send the request and add the answer to the draft. Raise ProviderFailure for everything that goes wrong."""
+        raise NotImplementedError
 
     def account(self, request: Request, draft: Draft) -> Usage:
-        """What this answer used: as reported, or estimated where nothing was reported. Counts no call by itself."""
-        ...
-
-    def context_window(self) -> int | None:
-        """The most input tokens that the model takes; None when unknown."""
-        ...
-
-    def has_price(self) -> bool:
-        """Whether dollars can be counted."""
-        ...
+        """Return what the answer used, as reported or estimated. It counts no call."""
+        raise NotImplementedError
 
     def caller(self) -> Caller:
-        """Who asks whom: what an error needs to name."""
-        ...
+        """Return what an error message names."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Check what needs no request. Raise AuthenticationFailed if a named key is missing."""
+
+    async def foresee(self) -> str:
+        """Check before the first request whether provider and model exist. Return a warning. Raise ProviderFailure."""
+        return ""
+
+    async def prepare(self) -> None:
+        """Load what the first request needs; this does not count towards its timeout."""
+
+    def context_window(self) -> int | None:
+        """Return the most input tokens that the model takes; None if unknown."""
+        return None
+
+    def has_price(self) -> bool:
+        """Return whether the cost can be counted. May wait for an import."""
+        return True
 
     def cost_of(self, usage: Usage) -> float | None:
-        """US dollars for that many tokens; None where there is no price. May wait for an import."""
-        ...
+        """Return the US dollars for these tokens; None without a price. May wait for an import."""
+        return 0.0
 
     def skip(self, replies: int) -> None:
-        """Begin after that many answered replies, where answers are played."""
-        ...
+        """Skip so many recorded replies."""

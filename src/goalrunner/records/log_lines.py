@@ -65,6 +65,8 @@ def as_current(event: dict[str, Any]) -> dict[str, Any]:
     if isinstance(plan := new.get("plan"), dict):
         new["plan"] = {key: value for key, value in plan.items() if key != "clean_proof"}
     match new.get("type"):
+        case "run_started":
+            new.pop("goal_seals", None)  # keyed hashes of secrets, until schema 1.4
         case "proof_finished":
             return _checked_again(new)
         case "baseline_taken":
@@ -75,11 +77,22 @@ def as_current(event: dict[str, Any]) -> dict[str, Any]:
             new["protected_changes"] = new.pop("touched", [])
             if drift := new.pop("drift", None):
                 new["refusal"] = f"the checks changed {', '.join(map(str, drift))}"
-        case "failed":
-            new["stop_reason"] = _STOPS.get(str(new.get("stop_reason")), new.get("stop_reason"))
+        case "completed" | "blocked" | "capped" | "cancelled" | "failed" as kind:
+            return _ended(kind, new)
         case _:
             pass
     return new
+
+
+def _ended(kind: str, old: dict[str, Any]) -> dict[str, Any]:
+    """Return one of the five kinds of endings that logs had until schema 1.4."""
+    reason = old.get("stop_reason", {"completed": "satisfied", "cancelled": "interrupted"}.get(kind))
+    return {
+        "type": "run_ended",
+        "stop_reason": _STOPS.get(str(reason), reason),
+        "message": old.get("reason", old.get("result_ref", "")),
+        "signal": old.get("signal"),
+    }
 
 
 def _checked_again(proof: dict[str, Any]) -> dict[str, Any]:

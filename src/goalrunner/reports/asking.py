@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.ports import ApprovalRequest
 from goalrunner.reports import figures
-from goalrunner.reports.figures import clean, one_line, width, wrap
+from goalrunner.reports.text import clean, one_line, width, wrap
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from typing import Any
 
 from goalrunner.app.verification import Verification
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.figures import one_line
 from goalrunner.reports.line import Fact, Layout, plain
-from goalrunner.reports.summary import json_text
+from goalrunner.reports.text import one_line
 
 SHORT_ID = 12
 """Characters of a snapshot's id that people are shown."""
@@ -24,11 +24,11 @@ _MAKERS = {
 }
 
 
-def evidence_json(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> str:
-    """The verdict's figures and the rows, whole, as JSON text."""
+def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> dict[str, Any]:
+    """Return the verdict's figures and the rows as a JSON value."""
     given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
     evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
-    return json_text({"run_id": run_id, "verdict": given, "evidence": evidence})
+    return {"run_id": run_id, "verdict": given, "evidence": evidence}
 
 
 def evidence_text(
@@ -94,11 +94,11 @@ def _freshness(row: EvidenceRow) -> str:
     return f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
 
 
-def verification_json(done: Verification) -> str:
-    """Every field, and `verified`, as JSON text."""
+def verification_value(done: Verification) -> dict[str, Any]:
+    """Return every field, and `verified`, as a JSON value."""
     values = asdict(done)
     run = {name: values.pop(name) for name in ("run_id", "path")}
-    return json_text({**run, "verified": done.broken is None, **values})
+    return {**run, "verified": done.broken is None, **values}
 
 
 def verification_text(done: Verification) -> str:
@@ -113,11 +113,6 @@ def verification_text(done: Verification) -> str:
         figures.count(done.citations, "citation"),
     )
     return f"verified: {', '.join(counts)}\n{notes}"
-
-
-def verdict_json(verdict: GoalVerdict) -> str:
-    """The verdict's fields as JSON text."""
-    return json_text(verdict.model_dump(mode="json"))
 
 
 def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, Usage
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.figures import home_path, one_line
 from goalrunner.reports.line import Fact, Line, Tone, output_lines
-from goalrunner.reports.next_steps import label_lines, message_lines, next_steps, of_outcome
+from goalrunner.reports.next_steps import Origin, label_lines, message_lines, next_steps, of_outcome
 from goalrunner.reports.summary import redacted_line
+from goalrunner.reports.text import home_path, one_line
 
 _TONES: dict[GoalStatus, Tone] = {
     GoalStatus.COMPLETE: "good",
@@ -31,12 +31,12 @@ def closing_lines(
     copy: str = "",
     red: Sequence[ValidatorResult] = (),
     told: str = "",
-    goal_file: str = "",
+    origin: Origin = Origin(),  # noqa: B008  frozen and empty
 ) -> Iterator[Line]:
     """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
     `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `told` is
-    what the last line about the judge contains already.
+    what the last line about the judge contains already; `origin` is what the first events of the run say.
     """
     tone = _TONES[outcome.status]
     yield Fact(outcome.status.value, _figures(outcome), tone)
@@ -48,6 +48,8 @@ def closing_lines(
             yield from output_lines("missing", verdict.missing)
         for result in red:
             yield from _red(result)
+        for note in origin.unmatched:
+            yield Fact("note", note, "warn")
     paths = _not_verified(outcome) if outcome.status is GoalStatus.COMPLETE else ()
     yield from label_lines(outcome.labels, restores=bool(paths))
     if paths:
@@ -62,7 +64,7 @@ def closing_lines(
         yield Fact("", home_path(f"{outcome.run_path}/outcome.json"), whole=True)
     if copy:
         yield Fact("", home_path(copy), whole=True)
-    yield from next_steps(of_outcome(outcome, goal_file))
+    yield from next_steps(of_outcome(outcome, origin))
 
 
 def _not_verified(outcome: GoalOutcome) -> tuple[str, ...]:

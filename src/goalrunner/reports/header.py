@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from goalrunner.core.events import GoalCreated, Plan, RiskClass, RunStarted
 from goalrunner.reports import figures
-from goalrunner.reports.figures import home_path, model_name
 from goalrunner.reports.line import Fact, Line
 from goalrunner.reports.listing import waits_for
+from goalrunner.reports.text import home_path, model_name
 
 SCRIPTED = "scripted/"
 """Prefix of the name of a model whose replies are recorded."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from goalrunner.reports.figures import ELLIPSIS, clean, cut, one_line, pad, width, wrap
+from goalrunner.reports.text import ELLIPSIS, clean, cut, one_line, pad, width, wrap
 
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
-from goalrunner.reports.figures import cut, one_line, pad, width, wrap
 from goalrunner.reports.line import Fact
 from goalrunner.reports.summary import RUNNING, Summary
+from goalrunner.reports.text import cut, one_line, table, table_room, wrap
 
 if TYPE_CHECKING:
     from goalrunner.core.events import RiskClass
@@ -68,11 +68,10 @@ def pending(summary: Summary) -> list[tuple[str, str, str]]:
 _HEADINGS = ("RUN", "STATUS", "ROUNDS", "SCORE", "TOKENS", "COST", "STARTED", "GOAL")
 UNKNOWN = "unknown"
 """Shown if the usage is unknown; a dash: nothing was used."""
-_GAP = "  "
-_LEAST_GOAL = 16
-"""Columns of a goal below which other columns are left out."""
+_MIN_GOAL = 16
+"""Columns of the goal below which other columns are left out."""
 _NARROWEST = 8
-"""Columns that a goal has in any case."""
+"""Columns that the goal always has."""
 _DISPENSABLE = ("SCORE", "COST", "TOKENS", "ROUNDS")
 """Columns that are left out on a narrow terminal, in this order; `goal status` shows them."""
 _LABEL_ROWS = 4
@@ -88,36 +87,22 @@ def listing_text(summaries: Sequence[Mapping[str, Any]], *, now: datetime, colum
     """
     if not summaries:
         return ""
-    table: list[tuple[str, ...]] = [
-        _HEADINGS,
-        *(_cells(Summary(summary), now, columns is None) for summary in summaries),
-    ]
+    shown = [Summary(summary) for summary in summaries]
+    cells: list[tuple[str, ...]] = [_HEADINGS, *(_cells(summary, now, columns is None) for summary in shown)]
     for name in _DISPENSABLE:
-        if columns is None or _room(table, columns) >= _LEAST_GOAL:
+        if columns is None or table_room(cells, columns) >= _MIN_GOAL:
             break
-        place = table[0].index(name)
-        table = [(*cells[:place], *cells[place + 1 :]) for cells in table]
-    widths = _widths(table)
-    room = widths[-1] if columns is None else max(_room(table, columns), _NARROWEST)
-    rows = [_row(table[0], widths, room)]
-    for cells, summary in zip(table[1:], summaries, strict=True):
-        rows.append(_row(cells, widths, room))
-        if columns is not None and (names := _label_names(Summary(summary))):
-            rows += [_GAP + row for row in wrap(f"labels: {names}", columns - len(_GAP), _LABEL_ROWS)]
-    waiting = [line for line in (waiting_line(Summary(summary)) for summary in summaries) if line]
+        place = cells[0].index(name)
+        cells = [(*row[:place], *row[place + 1 :]) for row in cells]
+    heading, *rows = table(cells, columns, _NARROWEST)
+    lines = [heading]
+    for row, summary in zip(rows, shown, strict=True):
+        lines.append(row)
+        if columns is not None and (names := _label_names(summary)):
+            lines += [f"  {part}" for part in wrap(f"labels: {names}", columns - 2, _LABEL_ROWS)]
+    waiting = [line for line in map(waiting_line, shown) if line]
     more = [f"and {len(waiting) - _WAITING} more runs wait"] if len(waiting) > _WAITING else []
-    said = ["", *waiting[:_WAITING], *more] if waiting else []
-    return "".join(f"{line}\n" for line in (*rows, *said))
-
-
-def _widths(table: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(width, column)) for column in zip(*table, strict=True)]
-
-
-def _room(table: Sequence[Sequence[str]], columns: int) -> int:
-    """What is left of so many columns for the goals, which stand last."""
-    *others, _ = _widths(table)
-    return columns - sum(others) - len(_GAP) * len(others)
+    return "".join(f"{line}\n" for line in (*lines, *([""] if waiting else []), *waiting[:_WAITING], *more))
 
 
 def _cells(summary: Summary, now: datetime, labelled: bool) -> tuple[str, ...]:
@@ -150,8 +135,3 @@ def _tokens(summary: Summary) -> str:
 
 def _short(cost: str) -> str:
     return UNKNOWN if cost == figures.UNKNOWN_COST else cost.replace("at least ", ">= ")
-
-
-def _row(cells: Sequence[str], widths: Sequence[int], room: int) -> str:
-    padded = [pad(cell, columns) for cell, columns in zip(cells[:-1], widths, strict=False)]
-    return _GAP.join([*padded, cut(cells[-1], room)]).rstrip()

@@ -21,10 +21,10 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
-from goalrunner.reports.figures import clean, wrap
 from goalrunner.reports.line import LABEL_COLUMNS, Layout, Line, Row, Step, Tone
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.progress import EnduringStream
+from goalrunner.reports.text import clean, wrap
 
 _CUTTING = ("linux", "screen", "st-", "vt")
 """How the names of terminals begin that cut rows instead of breaking them."""
@@ -183,7 +183,7 @@ class LiveProgress:
         """Wipe what lives and print the last lines."""
         self.__exit__(None, None, None)
         told = self._narrative
-        self._print(closing_lines(outcome, copy, told.red, told.told, told.goal_file))
+        self._print(closing_lines(outcome, copy, told.red, told.missing, told.origin))
 
     def _layout(self) -> Layout:
         return Layout(self._console.width, self._narrative.name_columns)

@@ -8,16 +8,38 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goalrunner.reports.line import Fact
-from goalrunner.reports.summary import LOST, RUNNING, Summary
+from goalrunner.reports.summary import RUNNING, Summary
 
 if TYPE_CHECKING:
+    from goalrunner.core.events import RunStarted
     from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.run_state import RunState
 
 
 _MESSAGE_ROWS = 12
-_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green")
-"""Failures of the first check, mostly an error in the goal file, which is fixed for a run that is resumed."""
+_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green", "model_not_found")
+"""Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
+_PATTERNS = ("protect: ", "editable: ")
 _REPLACED = ("goal approve ", "goal answer ", "goal resume ")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of a run beside its outcome."""
+
+    goal_file: str = ""
+    handed: bool = False
+    """Whether a program made parts of it, so that the command line cannot resume it."""
+    round_ended: bool = False
+    """Whether the agent has ended a turn, so that there may be changes to show."""
+    unmatched: tuple[str, ...] = ()
+    """Warnings about patterns that match no file."""
+
+
+def origin_of(source: RunStarted | RunState) -> Origin:
+    """Return what the first events say."""
+    unmatched = tuple(note for note in source.notes if note.startswith(_PATTERNS))
+    return Origin(source.goal_file, bool(source.handed), getattr(source, "round_ended", False), unmatched)
 
 
 @dataclass(frozen=True)
@@ -38,10 +60,11 @@ class Ending:
     """Ids of the approvals that wait."""
     has_questions: bool = False
     by_judge: bool = False
-    goal_file: str = ""
+    message: str = ""
+    origin: Origin = Origin()
 
 
-def of_outcome(outcome: GoalOutcome, goal_file: str = "") -> Ending:
+def of_outcome(outcome: GoalOutcome, origin: Origin) -> Ending:
     """Return what the commands after this outcome depend on."""
     used = list(outcome.usage.values())
     return Ending(
@@ -57,7 +80,8 @@ def of_outcome(outcome: GoalOutcome, goal_file: str = "") -> Ending:
         [item.id for item in outcome.approvals if item.decision == "waiting"],
         bool(outcome.questions),
         outcome.verdict is not None and outcome.verdict.source == "judge",
-        goal_file,
+        outcome.message,
+        origin,
     )
 
 
@@ -75,6 +99,10 @@ def of_summary(summary: Summary, waiting: Sequence[str]) -> Ending:
         summary.cost_usd is None,
         waiting,
         bool(summary.texts("open_questions")),
+        message=summary.text("message"),
+        origin=Origin(
+            summary.text("goal_file"), bool(summary.texts("handed")), summary.values.get("round_ended") is True
+        ),
     )
 
 
@@ -98,19 +126,39 @@ def message_lines(message: str) -> Iterator[Fact]:
 
 
 def _commands(ending: Ending) -> Iterator[tuple[str, str]]:
-    run = ending.run_id
+    run, file = ending.run_id, ending.origin.goal_file
     if ending.status == RUNNING:
         yield "follow", f"goal watch {run}"
         return
-    starts_over = ending.status == "failed" and bool(ending.goal_file) and not ending.rounds
-    if ending.stop_reason != "cancelled" and not (starts_over and ending.stop_reason in _BEFORE_ROUND_1):
+    early = ending.status == "failed" and bool(file) and not ending.rounds
+    is_wrong = bool(file) and (ending.stop_reason == "impossible" or (early and ending.stop_reason in _BEFORE_ROUND_1))
+    if ending.stop_reason != "cancelled" and not is_wrong and not ending.origin.handed:
         yield from _going_on(ending)
-    if starts_over:
-        yield "start over", f"goal run {shlex.quote(ending.goal_file)}"
-    if ending.rounds or ending.status == LOST:
+    if is_wrong and (keys := _wrong_keys(ending)):
+        yield "edit", f"{shlex.quote(file)}: {keys}"
+    if early or is_wrong:
+        yield "start over", f"goal run {shlex.quote(file)}"
+    if ending.origin.round_ended:
         yield "changes", f"goal diff {run}"
     if ending.by_judge:
         yield "evidence", f"goal show {run} --evidence"
+
+
+def _wrong_keys(ending: Ending) -> str:
+    """Return the keys of the goal file that are to be corrected; empty if the cause may be somewhere else."""
+    match ending.stop_reason:
+        case "validator_missing":
+            return "validators"
+        case "baseline_green":
+            return "validators or baseline"
+        case "environment_failed":
+            return "[workspace]" if "[workspace]" in ending.message else ""
+        case "model_not_found":
+            return "[judge] model" if "[judge]" in ending.message else "[agent] model"
+        case "impossible":
+            return "objective, success_criteria or validators"
+        case _:
+            return ""
 
 
 def _going_on(ending: Ending) -> Iterator[tuple[str, str]]:

@@ -16,58 +16,42 @@ from pathlib import Path
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.records.run_folder import open_folder, write_whole
 
-_DESCRIPTOR = re.compile(r"(?:/dev/fd|/proc/(\d+)/(?:task/\d+/)?fd)/(\d+)")
-_MOST_LINKS = 40
-_PATIENCE = 10
-"""Seconds for which a reader that takes nothing is waited for."""
-_A_FILE = "give the path of a file"
-
-
-def check_copy(path: Path, taken: Mapping[str, Path] | None = None) -> None:
-    """Make sure, before anything is spent, that a copy can be put there. Raises UsageError that says why not.
-
-    `taken` holds files of the run that a copy must not replace, by what they are: "the goal file".
-    """
-    for what, other in (taken or {}).items():
-        if _same(path, other):
-            raise UsageError(f"--output {path} is {what}; the outcome would replace it", "give another path")
-    number = _descriptor(path)
-    if number is not None:
-        _check_descriptor(path, number)
-        return
-    target = Path(os.path.realpath(path))
-    found = _mode(path)
-    if found is not None and stat.S_ISDIR(found):
-        raise UsageError(f"--output {path} is a folder", _A_FILE)
-    if found is not None and stat.S_ISSOCK(found):
-        raise UsageError(f"--output {path} is a socket", _A_FILE)
-    if found is not None and not stat.S_ISREG(found):
-        if not os.access(path, os.W_OK):
-            raise UsageError(f"--output {path} may not be written to", "choose another path")
-        return
-    _check_folder(path, target)
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
+_TIMEOUT = 10
+"""Seconds to wait for a reader that reads nothing."""
+_ANOTHER = "choose another path"
 
 
 class OutcomeCopy:
-    """The place of the copy, opened before the run. Raise UsageError if nothing can be written there."""
+    """A file, pipe, device or open file that gets the outcome; checked and opened before the run."""
 
     def __init__(self, path: Path, taken: Mapping[str, Path] | None = None) -> None:
-        """`taken` is that of `check_copy`."""
-        check_copy(path, taken)
+        """Raise UsageError if nothing can be written there.
+
+        `taken` are files of the run that a copy must not replace, by what they are: "the goal file".
+        """
+        for what, other in (taken or {}).items():
+            if _same(path, other):
+                raise UsageError(f"--output {path} is {what}; the outcome would replace it", "give another path")
         self.path = path
+        self._handle = _open_stream(path)
         self._target = Path(os.path.realpath(path))
-        handle = _opened(path)
-        self.is_stream = handle is not None
-        """Whether what is written there goes on to a reader, as with `/dev/stdout`, and is no file afterwards."""
-        self._handle = -1 if handle is None else handle
-        if handle is not None:
-            weakref.finalize(self, os.close, handle)
+        if self._handle is None:
+            _check_folder(path, self._target)
+        else:
+            weakref.finalize(self, os.close, self._handle)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the text goes to a reader, as with `/dev/stdout`, and is no file afterwards."""
+        return self._handle is not None
 
     def write(self, text: str) -> None:
         """Write the text there. Raise GoalError if that is not possible."""
         data = text.encode("utf-8", errors="replace")
         try:
-            if self.is_stream:
+            if self._handle is not None:
                 _write(self._handle, data)
             else:
                 self._replace(data)
@@ -81,29 +65,10 @@ class OutcomeCopy:
             why = "a folder of its path was replaced by a link or a file during the run"
             raise GoalError(f"--output {self.path} could not be written: {why}") from None
         try:
-            # The user's own: whoever may read new files of theirs may read it.
+            # With the permissions of any new file of the user.
             write_whole(Path(self._target.name), data, mode=0o666, folder=folder)
         finally:
             os.close(folder)
-
-
-def _opened(path: Path) -> int | None:
-    """Return a handle of the pipe, device or open file at a path; None for a file. Raise UsageError."""
-    number = _descriptor(path)
-    if number is not None:
-        # Opened by its name, a file behind it would be written from its beginning.
-        return os.dup(number)
-    found = _mode(path)
-    if found is None or stat.S_ISREG(found):
-        return None
-    try:
-        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            raise UsageError(
-                f"--output {path} is a pipe that no process reads", f"start its reader first, such as: cat {path} &"
-            ) from None
-        raise UsageError(f"--output {path}: {(error.strerror or str(error)).lower()}", "choose another path") from None
 
 
 def _same(path: Path, other: Path) -> bool:
@@ -113,15 +78,37 @@ def _same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def _mode(path: Path) -> int | None:
-    """The mode of what is there, links followed; None where there is nothing. Raises UsageError where that is not told."""
+def _open_stream(path: Path) -> int | None:
+    """Open a pipe, a device, or an open file of this process (`/dev/fd/63`). Return None for a file. Raise UsageError."""
+    found = _DESCRIPTOR.fullmatch(str(path))
+    if found or str(path) in _STANDARD:
+        return _duplicated(path, int(found[1]) if found else _STANDARD[str(path)])
     try:
-        return path.stat().st_mode
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            return None
+        for test, what in ((stat.S_ISDIR, "folder"), (stat.S_ISSOCK, "socket")):
+            if test(mode):
+                raise UsageError(f"--output {path} is a {what}", "give the path of a file")
+        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENXIO:
+            hint = f"start its reader first, such as: cat {path} &"
+            raise UsageError(f"--output {path} is a pipe that no process reads", hint) from None
         why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"--output {path}: {why}", "choose another path") from None
+        raise UsageError(f"--output {path}: {why}", _ANOTHER) from None
+
+
+def _duplicated(path: Path, number: int) -> int:
+    try:
+        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+    except OSError:
+        raise UsageError(f"--output {path}: no file is open under this number", _ANOTHER) from None
+    if access == os.O_RDONLY:
+        raise UsageError(f"--output {path} is open for reading only", _ANOTHER)
+    return os.dup(number)
 
 
 def _check_folder(path: Path, target: Path) -> None:
@@ -130,47 +117,19 @@ def _check_folder(path: Path, target: Path) -> None:
     if not os.path.isdir(folder):  # noqa: PTH112 - never raises
         exists = os.path.lexists(folder)
         what = "is no folder" if exists else "does not exist"
-        hint = "choose another path" if exists else f"mkdir -p {folder}"
+        hint = _ANOTHER if exists else f"mkdir -p {folder}"
         raise UsageError(f"--output {path}{link}: the folder {folder} {what}", hint)
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"--output {path}: the folder {target.parent} may not be written to", "choose another path")
-
-
-def _check_descriptor(path: Path, number: int) -> None:
-    try:
-        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
-    except OSError:
-        raise UsageError(f"--output {path}: no file is open under this number", "choose another path") from None
-    if access == os.O_RDONLY:
-        raise UsageError(f"--output {path} is open for reading only", "choose another path")
-
-
-def _descriptor(path: Path) -> int | None:
-    """The number of the open file of ours that a path stands for (`/dev/stdout`, `/proc/self/fd/63`); else None.
-
-    What such a link points at is often no path at all ("pipe:[4711]"), so the links are followed up to it, not through.
-    """
-    here = os.path.abspath(path)  # noqa: PTH100
-    for _ in range(_MOST_LINKS):
-        folder, name = os.path.split(here)
-        here = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118
-        found = _DESCRIPTOR.fullmatch(here)
-        if found is not None and found[1] in (None, str(os.getpid())):
-            return int(found[2])
-        try:
-            here = os.path.join(os.path.dirname(here), os.readlink(here))  # noqa: PTH115, PTH118, PTH120
-        except (OSError, ValueError):
-            return None
-    return None
+        raise UsageError(f"--output {path}: the folder {target.parent} may not be written to", _ANOTHER)
 
 
 def _write(handle: int, data: bytes) -> None:
-    """Write all of it. Raise TimeoutError if a reader takes nothing for a while."""
+    """Write all data. Raise TimeoutError if the reader reads nothing for a while."""
     rest = memoryview(data)
     ready = select.poll()
     ready.register(handle, select.POLLOUT)
     while rest:
-        if not ready.poll(_PATIENCE * 1000):
-            raise TimeoutError(errno.ETIMEDOUT, f"its reader took nothing for {_PATIENCE} s")
+        if not ready.poll(_TIMEOUT * 1000):
+            raise TimeoutError(errno.ETIMEDOUT, f"its reader took nothing for {_TIMEOUT} s")
         with contextlib.suppress(BlockingIOError):
             rest = rest[os.write(handle, rest) :]

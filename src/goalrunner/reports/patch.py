@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.base import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.figures import clean, cut, home_path, pad, width
 from goalrunner.reports.line import Fact, Layout, plain
-from goalrunner.reports.summary import json_text
+from goalrunner.reports.text import clean, cut, home_path, pad, width
 from goalrunner.snapshots.objects import shown
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -37,13 +37,13 @@ def patch_text(patch: RoundPatch, *, terminal: bool) -> str:
     return "".join(f"{clean(line.expandtabs())}\n" for line in patch.text.split("\n")[:-1])
 
 
-def patch_json(run_id: str, patch: RoundPatch) -> str:
-    """Run, round (null: the whole run), changes with their figures, and the patch."""
+def patch_value(run_id: str, patch: RoundPatch) -> dict[str, Any]:
+    """Return run, round (None: the whole run), changes with their figures, and the patch as a JSON value."""
     counted = lines_of(patch.text)
     changes = [
         {**change.model_dump(mode="json"), **vars(counted.get(change.path, Lines()))} for change in patch.changes
     ]
-    return json_text({"run_id": run_id, "round": patch.round, "changes": changes, "patch": patch.text})
+    return {"run_id": run_id, "round": patch.round, "changes": changes, "patch": patch.text}
 
 
 def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
@@ -125,7 +125,7 @@ def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns
 
 def question(changes: Sequence[Change]) -> str:
     """Return the question before files are changed."""
-    return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N] "
+    return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
 
 
 def done_text(

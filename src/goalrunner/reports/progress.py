@@ -72,10 +72,6 @@ class Progress(Protocol):
         """An event was written."""
         ...
 
-    def on_text(self, delta: str) -> None:
-        """A piece of the agent's text."""
-        ...
-
     def suspended(self) -> AbstractContextManager[None]:
         """A time in which somebody else writes to the terminal."""
         ...
@@ -109,9 +105,6 @@ class PlainProgress:
         """Print the lines of an event."""
         self._print(self._narrative.tell(record))
 
-    def on_text(self, delta: str) -> None:
-        """The agent's text is not printed into a log."""
-
     def suspended(self) -> AbstractContextManager[None]:
         """Nothing lives here that would have to stand still."""
         return nullcontext()
@@ -119,7 +112,7 @@ class PlainProgress:
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines."""
         told = self._narrative
-        self._print(closing_lines(outcome, copy, told.red, told.told, told.goal_file))
+        self._print(closing_lines(outcome, copy, told.red, told.missing, told.origin))
 
     def _print(self, lines: Iterable[Line]) -> None:
         layout = Layout(name_columns=self._narrative.name_columns)
@@ -140,7 +133,7 @@ class QuietProgress(PlainProgress):
         """Only what must be said aloud."""
         warning = unlimited_line()
         self._print(line for line in self._narrative.tell(record) if line == warning)
-        self._narrative.told = ""
+        self._narrative.missing = ""
 
 
 def open_progress(

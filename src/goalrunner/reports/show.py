@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from goalrunner.core.decision import decide
-from goalrunner.core.events import Record
+from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.steps import AskApproval, Audit, Confirm, Finish, RunRound, TakeBaseline, Validate
+from goalrunner.core.steps import AskApproval, Audit, Confirm, RunRound, TakeBaseline, Validate
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
-from goalrunner.reports.figures import cut, home_path, one_line, pad
 from goalrunner.reports.line import Fact, Layout, Line, plain
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.next_steps import next_steps, of_outcome
+from goalrunner.reports.next_steps import next_steps, of_outcome, origin_of
 from goalrunner.reports.summary import LOST
+from goalrunner.reports.text import cut, home_path, one_line, pad
 
 
 def show_text(
@@ -62,7 +62,7 @@ def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outco
     else:
         red = narrative.red if ended else ()
         outcome = outcome_of(state, folder if has_outcome else "")
-        yield from closing_lines(outcome, red=red, told=narrative.told, goal_file=narrative.goal_file)
+        yield from closing_lines(outcome, red=red, told=narrative.missing, origin=narrative.origin)
 
 
 def _lost(state: RunState) -> Iterator[Line]:
@@ -76,7 +76,7 @@ def _lost(state: RunState) -> Iterator[Line]:
     ]
     total = total_of(state, over=True)
     yield Fact("", " · ".join([*parts, *(figures.spent(total) if total.tokens or total.uncounted_calls else ())]))
-    yield from next_steps(replace(of_outcome(outcome_of(state)), status=LOST))
+    yield from next_steps(replace(of_outcome(outcome_of(state), origin_of(state)), status=LOST))
 
 
 _KIND_COLUMNS = 21
@@ -88,8 +88,8 @@ _TELLING = (
 """Fields that say what an event is about, in the order in which they are shown."""
 
 
-def trail_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
-    """One line a record, in memory that does not grow with the log."""
+def events_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
+    """Yield one line per record, in memory that does not grow with the log."""
     width = columns or _LONGEST
     for record in records:
         event = record.event
@@ -202,7 +202,7 @@ def why(state: RunState) -> str:
             return f"a second opinion is next: {step.claim}"
         case AskApproval():
             return f"a person decides next: {step.rule}"
-        case Finish():
-            return f"the run ends as {step.status} ({step.reason}): {step.message}".rstrip(": ")
+        case RunEnded():
+            return f"the run ends as {step.status} ({step.stop_reason}): {step.message}".rstrip(": ")
         case _:
             assert_never(step)

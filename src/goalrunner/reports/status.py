@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 from goalrunner.reports import figures
-from goalrunner.reports.figures import home_path, model_name, one_line
 from goalrunner.reports.line import Fact, Layout, Line, output_lines, plain
 from goalrunner.reports.listing import pending, waiting_facts
 from goalrunner.reports.next_steps import label_lines, message_lines, next_steps, of_summary
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary, redacted_line
+from goalrunner.reports.text import home_path, model_name, one_line
 
 _TAIL = 5
 """Lines of a failed validator's output that are shown."""
 
 
-def status_text(summary: Mapping[str, Any], *, now: datetime, folder: str = "", columns: int | None = None) -> str:
+def status_text(summary: Summary, *, now: datetime, folder: str = "", columns: int | None = None) -> str:
     """Return state, rounds, verdict, limits and spend of a run. `columns` is the width of a terminal; None is a pipe."""
     layout = Layout(columns)
-    lines = _lines(Summary(summary), now, folder)
+    lines = _lines(summary, now, folder)
     return "".join(plain(layout.rows(line)) for line in lines)
 
 

@@ -1,232 +1,234 @@
-"""Tool calls, checks, verdicts and decisions of people as lines."""
+"""Events as lines: tool calls, checks, verdicts and decisions of people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
 
 from goalrunner.core import events
-from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.figures import cut, one_line
 from goalrunner.reports.line import ASKED, Fact, Line, Step
+from goalrunner.reports.text import cut, one_line
 
 _SHORT_NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit"}
 _LONGEST_NAME = 40
 _LONGEST_WORDS = 300
 """Columns of an agent's message that are shown."""
 _NAMED = 5
-"""Processes that are named."""
+"""Paths and processes that are named."""
 _WORTH_A_TIME = 0.5
 """Seconds from which the time of a file tool is shown; that of a command always is."""
 
 
-def short(tool: str) -> str:
+@singledispatch
+def event_lines(event: events.Event) -> Iterable[Line]:
+    """Return the lines of an event; most events have none."""
+    return ()
+
+
+def short_name(tool: str) -> str:
     """Return the name of a tool for the column of names."""
     return _SHORT_NAMES.get(tool, tool)
 
 
-def notices(event: events.RoundFinished | events.UsageRecorded | events.AgentRan) -> Iterator[Step]:
-    """Yield what is unusual: a turn that was cut short, calls that were retried."""
-    match event:
-        case events.RoundFinished():
-            if event.reason == "max_steps":
-                said = f"turn ended after {figures.count(event.steps, 'model call')}; the limit is [agent] max_steps"
-                yield Step("agent", "!", remark=said, tone="warn")
-            if event.left:
-                yield Step("agent", "!", remark=_left(event.left), tone="warn")
-        case events.UsageRecorded():
-            if event.usage.retries:
-                said = f"model calls were retried {figures.count(event.usage.retries, 'time')} (rate limit or network)"
-                yield Step(event.account, "!", remark=said, tone="warn")
-        case events.AgentRan():
-            if event.note:
-                yield Step("agent", "!", remark=event.note, tone="warn")
-        case _:
-            assert_never(event)
-
-
-def words(said: str) -> Iterator[Step]:
+def message_step(message: str) -> Iterator[Step]:
     """Yield the beginning of what the agent said at the end of its turn, if anything."""
-    text = cut(one_line(said), _LONGEST_WORDS)
-    if text:
+    if text := cut(one_line(message), _LONGEST_WORDS):
         yield Step("agent", subject="said", remark=text)
 
 
-def tool(event: events.ToolResultRecorded) -> Step:
-    """Return the step of a finished tool call; "reported" marks what only the agent reports."""
+def _warning(name: str, remark: str) -> Step:
+    return Step(name, "!", remark=remark, tone="warn")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+@event_lines.register
+def _tool_result(event: events.ToolResultRecorded) -> Iterable[Line]:
     observation = event.observation
     timed = (observation.source == "shell" and not observation.reported_by) or event.duration >= _WORTH_A_TIME
-    told = event.summary or ", ".join(observation.facts)
-    return Step(
-        short(observation.source),
+    remark = event.summary or ", ".join(observation.facts)
+    yield Step(
+        short_name(observation.source),
         subject=observation.command,
         time=figures.elapsed(event.duration) if timed else "",
-        remark=", ".join(filter(None, (told, "reported"))) if observation.reported_by else told,
+        remark=", ".join(filter(None, (remark, "reported"))) if observation.reported_by else remark,
     )
 
 
-def _left(names: Sequence[str]) -> str:
-    """Return how many processes an agent left running, and some of their names."""
-    named = ", ".join(cut(one_line(name), _LONGEST_NAME) for name in names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    was = "which was ended" if len(names) == 1 else "which were ended"
-    return f"left {figures.count(len(names), 'process', 'processes')} running, {was}: {named}{more}"
+@event_lines.register
+def _round_finished(event: events.RoundFinished) -> Iterable[Line]:
+    if event.reason == "max_steps":
+        calls = figures.count(event.steps, "model call")
+        yield _warning("agent", f"turn ended after {calls}; the limit is [agent] max_steps")
+    if event.left:
+        names = _named([cut(one_line(name), _LONGEST_NAME) for name in event.left])
+        number = figures.count(len(event.left), "process", "processes")
+        was = "which was ended" if len(event.left) == 1 else "which were ended"
+        yield _warning("agent", f"left {number} running, {was}: {names}")
 
 
-def validator(result: ValidatorResult) -> Step:
-    """Return the step of a validator's result."""
+@event_lines.register
+def _usage(event: events.UsageRecorded) -> Iterable[Line]:
+    if event.usage.retries:
+        times = figures.count(event.usage.retries, "time")
+        yield _warning(event.account, f"model calls were retried {times} (rate limit or network)")
+
+
+@event_lines.register
+def _agent_ran(event: events.AgentRan) -> Iterable[Line]:
+    if event.note:
+        yield _warning("agent", event.note)
+
+
+@event_lines.register
+def _block(event: events.BlockReported) -> Iterable[Line]:
+    yield _warning("agent", f"reports that it is blocked: {event.reason}")
+
+
+@event_lines.register
+def _note(event: events.NoteAdded) -> Iterable[Line]:
+    yield Fact("note", event.note, tone="warn")
+
+
+def _validator(result: ValidatorResult) -> Step:
+    mark, tone = ("✓", "good") if result.passed else ("✗", "bad")
     return Step(
         result.name,
-        "✓" if result.passed else "✗",
+        mark,
         result.command,
         figures.elapsed(result.duration),
         result.remark,
-        "good" if result.passed else "bad",
+        "good" if tone == "good" else "bad",
     )
 
 
-def verdict(event: events.VerdictRecorded) -> Step:
-    """Return the step of the judge's verdict after the check of its citations."""
-    answer = event.verdict
-    if answer.source == "fallback":
-        return Step(
-            "judge", "✗", figures.score(0), remark="not complete: the judge's answers could not be read", tone="bad"
-        )
-    if not answer.complete:
-        missing = answer.missing or "not named by the judge"
-        # The judge may give a high score while its citations fail the check.
-        score = figures.score(answer.score) + (", citation invalid" if event.refusals else "")
-        return Step("judge", "✗", score, remark=f"missing: {missing}", tone="bad")
-    satisfied = sum(criterion.satisfied for criterion in answer.criteria)
-    criteria = f"{satisfied} of {figures.count(len(answer.criteria), 'criterion', 'criteria')}"
-    checked = f"{figures.count(event.citations_checked, 'citation')} checked"
-    return Step("judge", "✓", figures.score(answer.score), remark=f"{criteria}, {checked}", tone="good")
-
-
-def audit_failure(event: events.AuditFailed) -> Step:
-    """Return the step of an audit that gave no verdict."""
-    match event.kind:
-        case "parse":
-            said = "answer could not be read"
-        case "transport":
-            said = "judge unavailable"
-        case "authentication":
-            said = "the provider rejected the API key"
-        case _:
-            assert_never(event.kind)
-    return Step("judge", "!", remark=f"{said}: {event.detail}" if event.detail else said, tone="warn")
-
-
-_MARKS = {"approved": ("✓", "good"), "denied": ("✗", "bad"), "expired": ("✗", "bad")}
-
-People = (
-    events.RunResumed
-    | events.ApprovalRequested
-    | events.ApprovalRecorded
-    | events.QuestionOpened
-    | events.QuestionAnswered
-    | events.MemoryPromoted
-)
-
-
-def people_lines(event: People) -> Iterator[Line]:
-    """Yield the lines of an event."""
-    match event:
-        case events.RunResumed():
-            yield from _resumed(event)
-        case events.ApprovalRequested():
-            yield Step(
-                "approval",
-                ASKED,
-                event.action,
-                remark=f"{event.approval_id} waits for a person: {event.rule}",
-                tone="warn",
-            )
-        case events.ApprovalRecorded():
-            mark, tone = _MARKS[event.decision]
-            by = f" by {event.by}" if event.by else ""
-            said = f": {event.reason}" if event.reason else ""
-            unguarded = " (unguarded)" if event.decision == "approved" and not event.guarded else ""
-            remark = f"{event.decision}{by}{unguarded}{said}"
-            yield Step("approval", mark, event.approval_id, remark=remark, tone="good" if tone == "good" else "bad")
-        case events.QuestionOpened():
-            yield Step("question", ASKED, remark=event.question, tone="warn")
-        case events.QuestionAnswered():
-            yield Step("answer", "·", event.question, remark=event.answer)
-        case events.MemoryPromoted():
-            yield Step("memory", "·", event.memory_id, remark=f"{event.kind} from {event.source_ref}")
-        case _:
-            assert_never(event)
-
-
-def _resumed(event: events.RunResumed) -> Iterator[Line]:
-    plan = event.plan
-    yield Fact("resumed", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
-    for said in event.notes:
-        yield Fact("", said, tone="warn")
-    if event.note:
-        yield Fact("", f"note: {event.note}")
-    if event.changed:
-        shown = ", ".join(event.changed[:5]) + (f" and {len(event.changed) - 5} more" if len(event.changed) > 5 else "")
-        yield Fact("", f"changed between sessions: {shown}", tone="warn")
-    for account, usage in event.in_flight.items():
-        yield from _cut(account, usage)
-
-
-def _cut(account: str, usage: Usage) -> Iterator[Line]:
-    """Yield the usage that is assumed for an interrupted call."""
-    if usage.uncounted_calls:
-        yield Fact("", f"{account}: the usage of the interrupted turn is unknown", tone="warn")
-    elif usage.tokens:
-        dollars = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
-        said = f"{account}: the interrupted call is estimated at {usage.tokens:,} tokens{dollars}"
-        yield Fact("", said, tone="warn")
-
-
-Proving = events.BaselineTaken | events.ConfirmationRecorded
-_PROOF_NAMED = 5
-
-
-def proof_lines(event: Proving) -> tuple[str, list[Step]]:
-    """Return the label of the row (empty: unchanged) and the steps."""
-    match event:
-        case events.BaselineTaken():
-            return "baseline", list(_baseline(event))
-        case events.ConfirmationRecorded():
-            said = (
-                "a second opinion confirms that the goal is blocked: "
-                if event.confirmed
-                else "a second opinion: not blocked: "
-            )
-            said += event.reason or event.claim
-            return "", [Step("judge", "✗", remark=said, tone="bad") if event.confirmed else Step("judge", remark=said)]
-        case _:
-            assert_never(event)
-
-
-def protection_lines(event: events.ValidatorsFinished) -> Iterator[Step]:
-    """Yield changed protected files, why results do not count, and labels."""
-    for line in event.protected_changes[:_PROOF_NAMED]:
-        yield Step("files", "!", remark=f"validators ignore the agent's version: {line}", tone="warn")
-    if len(event.protected_changes) > _PROOF_NAMED:
-        yield Step("files", "!", remark=f"and {len(event.protected_changes) - _PROOF_NAMED} more", tone="warn")
-    if event.refusal:
-        yield Step("checks", "✗", remark=f"{event.refusal}; {event.hint}" if event.hint else event.refusal, tone="bad")
-    if event.leaked:
-        shown = ", ".join(event.leaked[:_PROOF_NAMED])
-        yield Step("checks", "✗", remark=f"the workspace changed while it was checked: {shown}", tone="bad")
-    if event.changed_checks:
-        paths = ", ".join(event.changed_checks.paths[:_PROOF_NAMED])
-        yield Step("checks", "!", remark=f"green only with the agent's version of {paths}", tone="warn")
-    for label in event.labels:
-        yield Step("note", "!", remark=label, tone="warn")
-
-
-def _baseline(event: events.BaselineTaken) -> Iterator[Step]:
-    yield from map(validator, event.results)
+@event_lines.register
+def _baseline(event: events.BaselineTaken) -> Iterable[Line]:
+    yield from map(_validator, event.results)
     if event.reason:
         yield Step("checks", "✗", remark=event.reason, tone="bad")
     elif event.standing == "green":
         yield Step("checks", "✓", remark="green before round 1", tone="good")
+
+
+@event_lines.register
+def _validators(event: events.ValidatorsFinished) -> Iterable[Line]:
+    yield from map(_validator, event.results)
+    for line in event.protected_changes[:_NAMED]:
+        yield _warning("files", f"validators ignore the agent's version: {line}")
+    if len(event.protected_changes) > _NAMED:
+        yield _warning("files", f"and {len(event.protected_changes) - _NAMED} more")
+    if event.refusal:
+        yield Step("checks", "✗", remark=f"{event.refusal}; {event.hint}" if event.hint else event.refusal, tone="bad")
+    if event.leaked:
+        shown = ", ".join(event.leaked[:_NAMED])
+        yield Step("checks", "✗", remark=f"the workspace changed while it was checked: {shown}", tone="bad")
+    if event.changed_checks:
+        paths = ", ".join(event.changed_checks.paths[:_NAMED])
+        yield _warning("checks", f"green only with the agent's version of {paths}")
+    yield from (_warning("note", label) for label in event.labels)
+
+
+@event_lines.register
+def _workspace_changed(event: events.WorkspaceChanged) -> Iterable[Line]:
+    paths = ", ".join(event.paths[:_NAMED])
+    yield _warning("checks", f"the workspace changed after the check ({paths}); validators run again")
+
+
+@event_lines.register
+def _verdict(event: events.VerdictRecorded) -> Iterable[Line]:
+    verdict = event.verdict
+    if verdict.source == "validators":
+        return
+    score = figures.score(verdict.score)
+    if verdict.source == "fallback":
+        yield Step(
+            "judge", "✗", figures.score(0), remark="not complete: the judge's answers could not be read", tone="bad"
+        )
+    elif not verdict.complete:
+        # The judge may give a high score while its citations fail the check.
+        subject = f"{score}, citation invalid" if event.refusals else score
+        missing = verdict.missing or "not named by the judge"
+        yield Step("judge", "✗", subject, remark=f"missing: {missing}", tone="bad")
+    else:
+        satisfied = sum(criterion.satisfied for criterion in verdict.criteria)
+        criteria = f"{satisfied} of {figures.count(len(verdict.criteria), 'criterion', 'criteria')}"
+        checked = f"{figures.count(event.citations_checked, 'citation')} checked"
+        yield Step("judge", "✓", score, remark=f"{criteria}, {checked}", tone="good")
+
+
+_AUDIT_FAILURES = {
+    "parse": "answer could not be read",
+    "transport": "judge unavailable",
+    "authentication": "the provider rejected the API key",
+}
+
+
+@event_lines.register
+def _audit_failed(event: events.AuditFailed) -> Iterable[Line]:
+    yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))))
+
+
+@event_lines.register
+def _confirmation(event: events.ConfirmationRecorded) -> Iterable[Line]:
+    reason = event.reason or event.claim
+    if event.confirmed:
+        remark = f"a second opinion confirms that the goal is blocked: {reason}"
+        yield Step("judge", "✗", remark=remark, tone="bad")
+    else:
+        yield Step("judge", remark=f"a second opinion: not blocked: {reason}")
+
+
+@event_lines.register
+def _approval_requested(event: events.ApprovalRequested) -> Iterable[Line]:
+    remark = f"{event.approval_id} waits for a person: {event.rule}"
+    yield Step("approval", ASKED, event.action, remark=remark, tone="warn")
+
+
+@event_lines.register
+def _approval_recorded(event: events.ApprovalRecorded) -> Iterable[Line]:
+    by = f" by {event.by}" if event.by else ""
+    reason = f": {event.reason}" if event.reason else ""
+    if event.decision == "approved":
+        unguarded = "" if event.guarded else " (unguarded)"
+        yield Step("approval", "✓", event.approval_id, remark=f"approved{by}{unguarded}{reason}", tone="good")
+    else:
+        yield Step("approval", "✗", event.approval_id, remark=f"{event.decision}{by}{reason}", tone="bad")
+
+
+@event_lines.register
+def _question(event: events.QuestionOpened) -> Iterable[Line]:
+    yield Step("question", ASKED, remark=event.question, tone="warn")
+
+
+@event_lines.register
+def _answer(event: events.QuestionAnswered) -> Iterable[Line]:
+    yield Step("answer", subject=event.question, remark=event.answer)
+
+
+@event_lines.register
+def _memory(event: events.MemoryPromoted) -> Iterable[Line]:
+    yield Step("memory", subject=event.memory_id, remark=f"{event.kind} from {event.source_ref}")
+
+
+@event_lines.register
+def _resumed(event: events.RunResumed) -> Iterable[Line]:
+    plan = event.plan
+    yield Fact("resumed", figures.limits(plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd))
+    yield from (Fact("", note, tone="warn") for note in event.notes)
+    if event.note:
+        yield Fact("", f"note: {event.note}")
+    if event.changed:
+        yield Fact("", f"changed between sessions: {_named(event.changed)}", tone="warn")
+    for account, usage in event.in_flight.items():
+        if usage.uncounted_calls:
+            yield Fact("", f"{account}: the usage of the interrupted turn is unknown", tone="warn")
+        elif usage.tokens:
+            dollars = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
+            estimate = f"the interrupted call is estimated at {usage.tokens:,} tokens{dollars}"
+            yield Fact("", f"{account}: {estimate}", tone="warn")

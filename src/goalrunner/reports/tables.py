@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.goal import Goal, ValidatorSpec
 from goalrunner.records.memory import MemoryItem
 from goalrunner.reports import figures
-from goalrunner.reports.figures import cut, home_path, one_line, pad, width, wrap
 from goalrunner.reports.header import recorded_lines, unlimited_line
 from goalrunner.reports.line import Fact, Layout, Line, plain
+from goalrunner.reports.text import cut, home_path, one_line, table, wrap
 
 if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts
@@ -20,30 +21,23 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
-_GAP = "  "
 _OTHERS = 'Any other program can be an agent: [agent] use = "command" or "acp".'
 
 
 def agents_text(facts: Sequence[AgentFacts], columns: int | None = None) -> str:
-    """One row an agent, in the order given, then how to install those that are not there. `columns`: a terminal's width;
-    the table is cut to it, and what is to be typed is not.
+    """Return a row for each agent, then how to install missing ones. `columns` is the width of a terminal.
 
-    It is 80 columns wide as long as all of them are built in; the version of one that is not installed is a dash.
+    The table is cut to the width, commands are not. The column FROM is left out if all agents are built in.
     """
-    table = [_HEADINGS, *(_cells(one) for one in facts)]
+    cells = [_HEADINGS, *(_cells(one) for one in facts)]
     if all(one.origin == "built in" for one in facts):
-        table = [cells[:-1] for cells in table]
-    widths = [max(map(width, column)) for column in zip(*table, strict=True)]
-    rows = [_GAP.join(pad(cell, wide) for cell, wide in zip(cells, widths, strict=True)).rstrip() for cells in table]
-    missing = [one for one in facts if not one.installed and one.install]
-    said: list[str] = []
+        cells = [row[:-1] for row in cells]
+    rows = [row if columns is None else cut(row, columns) for row in table(cells)]
+    missing = [(one.name, one_line(one.install)) for one in facts if not one.installed and one.install]
     if missing:
-        names = max(width(one.name) for one in missing)
-        said = [f"{pad(one.name, names)}{_GAP}{one_line(one.install)}" for one in missing]
-    rows = rows if columns is None else [cut(row, columns) for row in rows]
-    more = ["", "not installed:", *said] if said else []
-    more += ["", *([_OTHERS] if columns is None else wrap(_OTHERS, columns, len(_OTHERS)))]
-    return "".join(f"{row}\n" for row in (*rows, *more))
+        rows += ["", "not installed:", *table(missing)]
+    rows += ["", *([_OTHERS] if columns is None else wrap(_OTHERS, columns, len(_OTHERS)))]
+    return "".join(f"{row}\n" for row in rows)
 
 
 def _cells(one: AgentFacts) -> tuple[str, ...]:
@@ -58,7 +52,7 @@ def _cells(one: AgentFacts) -> tuple[str, ...]:
 
 
 def _ability(one: AgentFacts, name: str) -> str:
-    """In the usual way, else in which other one."""
+    """Return whether the agent can do it when driven in the usual way, else the way in which it can."""
     first, *others = one.ways
     if getattr(first.can, name):
         return "yes"
@@ -74,21 +68,20 @@ def diagnosis_text(diagnosis: Diagnosis, columns: int | None = None) -> str:
     return "".join(plain(layout.rows(line)) for line in _lines(diagnosis))
 
 
-def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
+def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the same as a JSON value."""
-    checks = [
-        {"name": check.name, "state": check.state, "said": check.said, "remedy": check.remedy}
-        for check in diagnosis.checks
-    ]
-    return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks}
+    used = diagnosis.used.model_dump(mode="json") if diagnosis.used else None
+    checks = [asdict(check) for check in diagnosis.checks]
+    return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks, "usage": used}
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
     yield Fact("agent", diagnosis.agent)
     for check in diagnosis.checks:
-        yield Fact(check.name, f"{_MARKS[check.state]} {check.said}")
-        if check.remedy:
-            yield Fact("", f"  {check.remedy}", whole=True)
+        yield Fact(check.name, f"{_MARKS[check.state]} {check.message}")
+        yield from (Fact("", f"  {line}", whole=True) for line in check.hint.splitlines())
+    if diagnosis.used is not None:
+        yield Fact("used", " · ".join(figures.spent(diagnosis.used)))
     bad = sum(check.state == "bad" for check in diagnosis.checks)
     if not bad:
         yield Fact("", f"{diagnosis.agent} can be used")
@@ -96,23 +89,20 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
         yield Fact("", f"{diagnosis.agent} cannot be used: {bad} problem{'s' if bad > 1 else ''} found")
 
 
-_REMEMBERED_HEADINGS = ("ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT")
-_REMEMBERED_GAP = "  "
-_LEAST_TEXT = 20
+_MEMORY_HEADINGS = ("ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT")
+_MIN_TEXT = 20
 
 
 def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | None = None) -> str:
-    """One row an item, oldest first; empty for none. `columns` is a terminal's width: texts are cut to it."""
+    """Return a row for each item, oldest first; empty for none. `columns` is the width of a terminal."""
     if not items:
         return ""
-    table = [_REMEMBERED_HEADINGS, *(_remembered_cells(item, now) for item in items)]
-    widths = [max(map(width, column)) for column in zip(*table, strict=True)]
-    room = columns - sum(widths[:-1]) - len(_REMEMBERED_GAP) * (len(widths) - 1) if columns is not None else widths[-1]
-    return "".join(_row(cells, widths, max(room, _LEAST_TEXT)) + "\n" for cells in table)
+    rows = table([_MEMORY_HEADINGS, *(_memory_cells(item, now) for item in items)], columns, _MIN_TEXT)
+    return "".join(f"{row}\n" for row in rows)
 
 
 def promoted_text(item: MemoryItem) -> str:
-    """What was kept, and for whom."""
+    """Return what was kept, and for whom."""
     until = f" until {item.expires_at[:10]}" if item.expires_at else ""
     corrected = f", in place of {item.replaces}" if item.replaces else ""
     return (
@@ -122,11 +112,11 @@ def promoted_text(item: MemoryItem) -> str:
 
 
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
-    """What is gone."""
+    """Return what was removed."""
     return "".join(f"forgotten  {item.memory_id}  {one_line(item.text)}\n" for item in items)
 
 
-def _remembered_cells(item: MemoryItem, now: datetime) -> tuple[str, ...]:
+def _memory_cells(item: MemoryItem, now: datetime) -> tuple[str, ...]:
     return (
         item.memory_id,
         item.kind,
@@ -142,12 +132,6 @@ def _expiry(item: MemoryItem, now: datetime) -> str:
     if item.expires_at is None:
         return "never"
     return "expired" if item.is_expired(now) else item.expires_at[:10]
-
-
-def _row(cells: Sequence[str], widths: Sequence[int], room: int) -> str:
-    *others, text = cells
-    padded = [pad(cell, size) for cell, size in zip(others, widths, strict=False)]
-    return _REMEMBERED_GAP.join([*padded, cut(text, room)]).rstrip()
 
 
 def resolved_text(
@@ -200,4 +184,4 @@ def _judge(goal: Goal, model: str) -> str:
 def _validator(spec: ValidatorSpec) -> str:
     limit = figures.span(spec.timeout) if spec.timeout is not None else "no timeout"
     command = spec.run or f"python {spec.python}"
-    return f"{spec.name}: {command} · {limit}" if spec.name else f"{command} · {limit}"
+    return f"{command} · {limit}" if spec.name in ("", command) else f"{spec.name}: {command} · {limit}"

@@ -15,8 +15,12 @@ from goalrunner.shell.wrappers import WRAPPERS, Wrapper, command_part, executed,
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _PYTHON = re.compile(r"(?:python|pypy)(?:[0-9.]*)t?")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
+_SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 _DEEPEST = 12
-_COVERAGE = frozenset("--source --source-pkgs --omit --include --rcfile --data-file --context --concurrency".split())  # noqa: SIM905
+_PYTHON_OPTIONS = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+_COVERAGE_OPTIONS = frozenset(
+    "--source --source-pkgs --omit --include --rcfile --data-file --context --concurrency".split()  # noqa: SIM905
+)
 _Words = tuple[Word, ...]
 
 
@@ -83,29 +87,20 @@ def label(line: str) -> str:
 
 
 def _of_line(line: Line, depth: int) -> Iterator[Program]:
-    strict = _takes_option(line.commands, "e", "errexit")
-    pipefail = _takes_option(line.commands, "", "pipefail")
-    folder = ""
+    given = {word for command in line.commands if command.words[:1] == ("set",) for word in command.words[1:]}
+    flags = "".join(word[1:] for word in given if word.startswith("-") and not word.startswith("--"))
+    strict, pipefail, folder = "e" in flags or "errexit" in given, "pipefail" in given, ""
     for command in line.commands:
-        program = Program(command.words, command, assignments=command.assignments, strict=strict, pipefail=pipefail)
-        for one in _stages(replace(program, folder=folder), depth):
+        program = Program(
+            command.words, command, assignments=command.assignments, strict=strict, pipefail=pipefail, folder=folder
+        )
+        for one in _stages(program, depth):
             yield replace(one, starts=one.starts or one.name in line.functions)
         if command.words[:1] == ("cd",) and len(command.words) == 2:
             folder = posixpath.normpath(posixpath.join(folder, command.words[1]))
     for command in line.nested:
         for program in _stages(Program(command.words, command, assignments=command.assignments), depth):
             yield replace(program, nested=True)
-
-
-def _takes_option(commands: tuple[Command, ...], letter: str, name: str) -> bool:
-    """Return whether a line turns on an option of the shell: `set -e`, `set -euo pipefail`."""
-    for command in commands:
-        if command.words[:1] == ("set",):
-            rest = command.words[1:]
-            flags = "".join(word[1:] for word in rest if word.startswith("-") and not word.startswith("--"))
-            if (letter and letter in flags) or name in rest:
-                return True
-    return False
 
 
 def _stages(program: Program, depth: int) -> Iterator[Program]:
@@ -149,9 +144,11 @@ def _started_by(program: Program, depth: int) -> Iterator[Iterator[Program]]:
     elif name in WRAPPERS and not program.module:
         yield from _wrapped(program, through, WRAPPERS[name], depth)
     else:
-        inner = _coverage(program) if name == "coverage" else None
-        if not program.module and _PYTHON.fullmatch(name):
-            inner = _module(program, program.words, frozenset({"-W", "-X", "--check-hash-based-pycs"}))
+        inner = None
+        if name == "coverage" and program.words[1:2] == ("run",):
+            inner = _module(replace(program, module=False), program.words[1:], _COVERAGE_OPTIONS)
+        elif not program.module and _PYTHON.fullmatch(name):
+            inner = _module(program, program.words, _PYTHON_OPTIONS)
         if inner is not None and inner.words:
             yield _stages(replace(inner, through=through.through), depth + 1)
 
@@ -188,37 +185,24 @@ def _of_script(
 
 def _script(program: Program) -> tuple[str | None, bool, bool]:
     """Return what a shell runs if it is no file, and whether its options are `-e` and `-o pipefail`."""
-    words, at, given, reads, flags = program.words, 1, False, False, ""
-    while at < len(words) and words[at].startswith(("-", "+")):
-        word = words[at]
-        at += 1
-        if word in ("-", "--"):
-            break
-        if word.startswith("--"):
-            at += word in ("--rcfile", "--init-file")
-            continue
-        if word.startswith("-"):
-            given, reads, flags = given or "c" in word, reads or "s" in word, flags + word[1:]
-        at += word.count("o") + word.count("O")
-    named = [str(word) for word in words[1:at]]
-    strict, pipefail = "e" in flags or "errexit" in named, "pipefail" in named
+    at, given = options(program.words, _SHELL_OPTIONS)
+    names, values = {name for name, _ in given}, {str(value) for _, value in given}
+    rest = program.words[at + (program.words[at : at + 1] == ("-",)) :]
     script: str | None = None
-    if given:
-        script = str(words[at]) if at < len(words) else None
-    elif at < len(words) and words[at].startswith("<("):
-        raise _UnknownError(f"{program.name} runs what another command prints")
-    elif reads or at == len(words) or words[at] == "/dev/stdin":
-        if program.command.stdin is None and program.command.piped:
-            raise _UnknownError(f"{program.name} runs what another command prints")
+    if "-c" in names:
+        script = str(rest[0]) if rest else None
+    elif "-s" in names or not rest or rest[0] == "/dev/stdin" or rest[0].startswith("<("):
         script = program.command.stdin
-    return script, strict, pipefail
+        if (script is None and program.command.piped) or (rest and rest[0].startswith("<(")):
+            raise _UnknownError(f"{program.name} runs what another command prints")
+    return script, "-e" in names or "errexit" in values, "pipefail" in values
 
 
 def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Iterator[Program]]:
     """Yield the programs in the arguments of a wrapper."""
     words = command_part(program.words, wrapper)
-    at, given = options(words, wrapper.valued)
-    if not words or any(name in wrapper.describes for name, _ in given):
+    at, given = options(words, wrapper.options)
+    if not words or any(name in wrapper.describes.split() for name, _ in given):
         return
     inner = replace(through, clean=program.clean or wrapper.clean)
     if wrapper.repeats:
@@ -231,7 +215,7 @@ def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -
         inner, rest = _environment(inner, (program.words[0], *words[1:]), wrapper)
     if program.name in ("xargs", "parallel"):
         rest = with_inputs(program.name, rest, given)
-    if wrapper.only and rest and PurePosixPath(rest[0]).name not in wrapper.only:
+    if wrapper.only and rest and PurePosixPath(rest[0]).name not in wrapper.only.split():
         return
     if wrapper.line and rest:
         yield _of_script(inner, " ".join(rest), depth)
@@ -249,7 +233,7 @@ def _environment(program: Program, words: _Words, wrapper: Wrapper) -> tuple[Pro
         elif rest[0] == "-":
             clean, rest = True, rest[1:]
         elif rest[0].startswith("-"):
-            at, given = options((words[0], *rest), wrapper.valued)
+            at, given = options((words[0], *rest), wrapper.options)
             rest = (words[0], *rest)[at:]
             clean = clean or any(name in ("-i", "--ignore-environment") for name, _ in given)
             assigned += [f"{value}=" for name, value in given if name in ("-u", "--unset") and not wrapper.clean]
@@ -265,14 +249,7 @@ def _split(text: str) -> _Words:
     line = parse(text)
     if line.problem or len(line.commands) != 1:
         raise _UnknownError(f'it is not known what env makes of "{text}"')
-    (command,) = line.commands
-    return (*map(Word, command.assignments), *command.words)
-
-
-def _coverage(program: Program) -> Program | None:
-    if program.words[1:2] != ("run",):
-        return None
-    return _module(replace(program, module=False), program.words[1:], _COVERAGE)
+    return (*map(Word, line.commands[0].assignments), *line.commands[0].words)
 
 
 def _module(program: Program, words: _Words, valued: frozenset[str]) -> Program | None:
@@ -280,16 +257,12 @@ def _module(program: Program, words: _Words, valued: frozenset[str]) -> Program 
     at, isolated = 1, program.isolated
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
         word = words[at]
-        if word in valued:
-            at += 2
+        at += 2 if word in valued else 1
+        if word in valued or word.startswith("--"):
             continue
-        short = word[1:] if not word.startswith("--") else ""
-        if short == "m" or (len(short) > 1 and short.endswith("m")):
-            return replace(
-                program, words=words[at + 1 :], module=True, isolated=isolated or bool(set(short) & set("IE"))
-            )
-        isolated = isolated or bool(set(short) & set("IE"))
-        if "c" in short:
+        isolated = isolated or bool(set(word) & set("IE"))
+        if word.endswith("m"):
+            return replace(program, words=words[at:], module=True, isolated=isolated)
+        if "c" in word:
             return None
-        at += 1
     return None

@@ -11,16 +11,20 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.shell.simple import (
+from goalrunner.shell.words import (
+    Command,
+    Line,
+    Lost,
     UnreadableError,
+    Word,
     is_literal,
     nodes_in,
     redirection,
     simple_command,
+    taken_out,
     text_of,
     words_of,
 )
-from goalrunner.shell.words import Command, Line, Lost, Word, taken_out
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -32,15 +36,9 @@ _ASCII = bytes(range(128)) + b"." * 128
 _TERMINATORS = frozenset({";", "&", "\n", ";;", ";&", ";;&"})
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _LOOPS = frozenset(
-    {
-        "while_statement",
-        "for_statement",
-        "c_style_for_statement",
-        "do_group",
-        "elif_clause",
-        "else_clause",
-        "if_statement",
-    }
+    """
+    while_statement for_statement c_style_for_statement do_group elif_clause else_clause if_statement
+    """.split()  # noqa: SIM905 - a table, to be read
 )
 _NO_STATEMENTS = ("variable", "value", "initializer", "condition", "update")
 """Fields of the heads of loops."""
@@ -81,13 +79,13 @@ def _with_documents(line: str, without: Line) -> Line:
     """Return what a line holds whose here-documents are read apart from it; `without` if that does not help."""
     rest, documents = taken_out(line)
     found = _parsed(rest)
-    expanded = [_parsed(f": <<END_OF_TEXT\n{one.text}END_OF_TEXT\n") for one in documents.values() if not one.literal]
+    expanded = [_parsed(f": <<END_OF_TEXT\n{text}END_OF_TEXT\n") for text, literal in documents.values() if not literal]
     if not documents or found.problem or any(one.problem for one in expanded):
         return without
 
     def filled(command: Command) -> Command:
-        document = documents.get(command.stdin or "")
-        return replace(command, stdin=document.text) if document else command
+        known = documents.get(command.stdin or "")
+        return replace(command, stdin=known[0]) if known else command
 
     nested = [*found.nested, *(command for one in expanded for command in one.nested)]
     return replace(found, commands=tuple(map(filled, found.commands)), nested=tuple(map(filled, nested)))

@@ -1,4 +1,4 @@
-"""Words and commands of a shell line, and its here-documents."""
+"""Words and simple commands of a shell line, from their syntax nodes, and its here-documents."""
 
 from __future__ import annotations
 
@@ -111,47 +111,13 @@ def _plain(text: str, *, quoted: bool) -> str:
     return found.sub(lambda match: match[1].replace("\n", ""), text)
 
 
+def text_of(source: bytes, node: Node) -> str:
+    """Return the text of a node."""
+    return _text(source, node.start_byte, node.end_byte)
+
+
 def _text(source: bytes, begin: int, end: int) -> str:
     return source[begin:end].decode(errors="replace")
-
-
-_START = re.compile(r"(?<![<\d$(])(\d?)<<(-?)[ \t]*(['\"\\]?)(\w+)(['\"]?)(?!<)")
-_NAME = "here_document_"
-
-
-@dataclass(frozen=True)
-class Document:
-    """A here-document. It is `literal` if nothing is expanded in it."""
-
-    text: str
-    literal: bool
-
-
-def taken_out(line: str) -> tuple[str, dict[str, Document]]:
-    """Return a line with a here-string in the place of each here-document, and the documents by the word there."""
-    rows = line.split("\n")
-    kept: list[str] = []
-    found: dict[str, Document] = {}
-    at = 0
-    while at < len(rows):
-        row = rows[at]
-        at += 1
-        for start in list(_START.finditer(row)):
-            before = row[: start.start()]
-            end = next((end for end in range(at, len(rows)) if _is_end(rows[end], start)), None)
-            if end is None or before.count("'") % 2 or before.count('"') % 2:
-                continue
-            name = f"{_NAME}{len(found)}"
-            body = [text.lstrip("\t") if start[2] else text for text in rows[at:end]]
-            found[name] = Document("".join(f"{text}\n" for text in body), bool(start[3]))
-            row = row.replace(start[0], f"<<<{name} ", 1)
-            at = end + 1
-        kept.append(row)
-    return "\n".join(kept), found
-
-
-def _is_end(row: str, start: re.Match[str]) -> bool:
-    return (row.lstrip("\t") if start[2] else row) == start[4]
 
 
 @dataclass(frozen=True)
@@ -196,3 +162,101 @@ class Line:
     functions: frozenset[str] = frozenset()
     """Names of the functions that the line defines."""
     problem: str = ""
+
+
+_RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done", "esac"})
+"""Words that are no programs. tree-sitter takes them for one where it does not know a construct: `! { a; }`."""
+
+
+class UnreadableError(Exception):
+    """A construct is not known."""
+
+
+def simple_command(source: bytes, node: Node, text: str) -> Command:
+    """Return the command of a node that is one. Raise UnreadableError if it begins with a reserved word."""
+    assignments: list[str] = []
+    words: list[Node] = []
+    extra: tuple[Word, ...] = ()
+    stdin: str | None = None
+    for child in node.children:
+        if child.type == "variable_assignment" and not words:
+            assignments.append(text_of(source, child))
+        elif child.type.endswith("_redirect"):
+            more, given = redirection(source, child)
+            extra, stdin = (*extra, *more), given if given is not None else stdin
+        else:
+            words.append(child)
+    found = words_of(source, words, first=0)
+    # What stands behind the target of a redirection in front of the program: `>log curl x`.
+    found = [*extra, *found] if extra and words and words[0].start_byte > node.start_byte else [*found, *extra]
+    if found and found[0] in _RESERVED:
+        raise UnreadableError(f'"{found[0]}" stands where a program is expected')
+    return Command(tuple(found), tuple(assignments), text, stdin=stdin)
+
+
+def redirection(source: bytes, node: Node) -> tuple[tuple[Word, ...], str | None]:
+    """Return the words of the command that are behind a redirection, and the text that it gives to the command."""
+    if node.type == "heredoc_redirect":
+        inside = [redirection(source, child)[0] for child in node.children if child.type == "file_redirect"]
+        extra = [word for words in inside for word in words]
+        extra += words_of(source, list(node.children_by_field_name("argument")))
+        body = "".join(text_of(source, child) for child in node.children if child.type == "heredoc_body")
+        tabs = any(child.type == "<<-" for child in node.children)
+        return tuple(extra), re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
+    if node.type == "herestring_redirect":
+        return (), str(word_of(node.named_children[-1:], source))
+    return tuple(words_of(source, node.children_by_field_name("destination"))[1:]), None
+
+
+def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word]:
+    """Return the words that nodes make; the one with number `first` is a program."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if groups and adjacent(groups[-1][-1], node, source):
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+    return [(program_word if at == first else word_of)(group, source) for at, group in enumerate(groups)]
+
+
+def is_literal(source: bytes, redirect: Node) -> bool:
+    """Return whether nothing is expanded in a here-document: its mark is quoted."""
+    marks = [text_of(source, child) for child in redirect.children if child.type == "heredoc_start"]
+    return any(set("'\"\\") & set(mark) for mark in marks)
+
+
+def nodes_in(root: Node) -> Iterator[Node]:
+    """Yield a node and all named nodes within it."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.named_children))
+
+
+_START = re.compile(r"(?<![<\d$(])(\d?)<<(-?)[ \t]*(['\"\\]?)(\w+)(['\"]?)(?!<)")
+
+
+def taken_out(line: str) -> tuple[str, dict[str, tuple[str, bool]]]:
+    """Return a line with a here-string in the place of each here-document, and the documents by the word there.
+
+    Of a document, the text, and whether nothing is expanded in it.
+    """
+    rows = line.split("\n")
+    kept: list[str] = []
+    found: dict[str, tuple[str, bool]] = {}
+    at = 0
+    while at < len(rows):
+        row = rows[at]
+        at += 1
+        for start in list(_START.finditer(row)):
+            before, tabs = row[: start.start()], "\t" if start[2] else ""
+            end = next((end for end in range(at, len(rows)) if rows[end].lstrip(tabs) == start[4]), None)
+            if end is None or before.count("'") % 2 or before.count('"') % 2:
+                continue
+            name = f"here_document_{len(found)}"
+            found[name] = "".join(f"{text.lstrip(tabs)}\n" for text in rows[at:end]), bool(start[3])
+            row = row.replace(start[0], f"<<<{name} ", 1)
+            at = end + 1
+        kept.append(row)
+    return "\n".join(kept), found

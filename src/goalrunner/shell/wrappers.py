@@ -10,21 +10,21 @@ from goalrunner.shell.words import Word
 
 @dataclass(frozen=True)
 class Wrapper:
-    """How the command in a program's arguments is found."""
+    """How the command in a program's arguments is found. Texts are lists of words."""
 
-    valued: frozenset[str]
-    """Options that take a value."""
+    valued: str = ""
+    """Options that take a value, beside `scripts`."""
     operands: int = 0
     """Words of the program's own before the command."""
-    behind: tuple[tuple[str, ...], ...] = ()
-    """Subcommands, one of which must be first; empty: none is needed."""
-    scripts: frozenset[str] = frozenset()
+    behind: str = ""
+    """Subcommands, with commas between them, one of which must be first; empty: none is needed."""
+    scripts: str = ""
     """Options whose value is a line for a shell."""
-    describes: frozenset[str] = frozenset()
+    describes: str = ""
     """Options with which no command is started."""
-    only: frozenset[str] = frozenset()
+    only: str = ""
     """The programs that are started; empty: all."""
-    direct: frozenset[str] = frozenset()
+    direct: str = ""
     """Programs that need no subcommand."""
     line: bool = False
     """Whether the arguments are joined to a line for a shell."""
@@ -35,28 +35,10 @@ class Wrapper:
     repeats: bool = False
     """Whether the command runs once for each input, and so perhaps never."""
 
-
-def _wrapper(
-    valued: str = "",
-    operands: int = 0,
-    *,
-    behind: str = "",
-    scripts: str = "",
-    describes: str = "",
-    only: str = "",
-    direct: str = "",
-    **more: bool,
-) -> Wrapper:
-    return Wrapper(
-        frozenset((*valued.split(), *scripts.split())),
-        operands,
-        tuple(tuple(name.split()) for name in behind.split(",") if name),
-        frozenset(scripts.split()),
-        frozenset(describes.split()),
-        frozenset(only.split()),
-        frozenset(direct.split()),
-        **more,
-    )
+    @property
+    def options(self) -> frozenset[str]:
+        """All options that take a value."""
+        return frozenset(f"{self.valued} {self.scripts}".split())
 
 
 _UV = (
@@ -68,87 +50,69 @@ _SUDO = (
     "-u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -r --role -t --type -T --command-timeout"
     " -U --other-user -R --chroot"
 )
-_TIMEOUT = "-k --kill-after -s --signal"
-_CONDA = "-n --name -p --prefix --cwd"
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": _wrapper("-u --unset -C --chdir -S --split-string", assigns=True),
-    "exec": _wrapper("-a"),
-    "command": _wrapper(describes="-v -V"),
-    "builtin": _wrapper(),
-    "coproc": _wrapper(),
-    "nohup": _wrapper(),
-    "setsid": _wrapper(),
-    "caffeinate": _wrapper("-t -w"),
-    "unbuffer": _wrapper(),
-    "fakeroot": _wrapper("-l --lib --faked -s -i -b"),
-    "busybox": _wrapper(),
-    "toybox": _wrapper(),
-    "time": _wrapper("-o -f --output --format"),
-    "nice": _wrapper("-n --adjustment"),
-    "ionice": _wrapper("-c -n -p -P -u --class --classdata --pid --pgid --uid"),
-    "chrt": _wrapper("-T -P -D -p", 1),
-    "taskset": _wrapper("-p", 1),
-    "numactl": _wrapper("-i -N -m -C -l -p -P --interleave --cpunodebind --physcpubind --membind --preferred"),
-    "setpriv": _wrapper("--ambient-caps --inh-caps --bounding-set --reuid --regid --groups --securebits --pdeathsig"),
-    "unshare": _wrapper("-S -G -R -w --setuid --setgid --root --wd --map-user --map-group --propagation"),
-    "nsenter": _wrapper("-t -S -G --target --setuid --setgid"),
-    "chroot": _wrapper("--userspec --groups", 1),
-    "systemd-run": _wrapper(
+    **dict.fromkeys("builtin coproc nohup setsid unbuffer busybox toybox bunx pnpx".split(), Wrapper()),  # noqa: SIM905
+    **dict.fromkeys(("timeout", "gtimeout"), Wrapper("-k --kill-after -s --signal", 1)),
+    **dict.fromkeys(("proxychains", "proxychains4"), Wrapper("-f")),
+    **dict.fromkeys(("rye", "pipenv"), Wrapper(behind="run")),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), Wrapper("-n --name -p --prefix --cwd", behind="run")),
+    **dict.fromkeys(("pnpm", "yarn"), Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx", direct="jest vitest")),
+    "env": Wrapper("-u --unset -C --chdir -S --split-string", assigns=True),
+    "exec": Wrapper("-a"),
+    "command": Wrapper(describes="-v -V"),
+    "caffeinate": Wrapper("-t -w"),
+    "fakeroot": Wrapper("-l --lib --faked -s -i -b"),
+    "time": Wrapper("-o -f --output --format"),
+    "nice": Wrapper("-n --adjustment"),
+    "ionice": Wrapper("-c -n -p -P -u --class --classdata --pid --pgid --uid"),
+    "chrt": Wrapper("-T -P -D -p", 1),
+    "taskset": Wrapper("-p", 1),
+    "numactl": Wrapper("-i -N -m -C -l -p -P --interleave --cpunodebind --physcpubind --membind --preferred"),
+    "setpriv": Wrapper("--ambient-caps --inh-caps --bounding-set --reuid --regid --groups --securebits --pdeathsig"),
+    "unshare": Wrapper("-S -G -R -w --setuid --setgid --root --wd --map-user --map-group --propagation"),
+    "nsenter": Wrapper("-t -S -G --target --setuid --setgid"),
+    "chroot": Wrapper("--userspec --groups", 1),
+    "systemd-run": Wrapper(
         "-p -u -M -H -E -t --property --unit --slice --description --machine --host --setenv --uid --gid"
     ),
-    "strace": _wrapper("-e -o -s -p -u -E -a -b -I -O -P -S -X"),
-    "ltrace": _wrapper("-e -o -s -p -u -a -A -D -F -l -n -w -x"),
-    "torsocks": _wrapper("-a -P -u -p"),
-    "proxychains": _wrapper("-f"),
-    "proxychains4": _wrapper("-f"),
-    "stdbuf": _wrapper("-i -o -e --input --output --error"),
-    "timeout": _wrapper(_TIMEOUT, 1),
-    "gtimeout": _wrapper(_TIMEOUT, 1),
-    "xvfb-run": _wrapper("-e -f -n -p -s -w --auth-file --error-file --server-num --server-args --wait"),
-    "sudo": _wrapper(_SUDO, assigns=True, clean=True),
-    "doas": _wrapper("-u -C -a", clean=True),
-    "pkexec": _wrapper("--user", clean=True),
-    "runuser": _wrapper(
+    "strace": Wrapper("-e -o -s -p -u -E -a -b -I -O -P -S -X"),
+    "ltrace": Wrapper("-e -o -s -p -u -a -A -D -F -l -n -w -x"),
+    "torsocks": Wrapper("-a -P -u -p"),
+    "stdbuf": Wrapper("-i -o -e --input --output --error"),
+    "xvfb-run": Wrapper("-e -f -n -p -s -w --auth-file --error-file --server-num --server-args --wait"),
+    "sudo": Wrapper(_SUDO, assigns=True, clean=True),
+    "doas": Wrapper("-u -C -a", clean=True),
+    "pkexec": Wrapper("--user", clean=True),
+    "runuser": Wrapper(
         "-u --user -g --group -G --supp-group -s --shell -w --whitelist-environment", scripts="-c --command", clean=True
     ),
-    "su": _wrapper(
-        "-g --group -G --supp-group -s --shell -w", 99, scripts="-c --command --session-command", clean=True
-    ),
-    "flock": _wrapper("-w --wait --timeout -E --conflict-exit-code", 1, scripts="-c --command"),
-    "script": _wrapper(
+    "su": Wrapper("-g --group -G --supp-group -s --shell -w", 99, scripts="-c --command --session-command", clean=True),
+    "flock": Wrapper("-w --wait --timeout -E --conflict-exit-code", 1, scripts="-c --command"),
+    "script": Wrapper(
         "-E -I -O -B -T -m -o --echo --log-in --log-out --log-io --logging-format", 99, scripts="-c --command"
     ),
-    "watch": _wrapper("-n --interval -q --equexit", line=True, repeats=True),
-    "parallel": _wrapper(
+    "watch": Wrapper("-n --interval -q --equexit", line=True, repeats=True),
+    "parallel": Wrapper(
         "-j --jobs -a --arg-file -N -n -L -I -d --delimiter -S --sshlogin --joblog --results --timeout --retries --colsep -C",
         line=True,
         repeats=True,
     ),
-    "xargs": _wrapper(
+    "xargs": Wrapper(
         "-a -d -E -I -J -L -n -P -R -S -s --arg-file --delimiter --max-args --max-lines --max-procs --max-chars",
         repeats=True,
     ),
-    "uv": _wrapper(_UV, behind="run,tool run"),
-    "uvx": _wrapper(_UV),
-    "poetry": _wrapper("-C --directory -P --project", behind="run"),
-    "pdm": _wrapper("-p --project", behind="run"),
-    "hatch": _wrapper("-e --env", behind="run"),
-    "rye": _wrapper(behind="run"),
-    "pipenv": _wrapper(behind="run"),
-    "pixi": _wrapper("-e --environment --manifest-path", behind="run"),
-    "conda": _wrapper(_CONDA, behind="run"),
-    "mamba": _wrapper(_CONDA, behind="run"),
-    "micromamba": _wrapper(_CONDA, behind="run"),
-    "pipx": _wrapper("--spec --python", behind="run"),
-    "npx": _wrapper("-p --package -w --workspace", scripts="-c --call"),
-    "bunx": _wrapper(),
-    "pnpx": _wrapper(),
-    "npm": _wrapper("-p --package -w --workspace --prefix -C", behind="exec,x", scripts="-c --call"),
-    "pnpm": _wrapper("-C --dir -F --filter", behind="exec,dlx", direct="jest vitest"),
-    "yarn": _wrapper("--cwd", behind="exec,dlx", direct="jest vitest"),
-    "bun": _wrapper(behind="x", direct="jest vitest"),
-    "node": _wrapper("-r --require --import --loader", only="jest jest.js vitest vitest.mjs"),
+    "uv": Wrapper(_UV, behind="run,tool run"),
+    "uvx": Wrapper(_UV),
+    "poetry": Wrapper("-C --directory -P --project", behind="run"),
+    "pdm": Wrapper("-p --project", behind="run"),
+    "hatch": Wrapper("-e --env", behind="run"),
+    "pixi": Wrapper("-e --environment --manifest-path", behind="run"),
+    "pipx": Wrapper("--spec --python", behind="run"),
+    "npx": Wrapper("-p --package -w --workspace", scripts="-c --call"),
+    "npm": Wrapper("-p --package -w --workspace --prefix -C", behind="exec,x", scripts="-c --call"),
+    "bun": Wrapper(behind="x", direct="jest vitest"),
+    "node": Wrapper("-r --require --import --loader", only="jest jest.js vitest vitest.mjs"),
 }
 
 
@@ -200,19 +164,19 @@ def command_part(words: _Words, wrapper: Wrapper) -> _Words:
     """Return the words of a wrapper from its subcommand on; none if it has another subcommand."""
     if not wrapper.behind:
         return words
-    rest = words[options(words, wrapper.valued)[0] :]
-    for names in wrapper.behind:
+    rest = words[options(words, wrapper.options)[0] :]
+    for names in (tuple(name.split()) for name in wrapper.behind.split(",")):
         if rest[: len(names)] == names:
             return rest[len(names) - 1 :]
     # `yarn jest` is short for `yarn exec jest`.
-    return words if rest and rest[0] in wrapper.direct else ()
+    return words if rest and rest[0] in wrapper.direct.split() else ()
 
 
 def line_option(words: _Words, at: int, given: Given, wrapper: Wrapper) -> str | None:
     """Return the line for a shell among the options of a wrapper, also behind its operands: `su bob -c LINE`."""
-    values = [value for name, value in given if name in wrapper.scripts]
-    rest = words[at:]
-    later = next((where for where, word in enumerate(rest) if word in wrapper.scripts), len(rest))
+    names, rest = wrapper.scripts.split(), words[at:]
+    values = [value for name, value in given if name in names]
+    later = next((where for where, word in enumerate(rest) if word in names), len(rest))
     if later <= wrapper.operands:
         values += rest[later + 1 : later + 2]
     return values[0] if values else None

@@ -141,7 +141,10 @@ class Git:
         except OSError as error:
             missing = tree or store
             what = f"cannot run git in {missing}" if missing.is_dir() else f"{missing} is gone"
-            raise WorkspaceError(f"{what}: {error.strerror}") from error
+            hint = (
+                "" if missing.is_dir() else f"mkdir -p {missing}; then goal restore RUN 0 writes the files of the start"
+            )
+            raise WorkspaceError(f"{what}: {error.strerror}", hint) from error
         try:
             async with asyncio.timeout(_TIMEOUT):
                 output, errors = await process.communicate(stdin)

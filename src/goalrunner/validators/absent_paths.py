@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from goalrunner.shell import programs
@@ -26,18 +27,8 @@ _FLAGS = frozenset(
 )
 """Long options of pytest without a value, behind which a path may stand."""
 _VALUED = frozenset("-k -m -p -c -n -o -W -r".split())  # noqa: SIM905
-_SELECTING = (
-    "-k",
-    "-m",
-    "--doctest",
-    "--deselect",
-    "--ignore",
-    "--nbmake",
-    "--nbval",
-    "--lf",
-    "--last-failed",
-    "--testmon",
-)
+_SELECTING = tuple("-k -m --doctest --deselect --ignore --nbmake --nbval --lf --last-failed --testmon".split())  # noqa: SIM905
+_FILES = (".py", ".go", ".js", ".ts")
 _SIMILAR = 0.8
 _SIMILAR_FILE = 0.9
 
@@ -78,25 +69,22 @@ class TestTree:
         found = {str(parent) for file in self.files for parent in Path(file).parents}
         return tuple(sorted(found - {"."}))
 
-    def near_file(self, path: str) -> str:
-        """Return the test file in the same folder whose name is most similar to a missing one; empty if none is."""
-        if not _is_file(path):
-            return ""
-        folder, name = Path(path).parent, Path(path).name
-        names = {Path(file).name: file for file in self.files if Path(file).parent == folder}
-        near = difflib.get_close_matches(name, names, n=1, cutoff=_SIMILAR_FILE)
-        return names[near[0]] if near else ""
-
     def _walked(self) -> Iterator[str]:
         seen = 0
         for folder, folders, names in os.walk(self.workspace):
             folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
-            for name in names:
-                seen += 1
-                if _TESTS.fullmatch(name):
-                    yield os.path.relpath(os.path.join(folder, name), self.workspace)  # noqa: PTH118
+            seen += len(names)
+            for name in filter(_TESTS.fullmatch, names):
+                yield os.path.relpath(os.path.join(folder, name), self.workspace)  # noqa: PTH118
             if seen > _MOST:
                 return
+
+    def near_file(self, path: str) -> str:
+        """Return the test file in the same folder whose name is most similar to a missing one; empty if none is."""
+        folder, name = os.path.split(path)
+        names = [Path(file).name for file in self.files if os.path.dirname(file) == folder]  # noqa: PTH120
+        near = difflib.get_close_matches(name, names, n=1, cutoff=_SIMILAR_FILE) if path.endswith(_FILES) else []
+        return os.path.join(folder, near[0]) if near else ""  # noqa: PTH118
 
     def similar(self, path: str) -> str:
         """Return the existing file or folder with tests that a missing path may mean; empty if there is none.
@@ -104,11 +92,10 @@ class TestTree:
         A file has the same name in another folder. A folder has the same last name elsewhere, or a similar one.
         """
         name = Path(path).name
-        if _is_file(path):
+        if path.endswith(_FILES):
             same = [file for file in self.files if Path(file).name == name]
             return same[0] if len(same) == 1 else ""
-        same = sorted((folder for folder in self.folders if Path(folder).name == name), key=len)
-        if same:
+        if same := sorted((folder for folder in self.folders if Path(folder).name == name), key=len):
             return same[0]
         # Names that differ in digits alone are different on purpose.
         spelled = [folder for folder in self.folders if _letters(Path(folder).name) != _letters(name)]
@@ -125,7 +112,7 @@ def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tup
 
     A path that the objective names is what the work is to bring: then nothing is meant `instead`.
     """
-    found = []
+    found: list[AbsentPath] = []
     for call in calls(line):
         for word in _paths(call):
             full = place.path(call.program, word)
@@ -134,10 +121,9 @@ def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tup
             path = os.path.relpath(full, place.workspace)
             start = os.path.relpath(place.path(call.program, "."), place.workspace)
             if not os.path.lexists(full):
-                is_new = mentions(objective, path)
-                instead = "" if is_new else tree.similar(path)
-                near = "" if is_new else tree.near_file(path)
-                found.append(AbsentPath(word, path, _from(instead, start), near=_from(near, start)))
+                known = ("", "") if mentions(objective, path) else (tree.similar(path), tree.near_file(path))
+                instead, near = (_from(item, start) for item in known)
+                found.append(AbsentPath(word, path, instead, near=near))
             elif call.runner.name == "pytest" and _is_empty(call, path, full, tree):
                 instead = "" if names_folder(objective, path) else _other(path, tree)
                 found.append(AbsentPath(word, path, _from(instead, start), empty=True))
@@ -176,39 +162,23 @@ def names_folder(text: str, path: str) -> bool:
 
 
 def _paths(call: Call) -> Iterator[str]:
-    """The words of a runner's call that are certainly paths."""
-    words = call.arguments
-    match call.runner.name:
-        case "pytest" if call.tests:
-            found = _operands(words)
-        case "go test":
-            found = [word.removesuffix("...").rstrip("/") for word in words if word.startswith("./")]
-        case "unittest" if words[:1] == ("discover",):
-            found = _start_folder(words[1:])
-        case _:
-            found = []
+    """Yield the words of a runner's call that are certainly paths."""
+    words, found = call.arguments, []
+    if call.runner.name == "pytest" and call.tests:
+        for before, word in pairwise(("", *words)):
+            valued = before in _VALUED or (before.startswith("--") and "=" not in before and before not in _FLAGS)
+            if not valued and not word.startswith(("-", "@")):
+                found.append(word.partition("::")[0])
+    elif call.runner.name == "go test":
+        found = [word.removesuffix("...").rstrip("/") for word in words if word.startswith("./")]
+    elif call.runner.name == "unittest" and words[:1] == ("discover",):
+        started = [later for word, later in pairwise(words) if word in ("-s", "--start-directory")]
+        found = started[:1] or [word for word in words[1:2] if "/" in word and not word.startswith("-")]
     yield from (word for word in found if word.strip("./") and _PLAIN.fullmatch(word))
 
 
-def _operands(words: tuple[str, ...]) -> list[str]:
-    found, before = [], ""
-    for word in words:
-        valued = before in _VALUED or (before.startswith("--") and "=" not in before and before not in _FLAGS)
-        if not word.startswith("-") and not valued and not word.startswith("@"):
-            found.append(word.partition("::")[0])
-        before = word
-    return found
-
-
-def _start_folder(words: tuple[str, ...]) -> list[str]:
-    for at, word in enumerate(words):
-        if word in ("-s", "--start-directory"):
-            return list(words[at + 1 : at + 2])
-    return [words[0]] if words and not words[0].startswith("-") and "/" in words[0] else []
-
-
 def _is_empty(call: Call, path: str, full: str, tree: TestTree) -> bool:
-    """Whether pytest finds no test in a folder of sources, by the usual names."""
+    """Return whether pytest finds no test in a folder of sources, by the usual names."""
     selecting = any(word.startswith(_SELECTING) for word in call.arguments)
     if selecting or not Path(full).is_dir() or path == "." or path in tree.folders or not tree.files:
         return False
@@ -216,17 +186,13 @@ def _is_empty(call: Call, path: str, full: str, tree: TestTree) -> bool:
 
 
 def _other(path: str, tree: TestTree) -> str:
-    """The folder with tests that is meant in place of one without: a similar one, or the only one at the top."""
+    """Return the folder with tests that is meant: a similar one, or the only one at the top."""
     tops = [folder for folder in tree.folders if "/" not in folder]
     return tree.similar(path) or (tops[0] if len(tops) == 1 else "")
 
 
 def _from(path: str, start: str) -> str:
     return os.path.relpath(path, start) if path else ""
-
-
-def _is_file(path: str) -> bool:
-    return Path(path).suffix in (".py", ".go", ".js", ".ts")
 
 
 def _letters(name: str) -> str:

@@ -30,7 +30,6 @@ _LOADING = frozenset({".", "source", "eval", "alias", "builtin", "hash"})
 _TRANSPARENT = frozenset(
     "env exec command nohup setsid time nice ionice stdbuf timeout gtimeout xvfb-run sh bash dash coverage".split()  # noqa: SIM905
 )
-"""What looks a program up on the same PATH as the shell."""
 _BUILDERS = frozenset({"make", "just", "task", "tox", "nox", "ctest"})
 _LOCAL = (".venv/bin", "venv/bin", "env/bin", "node_modules/.bin")
 """Folders of a workspace in which programs are installed."""
@@ -56,6 +55,11 @@ class Place:
     workspace: Path
     folder: Path
     env: Mapping[str, str]
+
+    @property
+    def path_variable(self) -> str:
+        """The variable PATH."""
+        return self.env.get("PATH", os.defpath)
 
     def path(self, program: Program, word: str) -> str:
         """Return the path that a word with a slash means, absolute and without `..`."""
@@ -102,14 +106,15 @@ def absent_program(line: str, place: Place) -> Absent | None:
         conditional = command.fallback or command.optional or (command.lost is not None and command.lost.how != "|")
         if not conditional and (found := _absent(program, place)):
             return found
-        harmless = program.name in _BUILTINS or program.name in CHECKERS - _BUILDERS or _runs_tests(program)
-        if not harmless:
+        if not brings_nothing(program):
             return None
     return None
 
 
-def _runs_tests(program: Program) -> bool:
-    return any(runner.arguments(program) is not None for runner in RUNNERS)
+def brings_nothing(program: Program) -> bool:
+    """Return whether a program is known to check or print, so that it provides nothing for later commands."""
+    known = program.name in _BUILTINS or program.name in CHECKERS - _BUILDERS
+    return known or any(runner.arguments(program) is not None for runner in RUNNERS)
 
 
 def unstartable_script(line: str, place: Place) -> str:
@@ -132,13 +137,11 @@ def _absent(program: Program, place: Place) -> Absent | None:
     for word in _looked_up(program):
         if not _PLAIN.fullmatch(word) or word in _BUILTINS:
             continue
-        if "/" not in word and shutil.which(word, path=place.env.get("PATH", os.defpath)) is None:
+        if "/" not in word and shutil.which(word, path=place.path_variable) is None:
             near = similar_program(word, place)
-            return (
-                None
-                if not near and may_be_made(place)
-                else Absent(word, f"{word}: not found", near, install_hint(word))
-            )
+            if not near and may_be_made(place):
+                return None
+            return Absent(word, f"{word}: not found", near, f"install {word}, or name another program in the goal file")
         path = place.path(program, word) if "/" in word else ""
         if path and not place.holds(path) and not os.access(path, os.X_OK):
             why = "cannot be executed" if Path(path).exists() else "not found"
@@ -147,46 +150,48 @@ def _absent(program: Program, place: Place) -> Absent | None:
 
 
 def _looked_up(program: Program) -> Iterator[str]:
-    """The words of a simple command that are looked up on PATH."""
+    """Yield the words of a simple command that are looked up on PATH."""
     first = program.command.words[:1]
-    through = tuple(name for name in program.through if not _PYTHON.fullmatch(name))
-    foreign = next((at for at, name in enumerate(through) if name not in _TRANSPARENT), None)
-    asks = program.command.words[:1] == ("command",) and program.command.words[1:2] in (("-v",), ("-V",))
-    if foreign is None or (first and Path(first[0]).name == through[foreign]):
+    foreign = next((name for name in program.through if not _is_transparent(name)), None)
+    asks = first == ("command",) and program.command.words[1:2] in (("-v",), ("-V",))
+    if foreign is None or (first and Path(first[0]).name == foreign):
         yield from first
     if foreign is None and not program.module and not asks and program.words[:1] != first:
         yield program.words[0]
+
+
+def _is_transparent(name: str) -> bool:
+    """Return whether a program looks up what it starts on the same PATH as the shell."""
+    return name in _TRANSPARENT or _PYTHON.fullmatch(name) is not None
 
 
 def _absent_module(program: Program, place: Place) -> Absent | None:
     """Return the module of `python -m` if it is a known tool, or almost named like one, that is not installed."""
     module = program.words[0].partition(".")[0]
     python = next((word for word in program.command.words if _PYTHON.fullmatch(word)), "")
-    foreign = any(name not in _TRANSPARENT and not _PYTHON.fullmatch(name) for name in program.through)
-    if (
-        not python
-        or foreign
-        or program.assignments
-        or not _PLAIN.fullmatch(module)
-        or in_workspace(module, place.workspace)
-    ):
+    near = difflib.get_close_matches(module, TOOLS, n=1, cutoff=0.8)
+    similar = near[0] if near and module not in TOOLS and near[0][:2] == module[:2] else ""
+    known = (similar or module in TOOLS) and not in_workspace(module, place.workspace)
+    if not (python and known and all(map(_is_transparent, program.through))) or program.assignments:
         return None
-    near = similar_tool(module)
-    if module not in TOOLS and not near:
+    found = shutil.which(place.path(program, python) if "/" in python else python, path=place.path_variable)
+    try:
+        probe = [found or python, "-c", _PROBE, module]
+        environ = dict(place.env)
+        done = subprocess.run(
+            probe,
+            cwd=place.path(program, "."),
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
-    found = shutil.which(
-        place.path(program, python) if "/" in python else python, path=place.env.get("PATH", os.defpath)
-    )
-    if found is None or not _lacks(found, module, Path(place.path(program, ".")), place.env):
-        return None
-    return absent_module(python, module)
-
-
-def absent_module(python: str, module: str) -> Absent:
-    """Return what is said of a tool that an interpreter cannot import."""
-    return Absent(
-        module, f"{python}: No module named {module}", similar_tool(module), install_line(python, module), module=True
-    )
+    what = f"{python}: No module named {module}"
+    install = install_line(python, module)
+    return Absent(module, what, similar, install, module=True) if done.returncode == _NO_MODULE else None
 
 
 def install_line(python: str, module: str) -> str:
@@ -194,23 +199,10 @@ def install_line(python: str, module: str) -> str:
     return f"{python} -m pip install {module.replace('_', '-')}"
 
 
-def similar_tool(module: str) -> str:
-    """Return the known tool that a misspelled module may mean; empty for a known one."""
-    if module in TOOLS:
-        return ""
-    near = difflib.get_close_matches(module, TOOLS, n=1, cutoff=0.8)
-    return near[0] if near and near[0][:2] == module[:2] else ""
-
-
 def in_workspace(module: str, workspace: Path) -> bool:
     """Return whether the workspace itself has a module of that name, installed or not."""
-    places = (
-        workspace / module,
-        workspace / f"{module}.py",
-        workspace / "src" / module,
-        workspace / "src" / f"{module}.py",
-    )
-    return any(place.exists() for place in places)
+    places = (workspace / folder / name for folder in ("", "src") for name in (module, f"{module}.py"))
+    return any(path.exists() for path in places)
 
 
 def similar_program(name: str, place: Place) -> str:
@@ -220,7 +212,7 @@ def similar_program(name: str, place: Place) -> str:
             return f"{folder}/{name}"
     known = {
         entry
-        for folder in place.env.get("PATH", os.defpath).split(os.pathsep)
+        for folder in place.path_variable.split(os.pathsep)
         if os.path.isdir(folder)  # noqa: PTH112 - never raises
         for entry in os.listdir(folder)  # noqa: PTH208
         if abs(len(entry) - len(name)) <= 2
@@ -229,37 +221,19 @@ def similar_program(name: str, place: Place) -> str:
     return near[0] if near else ""
 
 
-def _lacks(python: str, module: str, folder: Path, env: Mapping[str, str]) -> bool:
-    try:
-        done = subprocess.run(
-            [python, "-c", _PROBE, module],
-            cwd=folder,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return False
-    return done.returncode == _NO_MODULE
-
-
 def may_be_made(place: Place) -> bool:
-    """Return whether a folder of the workspace itself is on PATH, in which the work may put a program."""
-    entries = (entry for entry in place.env.get("PATH", os.defpath).split(os.pathsep) if entry)
+    """Return whether a folder of the workspace itself is on PATH, in which the work may put a program.
+
+    A folder of an environment, in which packages are installed rather than written, is none.
+    """
+    entries = (entry for entry in place.path_variable.split(os.pathsep) if entry)
     folders = (Path(os.path.normpath(place.folder / entry)) for entry in entries)
-    return any(place.holds(str(folder)) and not _is_environment(folder) for folder in folders)
-
-
-def _is_environment(folder: Path) -> bool:
-    """Whether packages are installed there, rather than written."""
-    return folder.parts[-2:] == ("node_modules", ".bin") or (folder.parent / "pyvenv.cfg").exists()
-
-
-def install_hint(word: str) -> str:
-    """Return what helps where nothing similar is there."""
-    return f"install {word}, or name another program in the goal file"
+    return any(
+        place.holds(str(folder))
+        and folder.parts[-2:] != ("node_modules", ".bin")
+        and not (folder.parent / "pyvenv.cfg").exists()
+        for folder in folders
+    )
 
 
 def replaced(command: str, word: str, instead: str) -> str:
@@ -274,14 +248,12 @@ def as_written(line: str) -> str:
 
 def sets_pipefail(line: str) -> bool:
     """Return whether the shell that runs a line is told to `set -o pipefail`, which not every /bin/sh knows."""
-    return any(
-        program.command.words[:1] == ("set",)
-        and "pipefail" in program.words
-        and not (
-            program.through or program.command.optional or (program.command.lost and program.command.lost.how == "||")
-        )
-        for program in programs(line)
-    )
+    for program in programs(line):
+        command = program.command
+        tried = command.optional or (command.lost is not None and command.lost.how == "||")
+        if command.words[:1] == ("set",) and "pipefail" in program.words and not (program.through or tried):
+            return True
+    return False
 
 
 @cache

@@ -6,8 +6,8 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.process_ports import HIDDEN
@@ -17,8 +17,6 @@ from goalrunner.shell import programs
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.absent_programs import TOOLS, Place, in_workspace, install_line, may_be_made, similar_program
 from goalrunner.validators.runners import PYTEST_USAGE, usage_obstacle
-
-NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 _MISSING = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
@@ -46,7 +44,7 @@ _PYTEST_ERRORS = (2, 4, 5)
 """Exit codes of pytest for a collection error, a usage error, and no tests."""
 
 
-def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] = NO_VARIABLES) -> str:
+def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] | None = None) -> str:
     """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
 
     A script, a module or a test that is not there yet inside the workspace may be what the work is to bring. So may a
@@ -55,7 +53,7 @@ def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] = 
     if result.passed:
         return ""
     if result.reason == "not_found":
-        return _missing_program(result, workspace, env)
+        return _missing_program(result, workspace, env or {})
     if result.exit_code == 1 and (found := _NO_MODULE.search(result.feedback)):
         return _missing_module(result.command, found[1], found[2], workspace)
     return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
@@ -75,19 +73,18 @@ def _missing_program(result: ValidatorResult, workspace: Path, env: Mapping[str,
     missing = max(named, key=len, default="")
     if not missing or _lies_inside(missing, workspace):
         return ""
-    place = Place(workspace, workspace, env)
-    near = similar_program(missing, place) if env and "/" not in missing and result.exit_code == _NOT_FOUND else ""
-    if "/" not in missing and not near and env and may_be_made(place):
-        return ""
+    near, place = "", Place(workspace, workspace, env)
+    if env and "/" not in missing:
+        near = similar_program(missing, place) if result.exit_code == _NOT_FOUND else ""
+        if not near and may_be_made(place):
+            return ""
     return f"{result.summary}; did you mean {near}?" if near else result.summary
 
 
 def _missing_module(command: str, python: str, module: str, workspace: Path) -> str:
-    """Why `python -m MODULE` cannot work, if MODULE is a tool that the work does not bring."""
+    """Return why `python -m MODULE` cannot work, if MODULE is a tool that the work does not bring."""
     own = any(program.module and program.words[0] == module for program in programs(command))
-    if not own or in_workspace(module, workspace):
-        return ""
-    if module not in TOOLS:
+    if not own or module not in TOOLS or in_workspace(module, workspace):
         return ""
     if _OF_CHECKOUT.search(python):
         package = module.replace("_", "-")
@@ -107,12 +104,10 @@ def _expanded(word: str, env: Mapping[str, str]) -> str:
 
 
 def _lies_inside(word: str, workspace: Path) -> bool:
-    """Whether it is a path, and one of the workspace. `$HOME/x` is no path that could be known."""
-    if "/" not in word:
-        return False
+    """Return whether a word is a path of the workspace. `$HOME/x` is not a path that could be known."""
     root = os.path.realpath(workspace)
     path = os.path.normpath(os.path.join(root, word))  # noqa: PTH118 - what is missing has no links
-    return path.startswith(root + os.sep)
+    return "/" in word and path.startswith(root + os.sep)
 
 
 def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
@@ -122,12 +117,10 @@ def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
     """
     if result.exit_code in (126, _NOT_FOUND) or result.reason == "not_found" or result.cannot_run:
         return True
-    by_pytest = result.exit_code in _PYTEST_ERRORS and "pytest" in result.command
-    return (
-        by_pytest
-        or bool(_BY_KERNEL.search(result.feedback))
-        or (incomplete and bool(_ENVIRONMENTAL.search(result.feedback)))
-    )
+    if result.exit_code in _PYTEST_ERRORS and "pytest" in result.command:
+        return True
+    patterns = (_BY_KERNEL, _ENVIRONMENTAL) if incomplete else (_BY_KERNEL,)
+    return any(pattern.search(result.feedback) for pattern in patterns)
 
 
 def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
@@ -144,57 +137,15 @@ def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
 
 
 class BaseResults:
-    """By name. With a `path` they are found there again by a run that is resumed."""
+    """The validators' results at the baseline, by name. A resumed run reads them from the file `path`."""
 
     def __init__(self, path: Path | None, redact: Callable[[str], str] = str) -> None:
         """`redact` replaces secrets in what is written."""
         self._path = path
         self._redact = redact
-        self._results: dict[str, ValidatorResult] | None = None
 
-    @property
-    def known(self) -> bool:
-        """Whether any were kept. Raises RecordError for a damaged file."""
-        if self._results is None:
-            self._results = self._read()
-        return bool(self._results)
-
-    @property
-    def files(self) -> frozenset[str]:
-        """Return the files whose test functions ran at the start, as far as reports tell; doctests are in the sources.
-
-        Raise RecordError if the file is damaged.
-        """
-        if self._results is None:
-            self._results = self._read()
-        ids = (identifier for result in self._results.values() for identifier in result.test_ids)
-        files = (identifier.partition("::")[0] for identifier in ids if "::test" in identifier.lower())
-        # Sources of Rust hold unit tests beside the code.
-        return frozenset(path for path in files if path.endswith(".py"))
-
-    def keep(self, results: Iterable[ValidatorResult]) -> None:
-        """These are what the start is like. Raises RecordError when they cannot be written."""
-        self._results = {result.name: result for result in results}
-        if self._path is None:
-            return
-        text = json.dumps({name: self._written(result) for name, result in self._results.items()})
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._path, text.encode())
-        except OSError as error:
-            raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error
-
-    def _written(self, result: ValidatorResult) -> dict[str, object]:
-        said = {name: self._redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
-        return result.model_copy(update=said).model_dump(mode="json")
-
-    def of(self, name: str) -> ValidatorResult | None:
-        """One validator's result at the start; None where none is known. Raises RecordError for a damaged file."""
-        if self._results is None:
-            self._results = self._read()
-        return self._results.get(name)
-
-    def _read(self) -> dict[str, ValidatorResult]:
+    @cached_property
+    def _results(self) -> dict[str, ValidatorResult]:
         if self._path is None or not self._path.exists():
             return {}
         try:
@@ -202,3 +153,34 @@ class BaseResults:
             return {name: ValidatorResult.model_validate(value) for name, value in kept.items()}
         except (OSError, ValueError, AttributeError) as error:
             raise RecordError(f"{self._path} is damaged: {error}", "start a new run: goal run GOAL_FILE") from error
+
+    @property
+    def known(self) -> bool:
+        """Whether there are any. Raise RecordError if the file is damaged."""
+        return bool(self._results)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The Python files whose test functions ran at the baseline, as far as reports tell; doctests are in sources."""
+        ids = (identifier for result in self._results.values() for identifier in result.test_ids)
+        files = (identifier.partition("::")[0] for identifier in ids if "::test" in identifier.lower())
+        return frozenset(path for path in files if path.endswith(".py"))
+
+    def of(self, name: str) -> ValidatorResult | None:
+        """Return one validator's result; None if it is not known. Raise RecordError if the file is damaged."""
+        return self._results.get(name)
+
+    def keep(self, results: Iterable[ValidatorResult]) -> None:
+        """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
+        self._results = {result.name: result for result in results}
+        if self._path is None:
+            return
+        written = {}
+        for name, result in self._results.items():
+            texts = {key: self._redact(getattr(result, key)) for key in ("feedback", "command", "summary")}
+            written[name] = result.model_copy(update=texts).model_dump(mode="json")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._path, json.dumps(written).encode())
+        except OSError as error:
+            raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error

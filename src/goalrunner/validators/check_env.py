@@ -1,10 +1,11 @@
-"""What all validators of a goal file share: folder, environment, name, and red results."""
+"""What all validators of a goal file share: name, folder, environment, retries, and results."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -17,10 +18,15 @@ from goalrunner.validators.output import tail_of
 
 LONGEST_OBJECTIVE = 100_000
 """Bytes of GOAL_OBJECTIVE; an environment string holds 128 KiB at most."""
-
-
 _SETTINGS = ("GOAL_HOME", "GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE")
 """Settings of `goal` itself, which a user may have exported."""
+_LONGEST_NAME = 40
+_FINAL = frozenset({"not_found", "invalid_result"})
+"""Reasons that another try cannot change."""
+
+Reason = Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result"]
+Answer = tuple[ValidatorResult, Path | None]
+"""A result and the file with the whole output."""
 
 
 def variables_named(text: str) -> tuple[RunVariable, ...]:
@@ -34,125 +40,132 @@ def passed_variables(spec: ValidatorSpec) -> tuple[RunVariable, ...]:
     return tuple(dict.fromkeys((*spec.pass_env, *variables_named(spec.run or ""))))
 
 
-@contextmanager
-def environment(
-    env: Mapping[str, str], spec: ValidatorSpec, context: ValidationContext
-) -> Iterator[tuple[dict[str, str], tuple[Path, ...]]]:
-    """Provide the environment of a validator, and the file with the response if it gets GOAL_RESPONSE_FILE.
-
-    It is `env`, what the goal adds, and the variables of the run that the validator names. No other variable tells code
-    under test that it is being checked: settings of `goal` itself are passed only if the validator's line names them.
-    """
-    response = context.scratch(".response.txt")
-    values = {
-        "GOAL_RUN_ID": context.run_id,
-        "GOAL_ITERATION": str(context.iteration),
-        "GOAL_OBJECTIVE": _fitting(context.objective),
-        "GOAL_RESPONSE_FILE": str(response),
-    }
-    passed: dict[str, str] = {name: values[name] for name in passed_variables(spec)}
-    shared = (response,) if "GOAL_RESPONSE_FILE" in passed else ()
-    try:
-        for path in shared:
-            path.write_bytes(context.response.encode(errors="replace"))
-        line = spec.run or ""
-        inherited = {name: value for name, value in env.items() if name not in _SETTINGS or name in line}
-        yield {**inherited, **spec.env, **passed}, shared
-    finally:
-        response.unlink(missing_ok=True)
-
-
-def folder(spec: ValidatorSpec, context: ValidationContext) -> tuple[Path, str]:
-    """Where it runs, and what is wrong with that ("" when nothing is)."""
-    workspace = Path(os.path.realpath(context.workspace))
-    path = Path(os.path.realpath(workspace / spec.cwd))
-    if not path.is_relative_to(workspace):
-        return path, f'cwd "{spec.cwd}" leads out of the workspace {workspace}'
-    if not path.is_dir():
-        return path, f"the folder {path} does not exist"
-    return path, ""
-
-
-def _fitting(text: str) -> str:
-    """As much as an environment variable takes: no NUL, bounded, cut between characters."""
-    data = text.replace("\0", " ").encode(errors="replace")[:LONGEST_OBJECTIVE]
-    return data.decode(errors="ignore")
-
-
-_LONGEST = 40
-
-
 def name_of(spec: ValidatorSpec) -> str:
     """Return its name, or one made from what it runs: `pytest -q` is "pytest", `checks:covers` is "covers"."""
     if spec.name:
         return spec.name
     if spec.python is not None:
-        return (spec.python.rpartition(":")[2] or spec.python)[:_LONGEST]
-    return label(spec.run or "")[:_LONGEST] or "check"
+        return (spec.python.rpartition(":")[2] or spec.python)[:_LONGEST_NAME]
+    return label(spec.run or "")[:_LONGEST_NAME] or "check"
 
 
-Reason = Literal["red", "timeout", "crashed", "not_found", "invalid_result"]
-
-
-def cut_short(spec: ValidatorSpec, completion: Completion) -> ValidatorResult | None:
-    """The result of a child process that did not come to an end of its own: no start, a deadline, a signal. Else None."""
-    if completion.timed_out:
-        limit = spec.timeout if spec.timeout is not None else completion.duration
-        return red(spec, "timeout", f"timed out after {limit:g} s", completion)
-    if completion.error and completion.exit_code in (126, 127):
-        return red(spec, "not_found", completion.error, completion)
-    if completion.error or completion.exit_code is None:
-        return red(spec, "crashed", completion.error or "ended by a signal", completion)
-    return None
-
-
-def red(
-    spec: ValidatorSpec, reason: Reason, summary: str, completion: Completion | None = None, feedback: str | None = None
-) -> ValidatorResult:
-    """A red result; without feedback of its own it carries the tail of the output."""
-    output = tail_of(completion.output) if completion else ""
-    return ValidatorResult(
-        name=name_of(spec),
-        passed=False,
-        reason=reason,
-        summary=_one_line(summary),
-        feedback=output if feedback is None else feedback,
-        command=spec.run or spec.python or "",
-        exit_code=completion.exit_code if completion else None,
-        duration=completion.duration if completion else 0.0,
-        hidden=spec.hidden,
-    )
-
-
-def _one_line(text: str, longest: int = 200) -> str:
+def one_line(text: str, longest: int = 200) -> str:
+    """Return a text as one line, cut at a length."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-class SpecValidator:
-    """What all validators of a goal file share. `env` is the whole environment without the providers' keys."""
+class SpecValidator(ABC):
+    """A validator of a goal file. Implements the port `Validator`.
+
+    `env` is the whole environment of the checks, without the providers' keys. Variables of the run are added if the line
+    of the spec or `pass_env` names them. No other variable tells code under test that it is being checked: settings of
+    `goal` itself are passed only if the line names them.
+    """
 
     def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
         self._spec = spec
         self._launcher = launcher
         self._env = dict(env)
+        self.name = name_of(spec)
+        self.command = spec.run or spec.python or ""
+        self.serial = spec.serial
+        self.hidden = spec.hidden
 
-    @property
-    def name(self) -> str:
-        """The spec's name, or one made from the command or the function."""
-        return name_of(self._spec)
+    async def validate(self, context: ValidationContext) -> Answer:
+        """Run it, and again while it is red and the spec has retries. Green after red is green and says so."""
+        answers: list[Answer] = []
+        tries = (self._spec.retries or 0) + 1
+        while len(answers) < tries:
+            answers.append(await self._once(context))
+            result = answers[-1][0]
+            if result.passed or result.reason in _FINAL:
+                break
+        steady = result.steady and tries == 1
+        if (number := len(answers)) > 1:
+            how = f"green at try {number} of {tries}" if result.passed else f"red in {number} tries"
+            duration = sum(answer[0].duration for answer in answers)
+            result = result.model_copy(update={"summary": f"{result.summary}, {how}", "duration": duration})
+        return result.model_copy(update={"steady": steady}), _joined(answers, tries, context)
 
-    @property
-    def command(self) -> str:
-        """The command line, or `package.module:function`."""
-        return self._spec.run or self._spec.python or ""
+    async def _once(self, context: ValidationContext) -> Answer:
+        workspace = Path(os.path.realpath(context.workspace))
+        cwd = Path(os.path.realpath(workspace / self._spec.cwd))
+        if not cwd.is_relative_to(workspace):
+            wrong = f'cwd "{self._spec.cwd}" leads out of the workspace {workspace}'
+            return self._result("not_found", wrong, feedback=wrong), None
+        if not cwd.is_dir():
+            wrong = f"the folder {cwd} does not exist"
+            return self._result("not_found", wrong, feedback=wrong), None
+        response = context.scratch(".response.txt")
+        values = {
+            "GOAL_RUN_ID": context.run_id,
+            "GOAL_ITERATION": str(context.iteration),
+            # No null character, bounded, cut between characters.
+            "GOAL_OBJECTIVE": context.objective.replace("\0", " ")
+            .encode(errors="replace")[:LONGEST_OBJECTIVE]
+            .decode(errors="ignore"),
+            "GOAL_RESPONSE_FILE": str(response),
+        }
+        passed: dict[str, str] = {name: values[name] for name in passed_variables(self._spec)}
+        inherited = {key: value for key, value in self._env.items() if key not in _SETTINGS or key in self.command}
+        shared = (response,) if "GOAL_RESPONSE_FILE" in passed else ()
+        try:
+            if shared:
+                response.write_bytes(context.response.encode(errors="replace"))
+            return await self._checked(context, cwd, {**inherited, **self._spec.env, **passed}, shared)
+        except (OSError, ValueError) as error:
+            return self._result("crashed", f"could not be run: {error}", feedback=str(error)), None
+        finally:
+            response.unlink(missing_ok=True)
 
-    @property
-    def serial(self) -> bool:
-        """Whether it must never run beside another."""
-        return self._spec.serial
+    @abstractmethod
+    async def _checked(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
+    ) -> Answer:
+        """Run it once in `cwd`. `shared` are files of the runner that it may read."""
 
-    @property
-    def hidden(self) -> bool:
-        """Whether it runs only once the visible validators are green."""
-        return self._spec.hidden
+    def _cut_short(self, completion: Completion) -> ValidatorResult | None:
+        """Return the result of a process that did not end by itself: not started, a deadline, a signal; else None."""
+        if completion.timed_out:
+            limit = self._spec.timeout if self._spec.timeout is not None else completion.duration
+            return self._result("timeout", f"timed out after {limit:g} s", completion)
+        if completion.error and completion.exit_code in (126, 127):
+            return self._result("not_found", completion.error, completion)
+        if completion.error or completion.exit_code is None:
+            return self._result("crashed", completion.error or "ended by a signal", completion)
+        return None
+
+    def _result(
+        self, reason: Reason, summary: str, completion: Completion | None = None, feedback: str | None = None
+    ) -> ValidatorResult:
+        """Return a result; a red one without feedback has the end of the output."""
+        if feedback is None:
+            feedback = tail_of(completion.output) if completion and reason != "passed" else ""
+        return ValidatorResult(
+            name=self.name,
+            passed=reason == "passed",
+            reason=reason,
+            summary=one_line(summary),
+            feedback=feedback,
+            command=self.command,
+            exit_code=completion.exit_code if completion else None,
+            duration=completion.duration if completion else 0.0,
+            hidden=self.hidden,
+        )
+
+
+def _joined(answers: Sequence[Answer], tries: int, context: ValidationContext) -> Path | None:
+    """Return one file with every try under a heading; a single try's output stays as it is."""
+    if len(answers) == 1:
+        return answers[0][1]
+    whole = context.scratch(".out")
+    with whole.open("wb") as sink:
+        for number, (result, path) in enumerate(answers, 1):
+            sink.write(f"--- try {number} of {tries}: {result.summary}\n".encode(errors="replace"))
+            if path is not None:
+                with path.open("rb") as source:
+                    shutil.copyfileobj(source, sink)
+                path.unlink()
+            sink.write(b"\n")
+    return whole

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +19,7 @@ from goalrunner.shell import Program, programs
 from goalrunner.shell.programs import SHELLS
 from goalrunner.validators.check_env import variables_named
 from goalrunner.validators.script_text import (
+    MAKEFILES,
     included,
     named_by,
     named_paths,
@@ -40,24 +39,14 @@ _CHECKS = re.compile(r"(?:^|[_.-])(?:check|test|verify|validate|lint|ci)s?(?:[_.
 _SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)((?:\s*,\s*\w+)*)", re.MULTILINE)
 _MAKE = frozenset({"make", "gmake"})
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
 _INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | sys.stdlib_module_names
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One program that a check starts, with the folder of its line, relative to the workspace, and its depth."""
-
-    program: Program
-    folder: str
-    depth: int
 
 
 def check_files(spec: ValidatorSpec, workspace: Path) -> dict[str, Role]:
     """Return the workspace-relative paths that decide a validator's result, sorted, each with its role."""
     found = _Found(workspace)
-    found.of_line(spec.run or "", spec.cwd if spec.cwd != "." else "")
+    found.follow(spec.run or "", spec.cwd)
     if spec.python is not None:
         found.shadows.update(_earlier(spec.python.partition(":")[0], spec.cwd, workspace))
     roles: dict[str, Role] = dict.fromkeys(found.shadows, "before")
@@ -80,91 +69,81 @@ class _Found:
         self.shadows: set[str] = set()
         self._read: set[tuple[str, str]] = set()
 
-    def of_line(self, line: str, folder: str, depth: int = 0) -> None:
-        """Follow the programs of a line that runs in a folder of the workspace."""
+    def follow(self, line: str, folder: str, depth: int = 0) -> None:
+        """Follow the programs of a line that runs in a folder of the workspace, and the scripts that they run."""
+        if depth > _DEEPEST or (line, folder) in self._read:
+            return
+        self._read.add((line, folder))
         for program in programs(line):
-            self._follow(_Step(program, posixpath.normpath(posixpath.join(folder, program.folder)), depth))
+            place = posixpath.normpath(posixpath.join(folder, program.folder))
+            self._shadow(program, place)
+            for path in named_by(program, self._workspace, place):
+                self._take(path, program, place, depth)
+            for called in self._called(program, place) if depth < _DEEPEST else ():
+                self.follow(called, place, depth + 1)
 
-    def _follow(self, step: _Step) -> None:
-        self.shadows.update(self._before(step.program, step.folder))
-        for path in named_by(step.program, self._workspace, step.folder):
-            self._take(path, step)
-        if step.depth < _DEEPEST:
-            self._called(step)
-
-    def _take(self, path: str, step: _Step) -> None:
-        lost = step.program.command.lost
+    def _take(self, path: str, program: Program, folder: str, depth: int) -> None:
+        lost = program.command.lost
         if lost and lost.how == "|" and lost.instead.partition(" ")[0] in _COMPARES:
             self.compared.add(path)
             return
         self.decides.add(path)
-        text, name = text_of(self._workspace / path), step.program.name
-        shell = name in SHELLS or name in ("source", ".") or path.endswith(".sh") or _SHELL.match(text) is not None
-        if step.depth:
-            if not (shell or _CHECKS.search(posixpath.basename(path))):
+        text = text_of(self._workspace / path)
+        is_shell = program.name in (*SHELLS, "source", ".") or path.endswith(".sh") or _SHELL.match(text) is not None
+        if depth:
+            if not (is_shell or _CHECKS.search(posixpath.basename(path))):
                 return  # it may be the work itself
             self.started.add(path)
         if path.endswith(".py"):
-            self.shadows.update(_library(text, posixpath.dirname(path), self._workspace))
-        if shell and step.depth < _DEEPEST and (path, step.folder) not in self._read:
-            self._read.add((path, step.folder))
-            self.of_line(text, step.folder, step.depth + 1)
+            modules = {name for found in _IMPORT.findall(text) for name in re.findall(r"\w+", "".join(found))}
+            for name in modules & sys.stdlib_module_names:
+                self.shadows.update(_missing(self._workspace, posixpath.dirname(path), *_module(name)))
+        if is_shell:
+            self.follow(text, folder, depth + 1)
 
-    def _called(self, step: _Step) -> None:
-        """Follow the recipes of make and the scripts of package.json that a program calls."""
-        folder = self._workspace / step.folder
-        words = tuple(map(str, step.program.words))
-        if step.program.name in _MAKE:
-            text = _makefile(folder, words)
-            for path in included(text):
-                if (folder / path).is_file():
-                    self.started.add(posixpath.normpath(posixpath.join(step.folder, path)))
-            lines = recipes(text, words[1:])
-        else:
-            lines = scripts_called(text_of(folder / "package.json"), words)
-        for line in lines:
-            if (step.folder, line) not in self._read:
-                self._read.add((step.folder, line))
-                self.of_line(line, step.folder, step.depth + 1)
+    def _called(self, program: Program, folder: str) -> Sequence[str]:
+        """Return the lines of recipes of make and of scripts of package.json that a program calls."""
+        words = tuple(map(str, program.words))
+        if program.name not in _MAKE:
+            return scripts_called(text_of(self._workspace / folder / "package.json"), words)
+        text = _makefile(self._workspace / folder, words)
+        paths = (posixpath.normpath(posixpath.join(folder, name)) for name in included(text))
+        self.started.update(path for path in paths if (self._workspace / path).is_file())
+        return recipes(text, words[1:])
 
-    def _before(self, program: Program, folder: str) -> Iterator[str]:
-        """Yield paths that do not exist and would be taken for a module, or read by make, in place of what is there."""
+    def _shadow(self, program: Program, folder: str) -> None:
+        """Add paths that do not exist and would be taken for a module, or read by make, in place of what is there."""
+        words = program.words
         if program.module:
-            yield from _earlier(program.words[0], folder, self._workspace)
-            for word in program.words[1:] if program.words[0] == "unittest" else ():
-                if word.partition(".")[0].isidentifier():
-                    yield from _earlier(word, folder, self._workspace)
-        if program.name in _MAKE and not program.module:
-            text = _makefile(self._workspace / folder, program.words)
-            at = next((at for at, name in enumerate(_MAKEFILES) if (self._workspace / folder / name).is_file()), 0)
-            names = _MAKEFILES[:at] if text else ()
-            yield from _missing(self._workspace, folder, *names, *targets_by_name(text, program.words[1:]))
+            tests = [word for word in words[1:] if word.partition(".")[0].isidentifier()]
+            for module in (words[0], *(tests if words[0] == "unittest" else ())):
+                self.shadows.update(_earlier(module, folder, self._workspace))
+        elif program.name in _MAKE and (text := _makefile(self._workspace / folder, words)):
+            at = next(at for at, name in enumerate(MAKEFILES) if (self._workspace / folder / name).is_file())
+            names = (*MAKEFILES[:at], *targets_by_name(text, words[1:]))
+            self.shadows.update(_missing(self._workspace, folder, *names))
 
 
 def _makefile(folder: Path, words: Sequence[str]) -> str:
     """Return the text of the Makefile that a call of make reads in its folder; empty if it reads another one."""
     if any(word.startswith(_ELSEWHERE) for word in words):
         return ""
-    return next((text_of(folder / name) for name in _MAKEFILES if (folder / name).is_file()), "")
+    return next((text_of(folder / name) for name in MAKEFILES if (folder / name).is_file()), "")
 
 
 def _earlier(module: str, folder: str, workspace: Path) -> Iterator[str]:
     """Yield files that do not exist and would be imported in place of a module that exists."""
     top, path = module.partition(".")[0], module.replace(".", "/")
     if top in _INSTALLED:
-        yield from _missing(workspace, folder, f"{top}.py", f"{top}/__init__.py")
+        yield from _missing(workspace, folder, *_module(top))
     if (workspace / folder / f"{path}.py").is_file():
         yield from _missing(workspace, folder, f"{path}/__init__.py")
     if (workspace / folder / top).is_dir():
         yield from _missing(workspace, folder, f"{top}.py")
 
 
-def _library(text: str, folder: str, workspace: Path) -> Iterator[str]:
-    """Yield files that do not exist and would hide modules of the standard library that a script imports."""
-    for found in _IMPORT.finditer(text):
-        for name in (found[1], *re.findall(r"\w+", found[2])):
-            if name in sys.stdlib_module_names:
-                yield from _missing(workspace, folder, f"{name}.py", f"{name}/__init__.py")
+def _module(name: str) -> tuple[str, str]:
+    return f"{name}.py", f"{name}/__init__.py"
 
 
 def _missing(workspace: Path, folder: str, *names: str) -> Iterator[str]:
@@ -174,15 +153,12 @@ def _missing(workspace: Path, folder: str, *names: str) -> Iterator[str]:
             yield path
 
 
-_LONGEST_SCRIPT = 4_000_000
 _RULES: Mapping[str, str] = {
     "before": BEFORE,
     "compared": COMPARED,
     "started": "started by a script of validator",
     "named": "named by validator",
 }
-_STRICTER: Mapping[str, tuple[str, ...]] = {"compared": ("named", "started")}
-"""Roles that count in place of another one, if two validators name a path."""
 
 
 def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, record: Path) -> dict[str, str]:
@@ -192,17 +168,18 @@ def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, reco
     WorkspaceError if that file is damaged or cannot be written.
     """
     # Paths alone: the name of a validator may be its command line, which may hold a secret.
-    rows = _recorded(record, lambda: [_rows(spec, workspace) for spec in specs], len(specs))
+    rows = _recorded(
+        record,
+        lambda: [[f"{role}\t{path}" for path, role in check_files(spec, workspace).items()] for spec in specs],
+        len(specs),
+    )
     found: dict[str, tuple[str, str]] = {}
     for row, spec in zip(rows, specs, strict=True):
         for role, _, path in (text.partition("\t") for text in row):
-            if path not in found or found[path][0] not in _STRICTER.get(role, ()):
+            # Another validator may be stricter with a path that this one only compares.
+            if role != "compared" or found.get(path, ("",))[0] not in ("named", "started"):
                 found[path] = role, f'{_RULES[role]} "{spec.name}"'
     return {path: rule for path, (_, rule) in found.items()}
-
-
-def _rows(spec: ValidatorSpec, workspace: Path) -> list[str]:
-    return [f"{role}\t{path}" for path, role in check_files(spec, workspace).items()]
 
 
 def with_variables(
@@ -214,14 +191,14 @@ def with_variables(
     like `check_scripts_at_start`.
     """
 
-    def found() -> list[tuple[str, ...]]:
-        return [variables_named(_text(named_paths(spec, workspace), workspace)) for spec in specs]
+    def find() -> list[tuple[str, ...]]:
+        texts = ["\n".join(text_of(workspace / path) for path in named_paths(spec, workspace)) for spec in specs]
+        return [variables_named(text) for text in texts]
 
-    rows = found() if record is None else _recorded(record, found, len(specs))
-    more = zip(specs, rows, strict=True)
+    rows = find() if record is None else _recorded(record, find, len(specs))
     return tuple(
         spec.model_copy(update={"pass_env": tuple(dict.fromkeys((*spec.pass_env, *row)))}) if row else spec
-        for spec, row in more
+        for spec, row in zip(specs, rows, strict=True)
     )
 
 
@@ -241,12 +218,3 @@ def _recorded(record: Path, find: Callable[[], Sequence[Sequence[str]]], rows: i
     except OSError as error:
         raise WorkspaceError(f"cannot write {record}: {error.strerror or error}", "free some space") from error
     return found
-
-
-def _text(paths: Sequence[str], workspace: Path) -> str:
-    """Return the content of the files that can be read, up to a size at which none is a script any more."""
-    texts = []
-    for path in paths:
-        with contextlib.suppress(OSError), (workspace / path).open("rb") as file:
-            texts.append(file.read(_LONGEST_SCRIPT).decode(errors="replace"))
-    return "\n".join(texts)

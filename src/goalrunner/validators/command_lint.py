@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.shell import SHELLS, Program, parse, programs
 from goalrunner.validators.runners import calls
-from goalrunner.validators.script_text import named_paths
+from goalrunner.validators.script_text import named_paths, text_of
 
 CHECKERS = frozenset(
     """
@@ -51,11 +51,13 @@ class _Trap:
     instead: str = ""
     in_script: str = ""
 
+    def sentence(self, instead: str) -> str:
+        return f"{self.text}; write: {instead}" if instead else self.text
+
 
 def weaknesses(command: str) -> tuple[str, ...]:
-    """One sentence for each trap, in the order of the line; empty for a line whose exit code says what it seems to."""
-    found = (f"{trap.text}; write: {trap.instead}" if trap.instead else trap.text for trap in _traps(command))
-    return tuple(dict.fromkeys(found))
+    """Return a sentence for each trap, in the order of the line."""
+    return tuple(dict.fromkeys(trap.sentence(trap.instead) for trap in _traps(command)))
 
 
 def weaknesses_of(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
@@ -67,20 +69,14 @@ def weaknesses_of(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
         return ()
     found = [*weaknesses(spec.run)]
     for name in named_paths(spec, workspace):
-        found += [
-            f"{name}: {trap.text}{'; write: ' if trap.in_script else ''}{trap.in_script}"
-            for trap in _traps(_script(workspace / name, spec.run))
-        ]
+        traps = _traps(_script(workspace / name, spec.run))
+        found += [f"{name}: {trap.sentence(trap.in_script)}" for trap in traps]
     return tuple(dict.fromkeys(found))
 
 
 def _script(path: Path, command: str) -> str:
     """Return the text of a shell script that is a plain list of commands, with the options that it is started with."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(_LARGEST_SCRIPT + 1)
-    except (OSError, ValueError):
-        return ""
+    text = text_of(path)
     first = _SHELL_SCRIPT.match(text)
     if len(text) > _LARGEST_SCRIPT or not (first or path.suffix == ".sh"):
         return ""
@@ -98,23 +94,21 @@ def _script(path: Path, command: str) -> str:
 def _traps(command: str) -> Iterator[_Trap]:
     found = programs(command)
     direct = [call.program for call in calls(command)]
-    used = any(_uses_status(program) for program in found)
+    used = any(map(_uses_status, found))
+    checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
     for program in found:
-        certain = program in direct or program.name in CHECKERS or "/" in (program.words or ("",))[0]
-        if certain:
-            yield from _of_options(program)
-        if program.command.negated and not program.command.piped and _is_grep(program):
+        words = program.words
+        certain = program in direct or program.name in CHECKERS or "/" in (words or ("",))[0]
+        for word in words[1:] if certain else ():
+            if reason := _INDULGENT.get(word.partition("=")[0]):
+                yield _Trap(f"`{word}` of {program.name} {reason}")
+        if program.name == "make" and {"-i", "--ignore-errors"} & set(words):
+            yield _Trap("make -i passes whatever its commands find")
+        is_grep = program.name in _GREPS or (program.name == "git" and words[1:2] == ("grep",))
+        if program.command.negated and not program.command.piped and is_grep:
             yield _negated_grep(program, command)
-        elif certain or program is _last_check(found):
+        elif certain or program in checks[-1:]:
             yield from _of_position(program, command, certain=certain, used=used)
-
-
-def _of_options(program: Program) -> Iterator[_Trap]:
-    for word in program.words[1:]:
-        if word.partition("=")[0] in _INDULGENT:
-            yield _Trap(f"`{word}` of {program.name} {_INDULGENT[word.partition('=')[0]]}")
-    if program.name == "make" and {"-i", "--ignore-errors"} & set(program.words):
-        yield _Trap("make -i passes whatever its commands find")
 
 
 def _of_position(program: Program, command: str, *, certain: bool, used: bool) -> Iterator[_Trap]:
@@ -122,7 +116,8 @@ def _of_position(program: Program, command: str, *, certain: bool, used: bool) -
     lost = program.command.lost
     if lost is None:
         return
-    instead, sure = _name(lost.instead), _is_sure(lost.instead)
+    instead = _name(lost.instead)
+    sure = instead in _SURE or lost.instead == "exit 0"
     line = lost.whole if any(name in SHELLS for name in program.through) else command
     match lost.how:
         case "|" if not program.pipefail and (certain or instead in _PASSING):
@@ -152,24 +147,10 @@ def _negated_grep(program: Program, command: str) -> _Trap:
     )
 
 
-def _is_grep(program: Program) -> bool:
-    return program.name in _GREPS or (program.name == "git" and program.words[1:2] == ("grep",))
-
-
-def _last_check(found: Sequence[Program]) -> Program | None:
-    """Return the last program of a line that may be its check."""
-    checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
-    return checks[-1] if checks else None
-
-
 def _uses_status(program: Program) -> bool:
     """Return whether a program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`."""
     given = (*program.words[1:], *program.assignments) if program.name not in _SURE else ()
     return any("$?" in word or "PIPESTATUS" in word for word in given)
-
-
-def _is_sure(text: str) -> bool:
-    return _name(text) in _SURE or text == "exit 0"
 
 
 def _name(text: str) -> str:

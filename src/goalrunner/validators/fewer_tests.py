@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.validators.baseline_status import BaseResults
+from goalrunner.validators.check_env import Answer
 from goalrunner.validators.named_tests import GO
 
-_MISSING_NAMED = 5
-"""Tests that a refusal names."""
+_NAMED = 3
+"""Tests that a label names."""
+_NAMED_IN_FEEDBACK = 5
+_RULE = (
+    "Tests in protected files must all run again: none may be skipped, deselected or expected to fail, and the process "
+    "must not end before its last test. If they are to change, the goal file must say so: [workspace] allow."
+)
 
 
 def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callable[[str], bool]) -> tuple[str, ...]:
@@ -42,18 +47,21 @@ def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callab
 
 
 def without_missing(now: ValidatorResult, missing: tuple[str, ...]) -> ValidatorResult:
-    """The result, red where protected tests are missing in it; the reason names them."""
+    """Return the result, red if protected tests are missing in it; the reason names them."""
     if not missing:
         return now
-    named = ", ".join(missing[:_MISSING_NAMED]) + (
-        f" and {len(missing) - _MISSING_NAMED} more" if len(missing) > _MISSING_NAMED else ""
-    )
     count = f"{len(missing)} protected test{'' if len(missing) == 1 else 's'}"
-    feedback = (
-        f"{count} of the start did not run: {named}.\nTests in protected files must all run again: none may be skipped, "
-        "deselected or expected to fail. If they are to change, the goal file must say so: [workspace] allow."
-    )
     summary = f"{count} did not run: {missing[0]}{', ...' if len(missing) > 1 else ''}"
+    return _red(now, summary, f"{count} of the start did not run: {_listed(missing, _NAMED_IN_FEEDBACK)}")
+
+
+def _listed(tests: Sequence[str], most: int) -> str:
+    more = f" and {len(tests) - most} more" if len(tests) > most else ""
+    return f"{', '.join(tests[:most])}{more}"
+
+
+def _red(now: ValidatorResult, summary: str, feedback: str) -> ValidatorResult:
+    feedback = f"exit {now.exit_code or 0}, but {feedback}.\n{_RULE}"
     return now.model_copy(update={"passed": False, "reason": "red", "summary": summary, "feedback": feedback})
 
 
@@ -61,20 +69,14 @@ def _file(identifier: str) -> str:
     return identifier.partition("::")[0]
 
 
+def _name_in_file(identifier: str) -> str:
+    return identifier.partition("::")[2]
+
+
 def _function(identifier: str) -> str:
     """A test without its parameters."""
     file, mark, rest = identifier.partition("::")
     return f"{file}{mark}{rest.partition('[')[0]}"
-
-
-Answer = tuple[ValidatorResult, Path | None]
-
-_NAMED = 3
-"""Tests that a label names."""
-_RULE = (
-    "Tests in protected files must all run again: none may be skipped or deselected, and the process must not end before "
-    "its last test. If they are to change, the goal file must say so: [workspace] allow."
-)
 
 
 def complete(
@@ -94,19 +96,15 @@ def complete(
         return path not in changed and rules.rule(path) is not None and not rules.allowed(path)
 
     suite = bool(tests) and not free and all(map(is_protected, tests))
-    found: list[Answer] = []
-    labels: list[str] = []
-    for now, output in answers:
-        result, more = compared(
-            base.of(now.name),
-            now,
-            lambda path: suite if path.startswith(GO) else is_protected(path),
-            suite=suite,
-            freed=bool(free),
-        )
-        found.append((result, output))
-        labels += more
-    return tuple(found), tuple(dict.fromkeys(labels))
+
+    def is_needed(path: str) -> bool:
+        return suite if path.startswith(GO) else is_protected(path)
+
+    found = [
+        (compared(base.of(now.name), now, is_needed, suite=suite, freed=bool(free)), output) for now, output in answers
+    ]
+    labels = dict.fromkeys(label for (_, more), _ in found for label in more)
+    return tuple((result, output) for (result, _), output in found), tuple(labels)
 
 
 def compared(
@@ -121,49 +119,48 @@ def compared(
     labels = [f"tests filtered: {', '.join(now.suite.filters)}"] if now.suite.filters else []
     if base is None or base.suite.varying:
         return now, tuple(labels)
-    if gone := missing_tests(_legible(base, now), now, protected):
+    base = _legible(base, now)
+    if gone := missing_tests(base, now, protected):
         return without_missing(now, gone), ()
-    if others := missing_tests(_legible(base, now), now, lambda path: not protected(path)):
-        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        labels.append(f"fewer tests: {', '.join(others[:_NAMED])}{more}")
+    moved = {_name_in_file(identifier) for identifier in {*now.test_ids} - {*base.test_ids}}
+    lost = missing_tests(base, now, lambda path: not protected(path))
+    if others := [identifier for identifier in lost if _name_in_file(identifier) not in moved]:
+        labels.append(f"fewer tests: {_listed(others, _NAMED)}")
     for runner in dict.fromkeys(count.runner for count in base.suite.counts):
         wrong, label = _of_runner(runner, base, now, suite=suite, freed=freed)
         if wrong:
-            return _red(now, wrong), ()
+            return _red(now, wrong, wrong), ()
         labels += [label] if label else []
     return now, tuple(labels)
 
 
 def ended_early(now: ValidatorResult, program: str) -> ValidatorResult:
     """Return a green result as red because a test program started and printed no result."""
-    return _red(now, f"{program} started and was ended before its result (an exit in the code under test?)")
+    why = f"{program} started and was ended before its result (an exit in the code under test?)"
+    return _red(now, why, why)
 
 
 def _of_runner(
     runner: str, base: ValidatorResult, now: ValidatorResult, *, suite: bool, freed: bool
 ) -> tuple[str, str]:
     """Return why one runner's tests make the result red, and a label."""
-    before = [count for count in base.suite.counts if count.runner == runner]
-    after = [count for count in now.suite.counts if count.runner == runner]
+    before, after = ([count for count in each.suite.counts if count.runner == runner] for each in (base, now))
     certain, total = needed(before)
+    first, skipped, ran = sum(c.skipped for c in before), sum(c.skipped for c in after), sum(c.ran for c in after)
     if not after:
-        if not any(count.ran or count.skipped for count in before) or (
-            runner == "pytest" and now.tests_run is not None
-        ):
+        if not (total or first) or (runner == "pytest" and now.tests_run is not None):
             return "", ""
         if base.suite.quiet or (freed and any(count.ran for count in now.suite.counts)):
             return "", f"no test summary: {runner}"
         return f"no summary of {runner}, which printed one at the start", ""
     if all(count.named for count in (*before, *after)) or not (base.suite.whole and now.suite.whole):
         return "", ""
-    ran = sum(count.ran for count in after)
-    noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
     # Unit tests of Rust stand in the sources that the agent changes.
     if ran < certain and suite and runner != "cargo test":
+        noun = ("package" if runner == "go test" else "test") + ("" if ran == 1 else "s")
         return f"{runner} ran {ran} {noun}, and {certain} at the start", ""
     if ran < total:
         return "", f"fewer tests: {runner} ran {ran}, {total} at the start"
-    skipped, first = (sum(count.skipped for count in counts) for counts in (after, before))
     if skipped > first and ran == total:
         return "", f"more tests skipped: {runner} {skipped}, {first} at the start"
     return "", ""
@@ -193,16 +190,13 @@ def _legible(base: ValidatorResult, now: ValidatorResult) -> ValidatorResult:
     return base.model_copy(update={"test_ids": ids})
 
 
-def _red(now: ValidatorResult, wrong: str) -> ValidatorResult:
-    feedback = f"exit {now.exit_code or 0}, but {wrong}.\n{_RULE}"
-    return now.model_copy(update={"passed": False, "reason": "red", "summary": wrong, "feedback": feedback})
-
-
 _MARKS = frozenset({"parametrize", "filterwarnings"})
 _FIXTURES = frozenset(
     "self tmp_path tmpdir monkeypatch capsys capfd capsysbinary caplog recwarn request tmp_path_factory".split()  # noqa: SIM905
 )
 """Fixtures of pytest itself, which skip no test."""
+_ENVIRONMENT = frozenset({"os", "platform", "shutil", "sys"})
+"""Modules of the standard library that a condition of `skipif` may ask about the environment."""
 _SKIPPING = (b"pytestmark", b"importorskip", b"allow_module_level", b"__test__")
 
 
@@ -211,17 +205,21 @@ async def with_uncollected(
 ) -> list[ValidatorResult]:
     """Return results with the tests that exist in files that could not be imported beside those that ran.
 
-    `read` returns the content of a file at the start.
+    `read` returns the content of a file at the start. A validator that selects single tests is left as it is.
     """
-    return [await _with_uncollected(result, read) for result in results]
-
-
-async def _with_uncollected(result: ValidatorResult, read: Callable[[str], Awaitable[bytes | None]]) -> ValidatorResult:
-    if result.suite.filters or "::" in result.command:
-        return result  # single tests are selected
-    files = [name for name in result.test_ids if name.endswith(".py") and "::" not in name]
-    more = [f"{path}::{name}" for path in files for name in tests_in(await read(path) or b"")]
-    return result.model_copy(update={"test_ids": tuple(sorted({*result.test_ids, *more}))})
+    found: list[ValidatorResult] = []
+    for result in results:
+        ids = {*result.test_ids}
+        selects = result.suite.filters or "::" in result.command
+        files = [name for name in result.test_ids if name.endswith(".py") and "::" not in name]
+        for path in () if selects else files:
+            source = await read(path) or b""
+            tests = tests_in(source)
+            ids |= {f"{path}::{name}" for name in tests}
+            if not tests and skips_by_environment(source):
+                ids.remove(path)  # all its tests may be skipped here once it can be imported
+        found.append(result.model_copy(update={"test_ids": tuple(sorted(ids))}))
+    return found
 
 
 def tests_in(source: bytes) -> tuple[str, ...]:
@@ -229,25 +227,35 @@ def tests_in(source: bytes) -> tuple[str, ...]:
 
     Tests with other marks and fixtures than the known ones are left out, because those may skip them.
     """
-    if any(word in source for word in _SKIPPING):
-        return ()
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-    return tuple(dict.fromkeys(_tests(tree.body)))
-
-
-def _tests(body: list[ast.stmt]) -> Iterator[str]:
-    for node in body:
+    found: list[str] = []
+    for node in () if any(word in source for word in _SKIPPING) else _parsed(source).body:
         if isinstance(node, ast.FunctionDef) and _runs(node):
-            yield node.name
+            found.append(node.name)
         elif (
             isinstance(node, ast.ClassDef) and node.name.startswith("Test") and not (node.bases or node.decorator_list)
         ):
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
             if not any(item.name.startswith(("__init__", "setup")) for item in methods):
-                yield from (f"{node.name}::{item.name}" for item in methods if _runs(item))
+                found += [f"{node.name}::{item.name}" for item in methods if _runs(item)]
+    return tuple(dict.fromkeys(found))
+
+
+def skips_by_environment(source: bytes) -> bool:
+    """Return whether a file has tests that `skipif` skips on a condition of the environment alone, not of the code."""
+    calls = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Call)]
+    conditions = [
+        call.args[0] for call in calls if _name(call.func) in ("skipif", "skipIf", "skipUnless") and call.args
+    ]
+    names = {node.id for condition in conditions for node in ast.walk(condition) if isinstance(node, ast.Name)}
+    others = any(word in source for word in (b"importorskip", b"allow_module_level", b"SkipTest"))
+    return bool(names) and names <= _ENVIRONMENT and not others
+
+
+def _parsed(source: bytes) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
 
 
 def _runs(function: ast.FunctionDef) -> bool:
@@ -255,13 +263,8 @@ def _runs(function: ast.FunctionDef) -> bool:
     if not function.name.startswith("test") or any("skip" in name or "xfail" in name for name in names):
         return False
     marks = [node.func if isinstance(node, ast.Call) else node for node in function.decorator_list]
-    words = " ".join(
-        node.value
-        for mark in function.decorator_list
-        for node in ast.walk(mark)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-    given = _FIXTURES | set(words.replace(",", " ").split())
+    constants = [node for mark in function.decorator_list for node in ast.walk(mark) if isinstance(node, ast.Constant)]
+    given = {word for node in constants for word in str(node.value).replace(",", " ").split()} | _FIXTURES
     return all(_name(mark) in _MARKS for mark in marks) and all(item.arg in given for item in function.args.args)
 
 

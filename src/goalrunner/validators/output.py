@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -17,29 +16,26 @@ _BYTES = 16 * FEEDBACK_TAIL
 """Enough for the characters of the tail and the colour codes among them."""
 _LINES_BYTES = 256_000
 _LONGEST_LINE = 1_000
-_CONTINUATION = range(0x80, 0xC0)
 
 
 def tail_of(path: Path) -> str:
-    """The last FEEDBACK_TAIL characters of a file, without colour codes; invalid UTF-8 is replaced, no file is empty."""
-    return tail(_end_of(path, _BYTES))
+    """Return the last FEEDBACK_TAIL characters of a file, without colour codes and NULs; empty if there is no file."""
+    return _COLOUR.sub("", _end_of(path, _BYTES)).replace("\0", "�").strip()[-FEEDBACK_TAIL:]
 
 
 def last_lines(path: Path) -> list[str]:
-    """The lines at the end of a file, without colour codes, where a test runner's summary stands; long ones are blank."""
+    """Return the lines at the end of a file, where a test runner's summary stands."""
     return lines_of(path, _LINES_BYTES)[0]
 
 
 def lines_of(path: Path, most: int) -> tuple[list[str], bool]:
-    """Return the lines of the last `most` bytes like `last_lines`, and whether they are the whole file."""
+    """Return the lines of the last `most` bytes, without colour codes, and whether they are the whole file.
+
+    Very long lines are blank.
+    """
     lines = _COLOUR.sub("", _end_of(path, most)).split("\n")
     short = [line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines]
     return short, not path.exists() or path.stat().st_size <= most
-
-
-def tail(text: str) -> str:
-    """The last FEEDBACK_TAIL characters, without colour codes, NULs, and blanks at the ends."""
-    return _COLOUR.sub("", text).replace("\0", "�").strip()[-FEEDBACK_TAIL:]
 
 
 def _end_of(path: Path, most: int) -> str:
@@ -50,15 +46,13 @@ def _end_of(path: Path, most: int) -> str:
             data = file.read()
     except OSError:
         return ""
-    if size > most:
-        # The cut may have gone through a character: drop what is left of it.
-        begin = next((at for at, byte in enumerate(data[:4]) if byte not in _CONTINUATION), 0)
-        data = data[begin:]
+    if size > most:  # the cut may have gone through a character
+        data = data.lstrip(bytes(range(0x80, 0xC0)))
     return data.decode(errors="replace")
 
 
 def bounded(text: str) -> str:
-    """A callable's feedback: whole up to four tails, then its two ends with the omission marked."""
+    """Return a callable's feedback: whole up to four tails, then its two ends with the omission marked."""
     limit = 4 * FEEDBACK_TAIL
     if len(text) <= limit:
         return text
@@ -70,37 +64,34 @@ SEARCH_TIMEOUT = 20.0
 """Seconds; a pattern that backtracks without end is red after them."""
 
 _FOUND, _ABSENT, _BAD_PATTERN = 10, 11, 12
-"""Exit codes of the child; none that an interpreter gives by itself, so that an accident is neither."""
-
+"""Exit codes of the child; none that an interpreter gives by itself."""
 _SCRIPT = f"""
-import json, re, sys
-asked = json.load(sys.stdin)
+import re, sys
+pattern, path = sys.argv[1:]
 try:
-    pattern = re.compile(asked["pattern"], re.MULTILINE)
+    pattern = re.compile(pattern, re.MULTILINE)
 except (re.error, RecursionError, OverflowError):
     sys.exit({_BAD_PATTERN})
-with open(asked["path"], "rb") as file:
+with open(path, "rb") as file:
     text = file.read().decode(errors="replace")
 sys.exit({_FOUND} if pattern.search(text) else {_ABSENT})
 """
 
 
 async def search(pattern: str, path: Path, launcher: Launcher, env: Mapping[str, str], output: Path) -> str:
-    """What is wrong, or "" when `pattern` (Python's re, multiline) is found in the whole file. `output` is scratch."""
-    request = json.dumps({"pattern": pattern, "path": str(path)}).encode()
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _SCRIPT]
-    completion = await launcher.launch(
-        argv, cwd=path.parent, env=env, output=output, timeout=SEARCH_TIMEOUT, stdin=request
-    )
+    """Return why `pattern` (Python's re, multiline) is not found in the whole file; empty if it is.
+
+    `output` is scratch.
+    """
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _SCRIPT, pattern, str(path)]
+    completion = await launcher.launch(argv, cwd=path.parent, env=env, output=output, timeout=SEARCH_TIMEOUT)
     output.unlink(missing_ok=True)
     if completion.timed_out:
         return f"looking for the pattern {pattern!r} took more than {SEARCH_TIMEOUT:g} s"
-    match completion.exit_code:
-        case 10:
-            return ""
-        case 11:
-            return f"the output does not match {pattern!r}"
-        case 12:
-            return f"{pattern!r} is no regular expression"
-        case _:
-            return f"the pattern {pattern!r} could not be looked for: {completion.error or completion.exit_code}"
+    said = {
+        _FOUND: "",
+        _ABSENT: f"the output does not match {pattern!r}",
+        _BAD_PATTERN: f"{pattern!r} is no regular expression",
+    }
+    failed = f"the pattern {pattern!r} could not be looked for: {completion.error or completion.exit_code}"
+    return said.get(completion.exit_code or 0, failed)

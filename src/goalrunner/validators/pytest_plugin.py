@@ -1,9 +1,8 @@
-"""What pytest itself says of a run: a plugin that writes one JUnit file per pytest process.
+"""A plugin that writes what pytest itself says of a run: one JUnit file per pytest process.
 
-It is never imported here: `pytest_report` hands its text to the pytest of a check, whatever Python that one has, so it
-lives on the standard library of Python 3.7. It lies in a folder that is on PYTHONPATH for its own import alone; the
-environment and sys.path are put back at once, so that a pytest within the tests is not watched. Being executed under a
-name that is no file, it is nobody's uncovered line either.
+It is never imported here: `pytest_report` hands its text to the pytest of a check, so it uses the standard library of
+Python 3.7 alone. Its folder is on PYTHONPATH for its own import only; environment and sys.path are put back at once, so
+that a pytest within the tests is not watched.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ def pytest_sessionfinish(session: Any) -> None:
     root = str(getattr(session.config, "rootpath", None) or session.config.rootdir)
     lines = [
         "<?xml version='1.0' encoding='ascii'?>",
-        f"<testsuite {_said(rootdir=root, stopped='; '.join(_stopped))}>",
+        f"<testsuite {_attributes(rootdir=root, stopped='; '.join(_stopped))}>",
     ]
     marks = {"passed": "", "failed": "<failure/>", "xfailed": "<skipped type='pytest.xfail'/>", "skipped": "<skipped/>"}
     for node, ending in _endings.items():
         file, _, name = node.partition("::")
-        lines.append(f"<testcase {_said(nodeid=node, file=file, name=name)}>{marks[ending]}</testcase>")
+        lines.append(f"<testcase {_attributes(nodeid=node, file=file, name=name)}>{marks[ending]}</testcase>")
     path = os.path.join(_FOLDER, f"{_PROCESS}.xml")  # noqa: PTH118
     with open(path + ".part", "w", encoding="ascii") as sink:  # noqa: PTH123
         sink.write("\n".join([*lines, "</testsuite>\n"]))
@@ -81,7 +80,7 @@ def _first_line(excinfo: Any) -> str:
     return str((excinfo.exconly().splitlines() or ["it was interrupted"])[0])
 
 
-def _said(**attributes: str) -> str:
+def _attributes(**attributes: str) -> str:
     return " ".join("%s='%s'" % (name, _escaped(value)) for name, value in attributes.items())  # noqa: UP031
 
 

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from goalrunner.core.process_ports import Completion
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
-from goalrunner.validators.check_env import Reason, SpecValidator, cut_short, environment, folder, red
+from goalrunner.validators.check_env import Answer, Reason, SpecValidator, one_line
 from goalrunner.validators.child import last_lines, outcome_of, refusal_of
 from goalrunner.validators.output import bounded
 
@@ -43,40 +43,39 @@ class _Answer(Frozen):
 
 
 class PythonValidator(SpecValidator):
-    """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process. A port `Validator`.
+    """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process.
 
     The interpreter is the runner's own. A module is looked for in PYTHONPATH, among what is installed, in what else the
-    runner can import, and in the workspace last: an installed check cannot be replaced by a file that the agent writes, nor
-    can anything that it imports. Folders of PYTHONPATH inside the workspace count as the workspace. `env` is the whole
-    environment without the providers' keys.
+    runner can import, and in the workspace last: a file that the agent writes replaces neither an installed check nor
+    what it imports. Folders of PYTHONPATH inside the workspace count as the workspace.
     """
 
-    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
-        """Call it once. No answer, or one that cannot be read, is red; so is a child that does not end with exit 0."""
-        cwd, wrong = folder(self._spec, context)
-        if wrong:
-            return red(self._spec, "not_found", wrong, feedback=wrong), None
+    async def _checked(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
+    ) -> Answer:
         nonce, answers = secrets.token_hex(16), context.scratch(".answer")
-        result = answers / "result.json"
+        path = answers / "result.json"
         try:
             answers.mkdir(mode=0o700)
-            with environment(self._env, self._spec, context) as (env, shared):
-                completion = await self._launcher.launch(
-                    # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
-                    [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__],
-                    cwd=cwd,
-                    env=env,
-                    output=context.scratch(".out"),
-                    timeout=self._spec.timeout,
-                    stdin=self._request(context, cwd, env, nonce, result),
-                    shared=(*shared, answers),
-                )
-            decided = cut_short(self._spec, completion) or self._judged(completion, _read(result, nonce))
-            return decided, _with_feedback(completion.output, decided)
-        except (OSError, ValueError) as error:
-            return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
+            completion = await self._launcher.launch(
+                # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
+                [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__],
+                cwd=cwd,
+                env=env,
+                output=context.scratch(".out"),
+                timeout=self._spec.timeout,
+                stdin=self._request(context, cwd, env, nonce, path),
+                shared=(*shared, answers),
+            )
+            result = self._cut_short(completion) or self._judged(completion, _read(path, nonce))
         finally:
             shutil.rmtree(answers, ignore_errors=True)
+        if not completion.output.exists():
+            return result, None
+        if result.feedback and result.reason != "timeout":
+            with completion.output.open("ab") as file:
+                file.write(result.feedback.encode(errors="replace") + b"\n")
+        return result, completion.output
 
     def _request(
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], nonce: str, result: Path
@@ -99,28 +98,16 @@ class PythonValidator(SpecValidator):
 
     def _judged(self, completion: Completion, answer: _Answer | None) -> ValidatorResult:
         if answer is None:
-            return red(self._spec, "crashed", f"ended without a result (exit {completion.exit_code})", completion)
+            return self._result("crashed", f"ended without a result (exit {completion.exit_code})", completion)
         feedback = bounded(answer.feedback)
-        match answer.kind:
-            case "not_found" | "crashed" | "invalid_result":
-                return red(self._spec, answer.kind, _last_line(feedback), completion, feedback)
-            case "outcome":
-                pass
+        lines = feedback.strip().splitlines() or [""]
+        if answer.kind != "outcome":
+            return self._result(answer.kind, lines[-1], completion, feedback)
         if completion.exit_code != 0:
-            return red(self._spec, "crashed", f"exit {completion.exit_code} after its result", completion)
+            return self._result("crashed", f"exit {completion.exit_code} after its result", completion)
         if not answer.passed:
-            return red(self._spec, "red", _first_line(feedback) or "not passed", completion, feedback)
-        return ValidatorResult(
-            name=self.name,
-            passed=True,
-            reason="passed",
-            feedback=feedback,
-            summary="passed",
-            command=self.command,
-            exit_code=None,
-            duration=completion.duration,
-            hidden=self.hidden,
-        )
+            return self._result("red", lines[0] or "not passed", completion, feedback)
+        return self._result("passed", "passed", completion, feedback).model_copy(update={"exit_code": None})
 
 
 def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
@@ -141,24 +128,6 @@ def _read(path: Path, nonce: str) -> _Answer | None:
     return answer if secrets.compare_digest(answer.nonce.encode(), nonce.encode()) else None
 
 
-def _with_feedback(output: Path, result: ValidatorResult) -> Path | None:
-    """The output with the feedback at its end, so that both are kept as what was observed."""
-    if not output.exists():
-        return None
-    if result.feedback and result.reason != "timeout":
-        with output.open("ab") as file:
-            file.write(result.feedback.encode(errors="replace") + b"\n")
-    return output
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else ""
-
-
-def _last_line(text: str) -> str:
-    return text.strip().splitlines()[-1] if text.strip() else ""
-
-
 class CallableValidator:
     """Calls `function(response, agent)`; `agent` is the conversation, with `messages`. Implements the port `Validator`.
 
@@ -177,81 +146,64 @@ class CallableValidator:
     ) -> None:
         self._function = function
         self._timeout = timeout
-        self._serial = serial
-        self._hidden = hidden
-        given = getattr(function, "__name__", type(function).__name__)
-        self._name = name or (given if given != "<lambda>" else "validator")
+        own = getattr(function, "__name__", type(function).__name__)
+        self.name = name or (own if own != "<lambda>" else "validator")
+        module = getattr(function, "__module__", None) or "?"
+        self.command = f"{module}:{getattr(function, '__qualname__', self.name)}"
+        self.serial = serial
+        self.hidden = hidden
 
-    @property
-    def name(self) -> str:
-        """The name it was given, or the function's."""
-        return self._name
-
-    @property
-    def command(self) -> str:
-        """`module:function`."""
-        owner = getattr(self._function, "__module__", None) or "?"
-        return f"{owner}:{getattr(self._function, '__qualname__', self._name)}"
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it runs at the proof alone."""
-        return self._hidden
-
-    @property
-    def serial(self) -> bool:
-        """Whether it must never run beside another."""
-        return self._serial
-
-    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
-        """Call it once; the feedback is all there is of its output."""
+    async def validate(self, context: ValidationContext) -> Answer:
+        """Call it once; there is no output beside the feedback."""
         began = time.monotonic()
-        result = await self._decided(context)
-        return result.model_copy(update={"duration": time.monotonic() - began, "hidden": self._hidden}), None
+        result = await self._called(context)
+        return result.model_copy(update={"duration": time.monotonic() - began}), None
 
-    async def _decided(self, context: ValidationContext) -> ValidatorResult:
+    async def _called(self, context: ValidationContext) -> ValidatorResult:
         deadline = asyncio.timeout(self._timeout)
         try:
             async with deadline:
-                return self._read(await self._call(context))
+                return self._judged(await self._value(context))
         except TimeoutError as error:
             if deadline.expired():
-                return self._red("timeout", f"timed out after {self._timeout:g} s", "")
+                return self._result("timeout", f"timed out after {self._timeout:g} s")
             return self._crashed(error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Nobody cancelled this run: the callable raised it of its own accord.
-            return self._crashed(error)
+            return self._crashed(error)  # raised by the callable itself
         except (Exception, SystemExit) as error:
             return self._crashed(error)
 
-    async def _call(self, context: ValidationContext) -> Any:
+    async def _value(self, context: ValidationContext) -> Any:
         arguments = (response_message(context.response), context.conversation)
         if inspect.iscoroutinefunction(self._function):
             return await self._function(*arguments)
         value = await in_thread(self._function, *arguments)
         return await value if inspect.isawaitable(value) else value
 
-    def _read(self, value: object) -> ValidatorResult:
+    def _judged(self, value: object) -> ValidatorResult:
         outcome = outcome_of(value)
         if outcome is None:
             refusal = refusal_of(value)
-            return self._red("invalid_result", refusal, refusal)
+            return self._result("invalid_result", refusal, refusal)
         passed, feedback = outcome[0], bounded(outcome[1])
-        if not passed:
-            return self._red("red", (feedback.strip().splitlines() or ["not passed"])[0], feedback)
-        return ValidatorResult(
-            name=self.name, passed=True, reason="passed", feedback=feedback, summary="passed", command=self.command
-        )
+        if passed:
+            return self._result("passed", "passed", feedback)
+        return self._result("red", (feedback.strip().splitlines() or ["not passed"])[0], feedback)
 
     def _crashed(self, error: BaseException) -> ValidatorResult:
         text = last_lines(error)
-        return self._red("crashed", text.splitlines()[-1], text)
+        return self._result("crashed", text.splitlines()[-1], text)
 
-    def _red(self, reason: Reason, summary: str, feedback: str) -> ValidatorResult:
-        line = " ".join(summary.split())[:200]
+    def _result(self, reason: Reason, summary: str, feedback: str = "") -> ValidatorResult:
         return ValidatorResult(
-            name=self.name, passed=False, reason=reason, feedback=feedback, summary=line, command=self.command
+            name=self.name,
+            passed=reason == "passed",
+            reason=reason,
+            feedback=feedback,
+            summary=one_line(summary),
+            command=self.command,
+            hidden=self.hidden,
         )

@@ -47,14 +47,12 @@ def calls(line: str) -> tuple[Call, ...]:
 
     What a Makefile, a script or another tool calls in its turn is no direct call.
     """
-    found: list[Call] = []
-    for program in programs(line):
-        for runner in RUNNERS:
-            arguments = runner.arguments(program)
-            if arguments is not None:
-                found.append(Call(runner, arguments, program))
-                break
-    return tuple(found)
+    return tuple(
+        Call(runner, arguments, program)
+        for program in programs(line)
+        for runner in RUNNERS
+        if (arguments := runner.arguments(program)) is not None
+    )
 
 
 def _named(*names: str) -> Callable[[Program], _Words | None]:
@@ -74,11 +72,8 @@ def _node_test(program: Program) -> _Words | None:
 
 
 def _cargo(program: Program) -> _Words | None:
-    words = program.words
-    if program.name != "cargo":
-        return None
-    at = 2 if words[1:2] and words[1].startswith("+") else 1
-    return words[at + 1 :] if words[at : at + 1] and words[at] in ("test", "t") else None
+    words = tuple(word for word in program.words[:2] if not word.startswith("+")) + program.words[2:]
+    return words[2:] if program.name == "cargo" and words[1:2] in (("test",), ("t",)) else None
 
 
 _PYTEST_IDLE = frozenset(
@@ -109,43 +104,26 @@ PYTEST_USAGE = 4
 _UNKNOWN = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
 _PLUGIN = re.compile(r'^(?:ERROR: |ImportError: )?Error importing plugin "([\w.]+)": No module named', re.MULTILINE)
 
-_PACKAGES = {
-    "--alluredir": "allure-pytest",
-    "--asyncio-mode": "pytest-asyncio",
-    "--benchmark-": "pytest-benchmark",
-    "--browser": "pytest-playwright",
-    "--count": "pytest-repeat",
-    "--cov": "pytest-cov",
-    "--dist": "pytest-xdist",
-    "--ds": "pytest-django",
-    "--forked": "pytest-forked",
-    "--headed": "pytest-playwright",
-    "--html": "pytest-html",
-    "--hypothesis-": "hypothesis",
-    "--json-report": "pytest-json-report",
-    "--mypy": "pytest-mypy",
-    "--nbmake": "nbmake",
-    "--nbval": "nbval",
-    "--no-cov": "pytest-cov",
-    "--numprocesses": "pytest-xdist",
-    "--random-order": "pytest-random-order",
-    "--randomly-seed": "pytest-randomly",
-    "--reruns": "pytest-rerunfailures",
-    "--snapshot-update": "syrupy",
-    "--testmon": "pytest-testmon",
-    "--timeout": "pytest-timeout",
-    "-n": "pytest-xdist",
-}
-"""Options and beginnings of options, and the package that brings them."""
+_PACKAGES = dict(
+    pair.split(":")
+    for pair in """
+    --alluredir:allure-pytest --asyncio-mode:pytest-asyncio --benchmark:pytest-benchmark --browser:pytest-playwright
+    --count:pytest-repeat --cov:pytest-cov --dist:pytest-xdist --ds:pytest-django --forked:pytest-forked
+    --headed:pytest-playwright --html:pytest-html --hypothesis:hypothesis --json-report:pytest-json-report
+    --mypy:pytest-mypy --nbmake:nbmake --nbval:nbval --no-cov:pytest-cov --numprocesses:pytest-xdist
+    --random-order:pytest-random-order --randomly-seed:pytest-randomly --reruns:pytest-rerunfailures
+    --snapshot-update:syrupy --testmon:pytest-testmon --timeout:pytest-timeout -n:pytest-xdist
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+"""Options and beginnings of options of pytest, and the package that brings them."""
 _MODULES = {package.replace("-", "_"): package for package in _PACKAGES.values()} | {"xdist": "pytest-xdist"}
-
 _OPTIONS = tuple(
     """
     --basetemp --cache-clear --capture --collect-only --color --confcutdir --deselect --disable-warnings --doctest-glob
-    --doctest-modules --durations --durations-min --exitfirst --failed-first --ignore --ignore-glob --import-mode
-    --junit-xml --junitxml --last-failed --log-cli-level --log-level --maxfail --new-first --no-header --no-summary
-    --noconftest --override-ini --pyargs --quiet --rootdir --runxfail --setup-show --showlocals --stepwise
-    --strict-config --strict-markers --verbose
+    --doctest-modules --durations --exitfirst --failed-first --ignore --ignore-glob --import-mode --junitxml
+    --last-failed --log-cli-level --log-level --maxfail --new-first --no-header --no-summary --noconftest
+    --override-ini --pyargs --quiet --rootdir --runxfail --showlocals --stepwise --strict-config --strict-markers
+    --verbose
     """.split()  # noqa: SIM905 - a table, to be read
 )
 
@@ -156,32 +134,22 @@ def usage_obstacle(command: str, output: str) -> str:
     An option that no known package brings may be one that a conftest.py of the workspace is to add.
     """
     words = {word for call in calls(command) if call.runner.name == "pytest" for word in call.arguments}
-    if found := _UNKNOWN.search(output):
-        for refused in found[1].split():
-            name = refused.partition("=")[0]
-            if refused in words or name in words:
-                if package := _package(name):
-                    return f"unrecognized arguments: {refused}; install {package}, or remove {name} from the goal file"
-                if near := _similar(name):
-                    return f"unrecognized arguments: {refused}; did you mean {near}?"
-    if found := _PLUGIN.search(output):
-        package = _MODULES.get(found[1].partition(".")[0], "")
-        if package and ({found[1], f"-p{found[1]}"} & words):
-            return f"No module named {found[1]}; install {package}, or remove -p {found[1]} from the goal file"
+    found = _UNKNOWN.search(output)
+    for refused in found[1].split() if found else ():
+        name = refused.partition("=")[0]
+        if {refused, name} & words:
+            known = [option for option in _PACKAGES if option == name or (name[:2] == "--" and name.startswith(option))]
+            near = difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=0.85) if len(name) > 5 else []
+            if known:
+                package = _PACKAGES[max(known, key=len)]
+                return f"unrecognized arguments: {refused}; install {package}, or remove {name} from the goal file"
+            if near:
+                return f"unrecognized arguments: {refused}; did you mean {near[0]}?"
+    if plugin := _PLUGIN.search(output):
+        package = _MODULES.get(plugin[1].partition(".")[0], "")
+        if package and {plugin[1], f"-p{plugin[1]}"} & words:
+            return f"No module named {plugin[1]}; install {package}, or remove -p {plugin[1]} from the goal file"
     return ""
-
-
-def _package(option: str) -> str:
-    exact = _PACKAGES.get(option)
-    if exact or not option.startswith("--"):
-        return exact or ""
-    longer = (package for known, package in _PACKAGES.items() if option.startswith(f"{known.rstrip('-')}-"))
-    return next(longer, "")
-
-
-def _similar(option: str) -> str:
-    near = difflib.get_close_matches(option, _OPTIONS, n=1, cutoff=0.85) if len(option) > 5 else []
-    return near[0] if near else ""
 
 
 _LAST_LINES = 60
@@ -214,30 +182,26 @@ _ABSENCE = (
     "A check that calls pytest is green when that very pytest has run tests to its end and reported to the runner. "
     "A file or program of the name pytest, an exit from within the tests, and a run without any test are red."
 )
+_NO_TEST = "A check that runs no test is red: its line selects tests that do not exist, or all of them are skipped."
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Why an exit code of 0 does not count: one line for people, and the rule for the agent."""
+def contradiction(line: str, output: Path, report: Report | None, needed: int) -> tuple[str, str] | None:
+    """Return why exit code 0 of a line does not count, and the rule for the agent; None if it does.
 
-    summary: str
-    explanation: str
-
-
-def contradiction(line: str, output: Path, report: Report | None, needed: int) -> Contradiction | None:
-    """What overrules exit code 0 of the command `line`; None where nothing does. `needed` reports must be there."""
+    `needed` is the number of reports that there must be.
+    """
     if report is not None and (problem := report.problem(needed)):
-        rule = _FAILURES if report.failed and not report.unreadable else _ABSENCE
-        return Contradiction(f"exit 0, but {problem}", f"exit 0, but {problem}.\n{rule}")
-    said = _said(line, last_lines(output), reported=report is not None)
-    if said is None:
+        return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
+    summary = _against(line, last_lines(output), reported=report is not None)
+    if summary is None:
         return None
-    problem = "no test ran" if said.none_ran else f"its summary reports {said.says}"
-    return Contradiction(f"exit 0, but {problem}", f"exit 0, but {problem}.\n{_FAILURES}")
+    if summary.says:
+        return f"exit 0, but its summary reports {summary.says}", _FAILURES
+    return "exit 0, but no test ran", _NO_TEST
 
 
-def _said(line: str, lines: list[str], *, reported: bool) -> Summary | None:
-    """The summary that counts and reports failures, or no test."""
+def _against(line: str, lines: list[str], *, reported: bool) -> Summary | None:
+    """Return the summary that counts and reports failures, or no test."""
     if not any(program.command.negated for program in programs(line)):
         for runner in RUNNERS:
             summary = runner.read(lines)

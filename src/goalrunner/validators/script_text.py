@@ -1,4 +1,4 @@
-"""What scripts, Makefiles and package.json scripts start."""
+"""The files that a validator's line is made of, and what its scripts, Makefile and package.json start."""
 
 from __future__ import annotations
 
@@ -11,25 +11,34 @@ from pathlib import Path
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.shell import Program, programs
 
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _INTERPRETERS = frozenset(
     """
     sh bash dash zsh ksh ash fish node deno bun ts-node tsx ruby perl php lua Rscript julia tclsh source . pypy pypy3
+    coverage
     """.split()  # noqa: SIM905 - a table, to be read
 )
+_INLINE = dict.fromkeys(("node", "deno", "bun", "ruby", "perl", "lua", "julia", "Rscript"), "-e")
+"""The option behind which the program itself stands; -c for all others."""
 _SCRIPT_OPTIONS = {
-    "make": ("-f", "--file", "--makefile"),
-    "gmake": ("-f", "--file", "--makefile"),
+    **dict.fromkeys(("make", "gmake"), ("-f", "--file", "--makefile")),
+    **dict.fromkeys(("pytest", "py.test"), ("-c", "--config-file")),
     "just": ("-f", "--justfile"),
     "task": ("-t", "--taskfile"),
     "nox": ("-f", "--noxfile"),
     "tox": ("-c", "--conf"),
     "awk": ("-f", "--file"),
-    "pytest": ("-c", "--config-file"),
-    "py.test": ("-c", "--config-file"),
 }
-_INLINE = dict.fromkeys(("node", "deno", "bun", "ruby", "perl", "lua", "julia", "Rscript"), "-e")
-"""The option behind which the program itself stands; -c for all others."""
-_WORDS = frozenset({"run", "exec", "--"})
+_LONGEST = 4_000_000
+"""Bytes of a file that are read; none that is longer is a script."""
+_SETTINGS = ("pytest.ini", "tox.ini", "setup.cfg", "noxfile.py")
+"""Files with options of pytest, and with the lines that tox and nox run."""
+_ADDOPTS = re.compile(r"^addopts\s*=\s*(?:\"[^\"]*\"|'[^']*'|\[[^\]]*\])", re.MULTILINE)
+_TARGET = re.compile(r"^([\w./-][\w./ -]*):(?!=).*$", re.MULTILINE)
+_WORD = re.compile(r"[\w./:-]+")
+_INCLUDE = re.compile(r"^[ ]*-?s?include[ \t]+([^#\n]+)", re.MULTILINE)
+_PHONY = re.compile(r"^\.PHONY[ \t]*:(.*)$", re.MULTILINE)
+_PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 
 
 def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
@@ -39,52 +48,48 @@ def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
     `checks:done` is checks.py, or the package.
     A link is named together with the file it leads to. What a program merely reads (`mypy src/app.py`) is left out.
     """
-    root = os.path.realpath(workspace)
-    start = os.path.normpath(os.path.join(root, spec.cwd))  # noqa: PTH118 - no link may be resolved here
-    found: set[str] = set()
-    if spec.python is not None:
-        candidates: Iterator[tuple[str, str]] = (
-            (folder, file)
-            for folder in (start, root, *_python_path(spec.env.get("PYTHONPATH", ""), start))
-            for file in _module_files(spec.python.partition(":")[0])
-        )
+    if spec.python is None:
+        line = programs(spec.run or "")
+        found = {
+            path
+            for program in line
+            for folder in (program.folder, "")
+            for path in named_by(program, workspace, os.path.join(spec.cwd, folder))  # noqa: PTH118
+        }
     else:
-        candidates = (
-            (os.path.join(start, folder), name)  # noqa: PTH118
-            for program in programs(spec.run or "")
-            for name in _named(program)
-            for folder in dict.fromkeys((program.folder, ""))
-        )
-    for folder, name in candidates:
-        found.update(_existing(folder, name, root))
-    return tuple(sorted(found - {""}))
+        entries = [entry for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        folders = [spec.cwd, "", *(os.path.join(spec.cwd, entry) for entry in entries)]  # noqa: PTH118
+        names = [*_module_files(spec.python.partition(":")[0])]
+        found = {path for folder in folders for path in _existing(workspace, folder, names)}
+    return tuple(sorted(found))
 
 
 def named_by(program: Program, workspace: Path, folder: str) -> tuple[str, ...]:
     """Return the workspace-relative paths of the existing files that a program of a line in `folder` is made of."""
+    return tuple(sorted(_existing(workspace, folder, _files(program))))
+
+
+def _existing(workspace: Path, folder: str, names: Iterator[str] | Sequence[str]) -> set[str]:
     root = os.path.realpath(workspace)
-    names = _named(program)
-    found = {path for name in names for path in _existing(os.path.join(root, folder), name, root)}  # noqa: PTH118
-    return tuple(sorted(found - {""}))
+    paths = [os.path.normpath(os.path.join(root, folder, name)) for name in names]  # noqa: PTH118 - no link is resolved
+    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
+    found = (path for file in files for path in (file, os.path.realpath(file)))
+    return {path[len(root) + 1 :].replace(os.sep, "/") for path in found if path.startswith(root + os.sep)}
 
 
-def _existing(folder: str, name: str, root: str) -> Iterator[str]:
-    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - no link may be resolved here
-    if os.path.isfile(path):  # noqa: PTH113
-        yield from (_inside(each, root) for each in (path, os.path.realpath(path)))
-
-
-def _named(program: Program) -> Iterator[str]:
+def _files(program: Program) -> Iterator[str]:
     """Yield the files that a program may be made of."""
-    if not program.words:
-        return
-    first, rest = program.words[0], program.words[1:]
+    first, rest = (program.words[:1] or ("",))[0], program.words[1:]
     if program.module:
         yield from _module_files(first)
-    elif _is_script(first):
+    elif _is_path(first):
         yield first
-    if program.name in _INTERPRETERS or program.name.startswith("python") or program.name == "coverage":
-        for word in _first_operands(program):
+    interprets = program.name in _INTERPRETERS or program.name.startswith("python")
+    if interprets and _INLINE.get(program.name, "-c") not in rest:
+        operands = [word for word in rest if not word.startswith("-") and word not in ("run", "exec", "--")]
+        # An option's value may stand before the script, so two words are looked at.
+        scripts = operands[:1] + [word for word in operands[1:2] if _is_path(word) and not _is_path(operands[0])]
+        for word in scripts:
             yield from (word, f"{word.rstrip('/')}/__main__.py")
     options = _SCRIPT_OPTIONS.get(program.name, ())
     for at, word in enumerate(rest):
@@ -95,18 +100,7 @@ def _named(program: Program) -> Iterator[str]:
             yield word[2:]
 
 
-def _first_operands(program: Program) -> Iterator[str]:
-    """Yield the script that an interpreter is given. An option's value may stand before it, so two words are looked at."""
-    words = program.words[1:]
-    if _INLINE.get(program.name, "-c") in words:
-        return
-    operands = [word for word in words if not word.startswith("-") and word not in _WORDS]
-    for at, word in enumerate(operands[:2]):
-        if at == 0 or (_is_script(word) and not _is_script(operands[0])):
-            yield word
-
-
-def _is_script(word: str) -> bool:
+def _is_path(word: str) -> bool:
     return "/" in word or "." in word
 
 
@@ -114,34 +108,9 @@ def _module_files(module: str) -> Iterator[str]:
     """Yield what importing or running a module may execute: its packages' __init__ files, and itself."""
     parts = module.split(".")
     for length in range(1, len(parts) + 1):
-        folder = "/".join(parts[:length])
-        yield f"{folder}/__init__.py"
+        yield f"{'/'.join(parts[:length])}/__init__.py"
     yield f"{'/'.join(parts)}.py"
     yield f"{'/'.join(parts)}/__main__.py"
-
-
-def _python_path(text: str, start: str) -> Iterator[str]:
-    yield from (os.path.join(start, entry) for entry in text.split(os.pathsep) if entry)  # noqa: PTH118
-
-
-def _inside(path: str, root: str) -> str:
-    """Return a path relative to the workspace with forward slashes; empty for one outside of it."""
-    if not path.startswith(root + os.sep):
-        return ""
-    return path[len(root) + 1 :].replace(os.sep, "/")
-
-
-_LONGEST = 1_000_000
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile", "justfile")
-_SETTINGS = ("pytest.ini", "tox.ini", "setup.cfg", "noxfile.py")
-"""Files with options of pytest, and with the lines that tox and nox run."""
-_ADDOPTS = re.compile(r"^addopts\s*=\s*(?:\"[^\"]*\"|'[^']*'|\[[^\]]*\])", re.MULTILINE)
-_TARGET = re.compile(r"^([\w./-][\w./ -]*):(?!=).*$", re.MULTILINE)
-_WORD = re.compile(r"[\w./:-]+")
-_INCLUDE = re.compile(r"^[ ]*-?s?include[ \t]+([^#\n]+)", re.MULTILINE)
-_PHONY = re.compile(r"^\.PHONY[ \t]*:(.*)$", re.MULTILINE)
-_PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
-_TEST_SCRIPTS = frozenset({"test", "t", "tst"})
 
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
@@ -149,8 +118,8 @@ def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     found = [spec.run or "", *(text_of(workspace / name) for name in named_paths(spec, workspace))]
     line = "\n".join(found)
     if re.search(r"\b(?:make|just)\b", line):
-        found += [_reachable(_targets(text_of(cwd / name)), line, first=True) for name in _MAKEFILES]
-    found.append(_reachable(_scripts(text_of(cwd / "package.json")), line, first=False))
+        found += [_reachable(make_targets(text_of(cwd / name)), line, first=True) for name in (*MAKEFILES, "justfile")]
+    found.append(_reachable(package_scripts(text_of(cwd / "package.json")), line, first=False))
     found += [text_of(cwd / name) for name in _SETTINGS]
     found += _ADDOPTS.findall(text_of(cwd / "pyproject.toml"))
     return "\n".join(filter(None, found))
@@ -168,12 +137,11 @@ def _reachable(parts: Mapping[str, str], line: str, *, first: bool) -> str:
     return "\n".join(taken.values())
 
 
-def _targets(text: str) -> dict[str, str]:
+def make_targets(text: str) -> dict[str, str]:
     """Return the targets of a Makefile with their prerequisites and recipes."""
     found: dict[str, str] = {}
     starts = [*_TARGET.finditer(text)]
-    for number, start in enumerate(starts):
-        end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
+    for start, end in zip(starts, [*(later.start() for later in starts[1:]), len(text)], strict=False):
         for name in start[1].split():
             if not name.startswith("."):
                 found[name] = f"{found.get(name, '')}{text[start.end(1) + 1 : end]}\n"
@@ -185,7 +153,7 @@ def recipes(text: str, words: Sequence[str]) -> tuple[str, ...]:
 
     Prerequisites are followed from targets without a recipe: other ones build what is checked.
     """
-    parts = _targets(text)
+    parts = make_targets(text)
     names = [word for word in words if word in parts] or [*parts][:1]
     found: list[str] = []
     for name in names:  # grows
@@ -200,7 +168,7 @@ def recipes(text: str, words: Sequence[str]) -> tuple[str, ...]:
 def targets_by_name(text: str, words: Sequence[str]) -> tuple[str, ...]:
     """Return the targets that words of a command name and make takes for files: one of that name is up to date."""
     phony = {name for found in _PHONY.findall(text) for name in found.split()}
-    return tuple(word for word in words if word in _targets(text) and word not in phony)
+    return tuple(word for word in words if word in make_targets(text) and word not in phony)
 
 
 def included(text: str) -> tuple[str, ...]:
@@ -212,14 +180,12 @@ def scripts_called(text: str, words: Sequence[str]) -> tuple[str, ...]:
     """Return the scripts of a package.json that the words of a command call, as in `npm test` and `npm run lint`."""
     if not words or words[0].rpartition("/")[2] not in _PACKAGE_MANAGERS:
         return ()
-    names = [word for word in words[1:] if not word.startswith("-") and word not in ("run", "run-script")][:1]
-    if names and names[0] in _TEST_SCRIPTS:
-        names = ["test"]
-    scripts = _scripts(text)
-    return tuple(scripts[name] for name in names if name in scripts)
+    operands = [word for word in words[1:] if not word.startswith("-") and word not in ("run", "run-script")]
+    name = "test" if operands[:1] in (["t"], ["tst"]) else "".join(operands[:1])
+    return tuple(script for known, script in package_scripts(text).items() if known == name)
 
 
-def _scripts(text: str) -> dict[str, str]:
+def package_scripts(text: str) -> dict[str, str]:
     """Return the scripts of a package.json."""
     try:
         scripts = json.loads(text)["scripts"]

@@ -15,18 +15,11 @@ from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.absent_paths import PYTEST_NO_TESTS, TestTree, absent_paths
 from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.baseline_status import obstacle
-from goalrunner.validators.check_env import (
-    SpecValidator,
-    cut_short,
-    environment,
-    folder,
-    passed_variables,
-    red,
-)
+from goalrunner.validators.check_env import Answer, SpecValidator, passed_variables
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.junit_reports import Report
 from goalrunner.validators.output import search, tail_of
-from goalrunner.validators.pytest_report import Watch, needed_reports, ways
+from goalrunner.validators.pytest_report import PytestReporting, needed_reports, ways
 from goalrunner.validators.runners import calls, contradiction, summary_of
 from goalrunner.validators.suites import SuiteReader
 
@@ -34,43 +27,32 @@ _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execut
 
 
 class ShellValidator(SpecValidator):
-    """Runs `spec.run` through `sh -c` in the workspace of the context. Implements the port `Validator`.
-
-    `env` is the whole environment without the providers' keys. Variables of the run are added if its line or `pass_env`
-    names them.
-    """
+    """Runs `spec.run` through `sh -c` in the workspace of the context."""
 
     def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
         super().__init__(spec, launcher, env)
-        self._calls = calls(spec.run or "")
+        self._calls = calls(self.command)
+        self._variables = {**self._env, **spec.env}
 
-    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
-        """Run it once; whatever keeps it from its own end is red."""
-        cwd, wrong = folder(self._spec, context)
-        if wrong:
-            return red(self._spec, "not_found", wrong, feedback=wrong), None
-        try:
-            with environment(self._env, self._spec, context) as (env, shared):
-                reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
-                completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
-            reported = report if report is not None and report.files else None
-            plain = context.scratch(".plain")
-            suite, ids = await in_thread(reader.read, completion.output, plain, reported is not None)
-            result = cut_short(self._spec, completion) or await self._judged(completion, report, needed, context)
-            if result.passed and suite.ended_early and result.exit_code == 0:
-                result = ended_early(result, suite.ended_early)
-            result = result.model_copy(update={"suite": suite, **_tests(reported, ids)})
-        except (OSError, ValueError) as error:
-            return red(self._spec, "crashed", f"could not be run: {error}", feedback=str(error)), None
-        why = obstacle(result, context.workspace, self._variables) or self._wrong_folder(result, context, cwd)
-        if why:
+    async def _checked(
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
+    ) -> Answer:
+        reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
+        completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
+        reported = report if report is not None and report.files else None
+        plain = context.scratch(".plain")
+        suite, ids = await in_thread(reader.read, completion.output, plain, reported is not None)
+        result = self._cut_short(completion) or await self._judged(completion, report, needed, context)
+        if result.passed and suite.ended_early and result.exit_code == 0:
+            result = ended_early(result, suite.ended_early)
+        tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
+        tests["test_ids"] = tuple(sorted({*ids, *(reported.ids if reported else ())})[:TEST_IDS])
+        if reported:
+            tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
+        result = result.model_copy(update=tests)
+        if why := obstacle(result, context.workspace, self._variables) or self._wrong_folder(result, context, cwd):
             result = result.model_copy(update={"cannot_run": True, "summary": why})
-        result = result.model_copy(update={"steady": not passed_variables(self._spec)})
         return result, completion.output if completion.output.exists() else None
-
-    @property
-    def _variables(self) -> dict[str, str]:
-        return {**self._env, **self._spec.env}
 
     def _wrong_folder(self, result: ValidatorResult, context: ValidationContext, cwd: Path) -> str:
         """Return the folder that is meant if pytest finds no test at the baseline, and tests exist elsewhere."""
@@ -86,14 +68,16 @@ class ShellValidator(SpecValidator):
     ) -> tuple[Completion, Report | None, int]:
         """Run it to its end; with what its pytest reports, and how many reports there must be."""
         for way in ways(self._calls, self.command, env):
-            watch = Watch.begin(way, context.scratch(".pytest"), self._calls, env, cwd)
+            reporting = PytestReporting.begin(way, context.scratch(".pytest"))
             try:
-                completion = await self._launch(context, cwd, watch.environment(env), (*shared, watch.folder))
-                if not watch.unheard(tail_of(completion.output)):
-                    return completion, await watch.read(cwd, context.workspace), needed_reports(way, self._calls)
+                around = reporting.environment(env)
+                completion = await self._launch(context, cwd, around, (*shared, reporting.folder))
+                if not reporting.not_loaded(tail_of(completion.output)):
+                    report: Report = await in_thread(reporting.read, cwd, context.workspace)
+                    return completion, report, needed_reports(way, self._calls)
                 completion.output.unlink(missing_ok=True)
             finally:
-                shutil.rmtree(watch.folder, ignore_errors=True)
+                shutil.rmtree(reporting.folder, ignore_errors=True)
         return await self._launch(context, cwd, env, shared), None, 0
 
     async def _launch(
@@ -115,31 +99,13 @@ class ShellValidator(SpecValidator):
         output = tail_of(completion.output)
         if code is None or code != expect.exit_code:
             if code in (126, 127) and _NOT_FOUND.search(output):
-                return red(self._spec, "not_found", output.splitlines()[-1], completion)
+                return self._result("not_found", output.splitlines()[-1], completion)
             wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
-            return red(self._spec, "red", f"{summary_of(output, code or 0, passed=False)}{wanted}", completion)
+            return self._result("red", f"{summary_of(output, code or 0, passed=False)}{wanted}", completion)
         if code == 0 and (against := contradiction(self.command, completion.output, report, needed)):
-            return red(self._spec, "red", against.summary, completion, f"{against.explanation}\n\n{output}".strip())
+            return self._result("red", against[0], completion, f"{against[0]}.\n{against[1]}\n\n{output}".strip())
         if expect.output is not None:
-            search_output = context.scratch(".search")
-            wrong = await search(expect.output, completion.output, self._launcher, self._env, search_output)
-            if wrong:
-                return red(self._spec, "red", f"exit {code}, but {wrong}", completion)
-        return ValidatorResult(
-            name=self.name,
-            passed=True,
-            reason="passed",
-            summary=summary_of(output, code, passed=True),
-            command=self.command,
-            exit_code=code,
-            duration=completion.duration,
-            hidden=self.hidden,
-        )
-
-
-def _tests(report: Report | None, ids: Sequence[str]) -> dict[str, object]:
-    """Return the fields of a result that hold its tests: those that pytest reports, and those that the output names."""
-    if report is None:
-        return {"test_ids": tuple(sorted(ids)[:TEST_IDS])}
-    every = tuple(sorted({*report.ids, *ids})[:TEST_IDS])
-    return {"tests_run": report.run, "tests_failed": report.failed, "test_ids": every}
+            scratch = context.scratch(".search")
+            if wrong := await search(expect.output, completion.output, self._launcher, self._env, scratch):
+                return self._result("red", f"exit {code}, but {wrong}", completion)
+        return self._result("passed", summary_of(output, code, passed=True), completion)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.core.verdict import RunnerCount, SuiteRecord
-from goalrunner.validators.named_tests import Names, cargo_names, go_names, without_go_frames
+from goalrunner.validators.named_tests import NamedTests, cargo_tests, go_tests, remove_go_frames
 from goalrunner.validators.output import lines_of
 from goalrunner.validators.runners import RUNNERS, Call, Runner
 from goalrunner.validators.script_text import script_text
@@ -19,9 +19,6 @@ _MOST = 100
 """Summaries of one runner."""
 
 _PYTEST_FAILURES = re.compile(r"=+ (?:FAILURES|ERRORS) =+")
-_GO_PACKAGE = re.compile(r"(ok  |FAIL)\t\S+(?:\t.*| \[[a-z ]+\])?")
-_CARGO_RESULT = re.compile(r"test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; .*")
-_CARGO_BEGAN = re.compile(r"running \d+ tests?")
 
 _VARYING = re.compile(
     r"(?<![\w-])(--testmon|--picked|--lf|--last-failed|--onlyChanged|--onlyFailures|--changedSince|--lastCommit|--changed"
@@ -71,7 +68,7 @@ class SuiteReader:
         """
         found = record_of(output, self._calls, self._texts, reported=reported)
         if self._names_go and output.exists():
-            without_go_frames(output, plain)
+            remove_go_frames(output, plain)
         return found
 
 
@@ -97,14 +94,12 @@ def names_go_tests(calls: Sequence[Call], line: str, texts: str) -> bool:
 
 def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
     """Return the options that select tests: those of direct calls, and everywhere those whose selection varies."""
-    named = [
-        option
-        for call in calls
-        for word in call.arguments
-        for option in _FILTERS.get(call.runner.name, ())
-        if word.partition("=")[0] == option or (len(option) == 2 and not word.startswith("--") and word[:2] == option)
-    ]
-    return tuple(dict.fromkeys((*named, *_VARYING.findall(texts))))
+    found: list[str] = []
+    for call in calls:
+        for word in call.arguments:
+            given = {word.partition("=")[0], "" if word.startswith("--") else word[:2]}
+            found += given & _FILTERS.get(call.runner.name, set())
+    return tuple(dict.fromkeys((*found, *_VARYING.findall(texts))))
 
 
 def record_of(
@@ -112,39 +107,26 @@ def record_of(
 ) -> tuple[SuiteRecord, tuple[str, ...]]:
     """Return what an output tells, and the ids of the tests that it names. `reported`: pytest wrote a report."""
     lines, whole = lines_of(output, _MOST_BYTES)
-    names = {"go test": go_names(lines), "cargo test": cargo_names(lines)} if whole else {}
+    go, cargo = go_tests(lines), cargo_tests(lines)
+    if not whole:
+        go, cargo = (
+            NamedTests(tuple(item.model_copy(update={"named": False}) for item in each.counts)) for each in (go, cargo)
+        )
+    counts: list[RunnerCount] = []
+    for runner in RUNNERS:
+        named = {"go test": go, "cargo test": cargo}.get(runner.name)
+        if not (reported and runner.name == "pytest"):
+            counts += named.counts if named else reversed([*_read(runner, lines)])
     filters = filters_of(calls, texts)
     record = SuiteRecord(
-        counts=tuple(
-            count
-            for runner in RUNNERS
-            for count in _counts(runner, lines, names.get(runner.name, Names()))
-            if not (reported and runner.name == "pytest")
-        ),
-        ended_early=_ended_early(lines, names["cargo test"]) if whole else "",
+        counts=tuple(counts),
+        ended_early=cargo.ended_early,
         filters=filters,
         varying=any(map(_VARYING.fullmatch, filters)) or "-o" in filters,
         quiet=_QUIET.search(texts) is not None,
         whole=whole,
     )
-    return record, tuple(identifier for found in names.values() for identifier in found.ids)
-
-
-def _counts(runner: Runner, lines: Sequence[str], names: Names) -> Iterator[RunnerCount]:
-    if runner.name == "go test":
-        packages = [
-            found[1] for line in lines if (found := _GO_PACKAGE.fullmatch(line)) and "no tests to run" not in line
-        ]
-        if packages:
-            failed = "FAIL" in packages
-            yield RunnerCount(runner=runner.name, ran=len(packages), failed=failed, named=bool(names.ids))
-    elif runner.name == "cargo test":
-        for line in lines:
-            if found := _CARGO_RESULT.fullmatch(line.strip()):
-                ran, skipped, failed = int(found[2]) + int(found[3]), int(found[4]), found[1] != "ok"
-                yield RunnerCount(runner=runner.name, ran=ran, skipped=skipped, failed=failed, named=bool(names.ids))
-    else:
-        yield from reversed([*_read(runner, lines)])
+    return record, (*go.ids, *cargo.ids)
 
 
 def _read(runner: Runner, lines: Sequence[str]) -> Iterator[RunnerCount]:
@@ -152,23 +134,11 @@ def _read(runner: Runner, lines: Sequence[str]) -> Iterator[RunnerCount]:
     # What failing tests of pytest wrote may hold summaries too; they stand before the last one.
     failures = (at for at, line in enumerate(lines) if _PYTEST_FAILURES.fullmatch(line))
     first = next(failures, len(lines)) if runner.name == "pytest" else len(lines)
-    end = len(lines)
     for number in range(_MOST):
-        summary = runner.read(lines[:end])
+        summary = runner.read(lines)
         if summary is None:
             return
-        yield RunnerCount(
-            runner=runner.name,
-            ran=summary.ran,
-            skipped=summary.skipped,
-            failed=bool(summary.says),
-            certain=number == 0 or summary.begin < first,
-        )
-        end = summary.begin
-
-
-def _ended_early(lines: Sequence[str], names: Names) -> str:
-    """Return the test program of cargo that printed no result, or an empty text."""
-    began = sum(_CARGO_BEGAN.fullmatch(line.strip()) is not None for line in lines)
-    ended = sum(_CARGO_RESULT.fullmatch(line.strip()) is not None for line in lines)
-    return (names.ended_early or "cargo test") if began > ended > 0 or (began and names.ended_early) else ""
+        certain = number == 0 or summary.begin < first
+        failed = bool(summary.says)
+        yield RunnerCount(runner=runner.name, ran=summary.ran, skipped=summary.skipped, failed=failed, certain=certain)
+        lines = lines[: summary.begin]

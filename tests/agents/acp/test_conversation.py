@@ -126,6 +126,7 @@ async def test_noise_is_survived(tmp_path: Path, noise: list[Any]) -> None:
     assert recorder.results == []
 
 
+@pytest.mark.bench
 async def test_a_line_of_64_megabytes_is_a_message_like_any_other(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [["big", 64], ["say", "that was it"]])
     recorder, talk = bench.recorder(), bench.conversation()
@@ -267,6 +268,7 @@ async def test_another_version_of_the_protocol_is_refused(tmp_path: Path) -> Non
         await bench.conversation().send("do it", bench.recorder())
 
 
+@pytest.mark.slow
 async def test_an_agent_that_listens_no_more_is_lost(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [], after={"session/new": [["deafen"]]})
 
@@ -288,6 +290,7 @@ async def test_a_turn_that_is_cancelled_is_told_so_and_ends(tmp_path: Path) -> N
     assert [run.ending for run in recorder.runs] == ["exit 0"]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_hangs_is_ended_all_the_same(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [["hang"]])
     recorder, talk = bench.recorder(), bench.conversation()
@@ -583,6 +586,7 @@ async def test_an_error_of_its_model_that_is_told_as_an_answer_is_none(tmp_path:
         await bench.conversation().send("do it", bench.recorder())
 
 
+@pytest.mark.slow
 async def test_an_agent_that_asks_on_and_on_and_reads_nothing_is_given_up(tmp_path: Path) -> None:
     line = '{"id": "q", "method": "what/is"}'
     bench = AcpBench(tmp_path, [["raw", "\n".join([line] * 30_000)], ["hang"]])

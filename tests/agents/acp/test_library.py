@@ -15,6 +15,7 @@ from tests.support.acp_bench import AcpBench
 COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "acp_library_agent.py"))
 
 
+@pytest.mark.slow
 async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path)
     recorder, talk = bench.recorder(), bench.conversation(COMMAND)

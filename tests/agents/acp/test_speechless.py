@@ -39,6 +39,7 @@ async def test_a_program_that_is_no_agent_is_told_from_one(tmp_path: Path, comma
     assert 'use = "command"' in failed.hint
 
 
+@pytest.mark.slow
 async def test_one_that_never_answers_is_not_waited_for_without_end(tmp_path: Path) -> None:
     failed = await failure(AcpBench(tmp_path, []), "sh", "-c", "echo ready; exec sleep 60", patience=0.5)
     told = "the agent double does not speak ACP: it did not answer within 0.5 s; it printed:\nready"

@@ -43,6 +43,7 @@ def total(recorder: MemoryRecorder) -> Usage:
     return sum((usage for _, usage in recorder.usages), Usage())
 
 
+@pytest.mark.bench
 async def test_a_flood_of_reports_is_one_sum_in_flat_memory(tmp_path: Path) -> None:
     recorder, clock = MemoryRecorder(tmp_path), Clock()
     turn = Turn("x", recorder, [], None, clock)

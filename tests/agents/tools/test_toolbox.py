@@ -208,7 +208,7 @@ async def test_a_made_up_name_is_no_source_of_an_observation(toolbox: Toolbox, t
         ),
     ),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_nothing_that_a_model_asks_raises_or_leaves_the_workspace(
     toolbox: Toolbox, workspace: Path, tmp_path: Path, name: str, arguments: Any
 ) -> None:

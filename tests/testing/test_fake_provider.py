@@ -1,4 +1,4 @@
-"""The rehearsal: the same script in every wire format, to whatever program asks."""
+"""The fake provider: the same script in every wire format."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from goalrunner.presets import builtin
-from goalrunner.rehearsal import Rehearsal, WireName, fail, pointed, run, say
-from tests.rehearsal.asking import PATHS, ask, body, tools
+from tests.support.fake_provider import SETTINGS, FakeProvider, WireName, fail, run, say
+from tests.support.fake_provider.client import PATHS, ask, body, tools
 
 WIRES: tuple[WireName, ...] = ("openai", "responses", "anthropic", "gemini")
 
@@ -81,24 +81,24 @@ def called(wire: WireName, events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_a_command_goes_to_the_tool_that_runs_commands(wire: WireName) -> None:
-    with Rehearsal([run("make it", text="I begin.")]) as server:
+    with FakeProvider([run("make it", text="I begin.")]) as server:
         status, answer = ask(server, wire, body(wire, ("user", "go"), tools=tools(wire)))
     assert status == 200
     assert text_of(wire, answer) == "I begin."
-    assert call_of(wire, answer) == ("bash", {"command": "make it", "description": "rehearsal"})
+    assert call_of(wire, answer) == ("bash", {"command": "make it", "description": "fake"})
     assert (server.played, server.exhausted) == (1, False)
 
 
 def test_a_command_may_be_wanted_as_a_list(wire: WireName) -> None:
     schema = {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}}}}
-    with Rehearsal([run("make it")]) as server:
+    with FakeProvider([run("make it")]) as server:
         _, answer = ask(server, wire, body(wire, ("user", "go"), tools=tools(wire, "shell", schema)))
     assert call_of(wire, answer) == ("shell", {"command": ["bash", "-c", "make it"]})
 
 
 def test_the_place_in_the_script_is_that_of_the_conversation(wire: WireName) -> None:
     script = [run("one"), say("First."), say("Second.")]
-    with Rehearsal(script) as server:
+    with FakeProvider(script) as server:
         once = body(wire, ("user", "go"), ("call", "one"), tools=tools(wire))
         again = [text_of(wire, ask(server, wire, once)[1]) for _ in range(2)]
         more = body(wire, ("user", "go"), ("call", "one"), ("model", "First."), ("user", "go on"), tools=tools(wire))
@@ -109,7 +109,7 @@ def test_the_place_in_the_script_is_that_of_the_conversation(wire: WireName) -> 
 
 
 def test_a_fresh_conversation_may_go_on_with_the_script(wire: WireName) -> None:
-    with Rehearsal([say("First."), fail(500, times=1), say("Second.")], fresh=True) as server:
+    with FakeProvider([say("First."), fail(500, times=1), say("Second.")], fresh=True) as server:
         asked = body(wire, ("user", "go"), tools=tools(wire))
         answers = [ask(server, wire, asked) for _ in range(4)]
     assert [status for status, _ in answers] == [200, 500, 200, 400]
@@ -118,7 +118,7 @@ def test_a_fresh_conversation_may_go_on_with_the_script(wire: WireName) -> None:
 
 
 def test_a_failure_comes_as_often_as_it_is_told_to(wire: WireName) -> None:
-    with Rehearsal([fail(429, "slow down", times=2, retry_after=1), say("At last.")]) as server:
+    with FakeProvider([fail(429, "slow down", times=2, retry_after=1), say("At last.")]) as server:
         asked = body(wire, ("user", "go"), tools=tools(wire))
         answers = [ask(server, wire, asked) for _ in range(3)]
     assert [status for status, _ in answers] == [429, 429, 200]
@@ -131,7 +131,7 @@ def test_a_refusal_says_whether_another_try_helps_unless_it_is_a_gateways(
 ) -> None:
     asked = json.dumps(body(wire, ("user", "go"), tools=tools(wire))).encode()
     for advises in (True, False):
-        with Rehearsal([fail(status)], advises=advises) as server:
+        with FakeProvider([fail(status)], advises=advises) as server:
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(server.base_url(wire) + PATHS[wire], asked, timeout=5)
             with refused.value:
@@ -140,10 +140,10 @@ def test_a_refusal_says_whether_another_try_helps_unless_it_is_a_gateways(
 
 
 def test_a_question_on_the_side_uses_up_nothing(wire: WireName) -> None:
-    with Rehearsal([say("Main.")]) as server:
+    with FakeProvider([say("Main.")]) as server:
         _, aside = ask(server, wire, body(wire, ("user", "a title, please")))
         _, main = ask(server, wire, body(wire, ("user", "go"), tools=tools(wire)))
-    assert (text_of(wire, aside), text_of(wire, main), server.played) == ("Rehearsal", "Main.", 1)
+    assert (text_of(wire, aside), text_of(wire, main), server.played) == ("Fake", "Main.", 1)
 
 
 def test_a_question_on_the_side_gets_the_shape_that_it_wants(wire: WireName) -> None:
@@ -158,13 +158,13 @@ def test_a_question_on_the_side_gets_the_shape_that_it_wants(wire: WireName) -> 
         "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
         "gemini": {"generationConfig": {"responseJsonSchema": schema}},
     }
-    with Rehearsal() as server:
+    with FakeProvider() as server:
         _, aside = ask(server, wire, body(wire, ("user", "who speaks next?"), **wanted[wire]))
     assert json.loads(text_of(wire, aside)) == {"speaker": "user"}
 
 
 def test_a_program_without_tools_plays_the_script_too(wire: WireName) -> None:
-    with Rehearsal([say("Plain.")], plain=True) as server:
+    with FakeProvider([say("Plain.")], plain=True) as server:
         _, answer = ask(server, wire, body(wire, ("user", "go")))
     assert (text_of(wire, answer), server.played) == ("Plain.", 1)
 
@@ -172,7 +172,7 @@ def test_a_program_without_tools_plays_the_script_too(wire: WireName) -> None:
 def test_an_answer_can_come_in_pieces(wire: WireName) -> None:
     path = "/v1beta/models/m:streamGenerateContent?alt=sse" if wire == "gemini" else ""
     more = {"stream_options": {"include_usage": True}} if wire == "openai" else {}
-    with Rehearsal([run("make it", text="I begin to work.", usage=(1111, 777))]) as server:
+    with FakeProvider([run("make it", text="I begin to work.", usage=(1111, 777))]) as server:
         asked = body(wire, ("user", "go"), stream=True, tools=tools(wire), **more)
         _, events = ask(server, wire, asked, path=path)
     assert streamed(wire, events) == "I begin to work."
@@ -183,14 +183,14 @@ def test_an_answer_can_come_in_pieces(wire: WireName) -> None:
 
 
 def test_another_key_is_refused(wire: WireName) -> None:
-    with Rehearsal([say("never")], api_key="right") as server:
+    with FakeProvider([say("never")], api_key="right") as server:
         asked = body(wire, ("user", "go"), tools=tools(wire))
         assert ask(server, wire, asked, key="wrong")[0] == 401
         assert ask(server, wire, asked, key="right")[0] == 200
 
 
 def test_what_is_asked_besides_does_no_harm(wire: WireName) -> None:
-    with Rehearsal() as server:
+    with FakeProvider() as server:
         with urllib.request.urlopen(f"{server.base_url('openai')}/models?limit=1", timeout=5) as response:
             assert json.load(response)["data"] == []
         status, counted = ask(server, wire, {"messages": []}, path="/v1/messages/count_tokens")
@@ -199,12 +199,13 @@ def test_what_is_asked_besides_does_no_harm(wire: WireName) -> None:
     assert [line.split("/")[-2:] for line in server.strange] == [["telemetry", "events"]]
 
 
-def test_presets_of_that_format_can_be_pointed_at_it(wire: WireName) -> None:
-    chosen = [preset for preset in builtin().values() if preset.wire == wire]
+def test_the_agents_of_that_format_can_be_sent_to_it(wire: WireName) -> None:
+    assert set(SETTINGS) == set(builtin())
+    chosen = [settings for settings in SETTINGS.values() if settings.wire == wire]
     assert chosen
-    with Rehearsal() as server:
-        for preset in chosen:
-            point = pointed(preset, server)
-            assert point is not None
-            assert server.base_url(wire) in "\0".join((*point.env.values(), *point.args))
-            assert "{base_url}" not in "\0".join((*point.env.values(), *point.args))
+    with FakeProvider() as server:
+        for settings in chosen:
+            filled = settings.at(server)
+            words = "\0".join((*filled.env.values(), *filled.args))
+            assert server.base_url(wire) in words
+            assert "{base_url}" not in words

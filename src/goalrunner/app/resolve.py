@@ -1,0 +1,151 @@
+"""Resolving a goal, options and environment into the configuration of a run, and refusing what cannot work together."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.app.check_environment import Choice, choose_environment, needs_environment
+from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
+from goalrunner.app.goal_secrets import goal_redactor, withheld
+from goalrunner.app.location import CHECKOUTS, RunLocation, location_of, workspace_of
+from goalrunner.app.models import Models, foresee, goal_models
+from goalrunner.app.preflight import refuse_hopeless_validators
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.sandbox import NONE, Sandbox, choose_sandbox
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal
+from goalrunner.judge import check_room
+from goalrunner.llm import LLM, Tape
+from goalrunner.records.redaction import Redactor
+from goalrunner.snapshots.objects import store_name
+from goalrunner.snapshots.repositories import refuse_claimed
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A goal, options and environment, resolved once; everything that makes a run receives it."""
+
+    goal: Goal
+    options: RunOptions
+    location: RunLocation
+    agent: ResolvedAgent | None
+    """The external agent; None for the built-in one, and for a conversation that the calling program passed."""
+    models: Models
+    withheld: tuple[str, ...]
+    """Environment variables that no child process gets."""
+    redactor: Redactor
+    sandbox: Sandbox
+    check: Choice | None
+    """The check environment; None if the goal needs none."""
+
+    @property
+    def home(self) -> Path:
+        """GOAL_HOME."""
+        return self.options.home
+
+    @property
+    def workspace(self) -> Path:
+        """The workspace, absolute and without links."""
+        return self.location.workspace
+
+    @property
+    def sandbox_name(self) -> str:
+        """The sandbox of the agent; "none" if the calling program made the agent, whose commands are in no sandbox."""
+        return NONE if self.options.conversation is not None else self.sandbox.name
+
+    def preflight(self) -> None:
+        """Check agent, models and validators before anything is spent. Raise GoalError."""
+        if self.agent is not None:
+            cell = self.sandbox.agent_cell(self.location.home, self.agent.preset.home)
+            check_installed(self.agent, self.workspace, self.options.environ, cell)
+        self.models.check()
+        refuse_hopeless_validators(self.goal, self.options.environ)
+
+    async def foresee(self) -> tuple[str, ...]:
+        """Look up the models, that of a passed conversation as well, and return warnings. Raise GoalError."""
+        own = getattr(self.options.conversation, "llm", None)
+        return await foresee((*self.models.all, *([own] if isinstance(own, LLM) else [])))
+
+    def refuse_shared_workspace(self) -> None:
+        """Raise WorkspaceError if another run works in the workspace."""
+        if self.goal.deliverable == "workspace":
+            refuse_claimed(self.workspace, self.home / "stores" / store_name(self.workspace) / "lock")
+
+
+def resolve(goal: Goal, options: RunOptions) -> RunConfig:
+    """Resolve everything that a run of the goal depends on; write nothing. Raise GoalError for what cannot work."""
+    environ, own = options.environ, options.conversation
+    agent = resolve_agent(goal, environ) if own is None else None
+    names = withheld(goal, agent, (getattr(own, "llm", None), options.judge_llm))
+    redactor = goal_redactor(goal, environ, names)
+    tape = Tape(options.record, redact=redactor.text) if options.record else None
+    models = _models(goal, options, tape)
+    _refuse_unfit(goal, options.home, models, agent)
+    check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None
+    location = location_of(goal, options.home, environ, options.goal_file)
+    sandbox = choose_sandbox(goal, location)
+    return RunConfig(goal, options, location, agent, models, names, redactor, sandbox, check)
+
+
+def _models(goal: Goal, options: RunOptions, tape: Tape | None) -> Models:
+    """Return the goal's models, or those that the calling program passed."""
+    if options.conversation is None:
+        models = goal_models(goal, tape)
+        models = Models(agent=models.agent, judge=options.judge_llm or models.judge)
+    else:
+        models = Models(agent=None, judge=options.judge_llm)
+    if models.judge is None and not options.validators and all(spec.hidden for spec in goal.validators):
+        raise UsageError(
+            "nothing can check this goal: it has neither a validator nor a judge",
+            'add validators (validator = "pytest -q") or a judge (judge = "agent")',
+        )
+    return models
+
+
+def _refuse_unfit(goal: Goal, home: Path, models: Models, agent: ResolvedAgent | None) -> None:
+    """Raise UsageError for settings that are each correct and cannot be combined."""
+    _refuse_nested_home(goal, home)
+    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
+    if hidden and goal.deliverable != "workspace":
+        raise UsageError(
+            f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
+            "leave out hidden = true",
+        )
+    refuse_unseen_work(goal, goal.agent.use, unseen=goal.agent.external and not goal.validators)
+    for llm in models.all if goal.budget.cost_usd is not None else ():
+        if not llm.has_price():
+            raise UsageError(
+                f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept",
+                "limit tokens instead ([budget] tokens, --tokens), or use a model with a price",
+            )
+    if agent is not None:
+        refuse_unsupported(agent)
+    if models.judge is not None:
+        check_room(goal)
+
+
+def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
+    """Raise UsageError if only what the runner saw counts, and it sees nothing of the agent's work."""
+    if unseen and goal.judge.require == "runner" and goal.deliverable == "workspace":
+        raise UsageError(
+            f'[judge] require = "runner" and no validator: of what {agent} does the runner sees nothing itself',
+            'add a validator whose output shows it, or set [judge] require = "any"',
+        )
+
+
+def _refuse_nested_home(goal: Goal, home: Path) -> None:
+    """Refuse a GOAL_HOME in the workspace: what is recorded about the checks lies outside of it."""
+    if not needs_environment(goal):
+        return
+    workspace, checkouts = workspace_of(goal), Path(os.path.realpath(home / CHECKOUTS))
+    if checkouts.is_relative_to(workspace):
+        what = f"{home}, where goal keeps its runs, lies in the workspace {workspace}"
+    elif workspace.is_relative_to(checkouts):
+        what = f"the workspace {workspace} lies in {checkouts}, where goal keeps temporary files"
+    else:
+        return
+    raise UsageError(
+        what, "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR"
+    )

@@ -1,0 +1,144 @@
+"""Tests, make targets and npm scripts that a validator's own command line selects and that do not exist."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from goalrunner.shell import Program, programs
+from goalrunner.validators.absent_paths import TestTree, mentions
+from goalrunner.validators.absent_programs import Place, brings_nothing, replaced
+from goalrunner.validators.runners import calls
+from goalrunner.validators.script_text import MAKEFILES, make_targets, package_scripts, text_of
+
+_NODE = re.compile(r"([\w./-]+\.py)::((?:\w+::)*(\w+))(?:\[.*)?", re.DOTALL)
+_NAMES = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(test\w*)", re.MULTILINE | re.IGNORECASE)
+_WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
+_TARGET = re.compile(r"[A-Za-z][\w-]*")
+_DYNAMIC = re.compile(r"^\s*-?s?include\b|^[^\t#\n]*[%$][^\n]*:|^\.DEFAULT\b|\$\(eval|\$\(foreach", re.MULTILINE)
+"""What may make targets that the text of a Makefile does not name."""
+_MAKE = ("make", "gmake")
+_PACKAGE_MANAGERS = ("npm", "pnpm", "yarn", "bun")
+_SIMILAR = 0.75
+_SIMILAR_TEST = 0.85
+
+
+@dataclass(frozen=True)
+class AbsentTarget:
+    """A word of a line that selects nothing. `instead` is the existing one that may be meant."""
+
+    word: str
+    what: str
+    instead: str = ""
+    mistake: bool = False
+    """Whether it is plainly a spelling mistake, rather than what the work is to bring."""
+
+    def corrected(self, command: str) -> str:
+        """Return the command line with the existing one, as it is written in a goal file."""
+        return replaced(command, self.word, self.instead)
+
+
+def absent_targets(line: str, place: Place, tree: TestTree, goal_text: str) -> tuple[AbsentTarget, ...]:
+    """Return the tests, targets and scripts that a line names and that do not exist.
+
+    One that the goal's text names is what the work is to bring. So may a test be if the goal is to write tests.
+    """
+    found = [*_tests(line, place, tree)]
+    if _WRITES_TESTS.search(goal_text):
+        found = [replace(item, mistake=False) for item in found]
+    for program in programs(line):
+        command = program.command
+        if program.words and not (program.problem or program.through or command.fallback or command.optional):
+            found += [*_target(program, place), *_script(program, place)]
+        if not (brings_nothing(program) or program.name in (*_MAKE, *_PACKAGE_MANAGERS)):
+            break  # it may write the Makefile
+    return tuple(
+        replace(item, mistake=item.mistake and not mentions(goal_text, item.word)) for item in dict.fromkeys(found)
+    )
+
+
+def _absent(word: str, what: str, known: list[str], cutoff: float) -> AbsentTarget:
+    # Names that differ in digits alone are different on purpose.
+    known = [name for name in known if re.sub(r"\d", "", name) != re.sub(r"\d", "", word)]
+    near = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+    return AbsentTarget(word, what, near[0] if near else "", mistake=bool(near))
+
+
+def _tests(line: str, place: Place, tree: TestTree) -> Iterator[AbsentTarget]:
+    for call in calls(line):
+        if call.runner.name != "pytest" or not call.tests or call.program.problem:
+            continue
+        named: list[str] = []
+        for word in call.arguments:
+            path = Path(place.path(call.program, word.partition("::")[0]))
+            if path.is_file() and place.holds(str(path)):
+                named.append(text := text_of(path))
+                found = _NODE.fullmatch(word)
+                if found and not re.search(rf"\b{found[3]}\b", text) and "import *" not in text:
+                    yield _absent(found[3], f"{found[1]} has no {found[3]}", _NAMES.findall(text), _SIMILAR_TEST)
+        if (word := _keyword(call.arguments)) and tree.files and not _matched(word, named, place.workspace, tree):
+            known = [name for file in tree.files for name in _NAMES.findall(text_of(tree.workspace / file))]
+            yield _absent(word, f"no test matches -k {word}", known, _SIMILAR_TEST)
+
+
+def _keyword(words: tuple[str, ...]) -> str:
+    """Return the value of -k if it is a single name."""
+    values = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-k"]
+    values += [word[2:].lstrip("=") for word in words if word.startswith("-k") and len(word) > 2]
+    return values[-1] if values and re.fullmatch(r"[A-Za-z_]\w*", values[-1]) else ""
+
+
+def _matched(word: str, named: list[str], workspace: Path, tree: TestTree) -> bool:
+    """Return whether a name may match a test: it is in the text or the path of a test file, but for digits."""
+    part = re.sub(r"\d+$", "", word).casefold()
+    settings = "".join(text_of(workspace / name) for name in ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"))
+    return (
+        "python_files" in settings
+        or any(part in text.casefold() for text in (*named, *tree.files))
+        or any(part in text_of(workspace / file).casefold() for file in tree.files)
+    )
+
+
+def _target(program: Program, place: Place) -> Iterator[AbsentTarget]:
+    """Yield the first target of `make TARGET` that the Makefile does not have; only plain calls are looked at."""
+    words = program.words[1:]
+    if program.name not in _MAKE or not all(map(_TARGET.fullmatch, words)):
+        return
+    folder = Path(place.path(program, "."))
+    name = next((name for name in MAKEFILES if (folder / name).is_file()), "")
+    text = text_of(folder / name) if name else ""
+    if not place.holds(str(folder)) or not folder.is_dir() or _DYNAMIC.search(text):
+        return
+    targets = make_targets(text)
+    sources = {path.name.partition(".")[0] for path in folder.iterdir() if path.suffix or path.name in words}
+    missing = next((word for word in words if word not in targets and word not in sources), "")
+    if missing:
+        what = f"{name} has no target {missing}" if name else f"there is no Makefile with a target {missing}"
+        yield _absent(missing, what, [*targets], _SIMILAR)
+
+
+def _script(program: Program, place: Place) -> Iterator[AbsentTarget]:
+    """Yield the script of `npm run NAME` or `npm test` that package.json does not have."""
+    words = [str(word) for word in program.words[1:] if word not in ("-s", "--silent")]
+    folder = Path(place.path(program, "."))
+    if program.name not in _PACKAGE_MANAGERS or not place.holds(str(folder)) or not folder.is_dir():
+        return
+    if words[:1] in (["run"], ["run-script"]):
+        del words[0]
+    elif program.name != "npm" or words[:1] != ["test"]:
+        return
+    name = words[0] if words else ""
+    if (
+        not re.fullmatch(r"\w[\w:.-]*", name)
+        or "--if-present" in words
+        or (folder / "node_modules/.bin" / name).exists()
+    ):
+        return
+    scripts = package_scripts(text_of(folder / "package.json"))
+    if name not in scripts:
+        found = _absent(name, f'package.json has no script "{name}"', [*scripts], _SIMILAR)
+        is_short = found.instead and "run" not in program.words  # `npm test`
+        yield replace(found, instead=f"run {found.instead}") if is_short else found
