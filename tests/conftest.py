@@ -19,12 +19,16 @@ from tests.support.tables import print_tables
 # Assertions there say what they compared, whoever imports them first.
 pytest.register_assert_rewrite("tests.conformance.checks", "tests.conformance.place")
 
-# CI tries more: pytest -m hypothesis --hypothesis-profile=thorough
 settings.register_profile("quick", max_examples=20)
-settings.register_profile("thorough", max_examples=200)
-settings.load_profile("quick")
+settings.register_profile("thorough", max_examples=150)
 
 _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try few examples of each property; CI has `--hypothesis-profile=thorough`."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("quick")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import GOAL, Ended, environment, goal, start
+from tests.support.model_server import ModelServer
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 
@@ -83,6 +84,27 @@ def test_what_a_dry_run_refuses_ends_a_run_before_its_baseline(
     assert outcome_of(own_home)["stop_reason"] == reason
     assert "baseline_taken" not in next((own_home / "runs").glob("*/events.jsonl")).read_text()
     assert not (place.parent / "ran").exists()
+
+
+@pytest.mark.parametrize("role", ["agent", "judge"])
+def test_a_model_that_the_server_does_not_list_ends_a_run_before_its_baseline(
+    place: Path, own_home: Path, role: str
+) -> None:
+    recording(place / "r.jsonl", agent("never asked"))
+    with ModelServer(models=("gpt-5.5-mini", "gpt-5.5")) as server:
+        table = f'[{role}]\nmodel = "openai/gpt-55-mini"\napi_base = "{server.base_url}"\n'
+        other = '[agent]\nmodel = "scripted/r.jsonl"\n' if role == "judge" else ""
+        path = place / "goal.toml"
+        path.write_text(f'objective = "make done"\nvalidator = "touch ../ran; false"\n{table}{other}')
+        dry, ended = goal("run", path, "--dry-run", cwd=place), goal("run", path, cwd=place)
+        assert server.requests == []
+    assert (dry.code, ended.code) == (4, 4), (dry, ended)
+    outcome = outcome_of(own_home)
+    assert (outcome["status"], outcome["stop_reason"]) == ("failed", "model_not_found")
+    for said in (dry.err, outcome["message"]):
+        assert "did you mean openai/gpt-5.5-mini?" in said
+    assert not (place.parent / "ran").exists()
+    assert f"{path}: [{role}] model" in ended.out
 
 
 def test_capped_is_1(place: Path, own_home: Path) -> None:

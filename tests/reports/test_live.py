@@ -148,37 +148,6 @@ def test_what_lives_is_too_short_to_be_broken_by_a_narrower_terminal(terminal: T
     assert max(len(line.rstrip()) for line in drawn) in range(70, 81)
 
 
-def _narrowed(environ: dict[str, str], columns: list[int]) -> str:
-    """What is drawn after a row of 60 columns or more stood there and the terminal got so many columns, one by one."""
-    terminal = Terminal()
-    with LiveProgress(terminal, environ=environ, monotonic=lambda: 0.0) as live:
-        call = events.ToolCalled(tool_call_id="c", tool="shell", summary="x" * 200)
-        for record in numbered(events.RoundStarted(round=1, prompt="first"), call):
-            live.on_record(record)
-        live._live.refresh()
-        drawn = len(terminal.getvalue())
-        for width in columns:
-            live._console.width = width
-            live._live.refresh()
-        return terminal.getvalue()[drawn:]
-
-
-WIPED = "\x1b[2K\x1b[1A"
-
-
-def test_the_rows_that_a_narrower_terminal_makes_are_wiped() -> None:
-    assert _narrowed(ENVIRON, [80]).count(WIPED) == 0
-    assert _narrowed(ENVIRON, [30]).count(WIPED) == 1
-    assert _narrowed(ENVIRON, [30, 30]).count(WIPED) == 1
-    assert _narrowed(ENVIRON, [30, 10]).count(WIPED) == 3
-
-
-@pytest.mark.parametrize("more", [{"XTERM_VERSION": "XTerm(390)"}, {"TERM": "linux"}, {"TERM": "screen"}])
-def test_a_terminal_that_cuts_rows_loses_no_line_above(more: dict[str, str]) -> None:
-    assert _narrowed({**ENVIRON, **more}, [30]).count(WIPED) == 0
-    assert _narrowed({**ENVIRON, **more, "TMUX": "1"}, [30]).count(WIPED) == 1
-
-
 def test_nothing_is_drawn_while_somebody_is_asked(terminal: Terminal, progress: LiveProgress) -> None:
     progress.on_record(numbered(events.RoundStarted(round=1, prompt="first"))[0])
     with progress.suspended():
@@ -207,4 +176,3 @@ def test_after_a_question_one_region_is_drawn_and_no_line_above_it_is_erased(
     progress.on_record(numbered(told_run.checked(True, "ok"))[0])
     assert clean(terminal.getvalue()[before:]).count("43") <= 1
     progress.finish(outcome())
-    assert not progress._console._render_hooks

@@ -18,14 +18,14 @@ from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.reports.progress import PlainProgress, QuietProgress, is_living, open_progress
+from goalrunner.reports.progress import Progress, QuietProgress, is_interactive, open_progress
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 
 
 def told(records: Iterable[Record]) -> str:
     stream = io.StringIO()
-    progress = PlainProgress(stream, place=lambda _: "git, clean")
+    progress = Progress(stream, place=lambda _: "git, clean")
     for record in records:
         progress.on_record(record)
     return stream.getvalue()
@@ -37,7 +37,7 @@ def lines_of(*happened: Event) -> list[str]:
 
 def test_a_run_is_told_as_the_picture_shows_it() -> None:
     stream = io.StringIO()
-    with PlainProgress(stream, place=lambda _: "git, clean") as progress:
+    with Progress(stream, place=lambda _: "git, clean") as progress:
         for record in told_run.two_rounds():
             progress.on_record(record)
         progress.finish(outcome())
@@ -60,7 +60,7 @@ def test_a_run_is_told_as_the_picture_shows_it() -> None:
 
 def test_every_line_is_printed_as_it_ends() -> None:
     stream = io.StringIO()
-    progress = PlainProgress(stream)
+    progress = Progress(stream)
     progress.on_record(numbered(told_run.created())[0])
     assert stream.getvalue() == "goal       Make parse() accept empty input.\n"
 
@@ -222,7 +222,7 @@ def test_an_end_without_success_says_why_and_what_to_do(
 ) -> None:
     stream = io.StringIO()
     ended = outcome(status, reason, text=text, verdict=told_run.red_verdict(), signal=signal)
-    progress = PlainProgress(stream)
+    progress = Progress(stream)
     for record in numbered(events.RoundFinished(round=1, reason="answered", steps=1)):
         progress.on_record(record)
     progress.finish(ended, copy="/tmp/out.json")
@@ -243,7 +243,7 @@ def test_an_unknown_price_is_never_zero_dollars() -> None:
     ended = outcome()
     usage = {"agent": Usage(input_tokens=90, cost_usd=None, calls=1), "judge": Usage(input_tokens=10, calls=1)}
     stream = io.StringIO()
-    PlainProgress(stream).finish(ended.model_copy(update={"usage": usage}))
+    Progress(stream).finish(ended.model_copy(update={"usage": usage}))
     assert stream.getvalue().splitlines()[0] == (
         "complete   2 rounds · 3 min 12 s · 100 tokens · no price, of which judge 10 % of the tokens"
     )
@@ -274,7 +274,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
     os.close(reading)
     # Closing flushes what could not be written; that a reader is gone is no news then.
     stream = os.fdopen(writing, "w", encoding="utf-8")
-    progress = PlainProgress(stream)
+    progress = Progress(stream)
     for record in told_run.two_rounds():
         progress.on_record(record)
     progress.finish(outcome())
@@ -284,7 +284,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
 
 def test_a_closed_stream_does_not_end_the_run() -> None:
     stream = io.StringIO()
-    progress = PlainProgress(stream)
+    progress = Progress(stream)
     stream.close()
     progress.on_record(numbered(told_run.created())[0])
     assert stream.closed
@@ -296,10 +296,10 @@ class Terminal(io.StringIO):
 
 
 def test_lines_live_on_a_terminal_alone() -> None:
-    assert is_living(Terminal(), {"TERM": "xterm-256color"})
-    assert not is_living(Terminal(), {"TERM": "dumb"})
-    assert not is_living(io.StringIO(), {"TERM": "xterm-256color"})
-    assert isinstance(open_progress(io.StringIO()), PlainProgress)
+    assert is_interactive(Terminal(), {"TERM": "xterm-256color"})
+    assert not is_interactive(Terminal(), {"TERM": "dumb"})
+    assert not is_interactive(io.StringIO(), {"TERM": "xterm-256color"})
+    assert isinstance(open_progress(io.StringIO()), Progress)
     assert isinstance(open_progress(Terminal(), quiet=True), QuietProgress)
 
 
@@ -369,9 +369,9 @@ def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() 
         state = apply(state, record)
     assert state is not None
     stream = io.StringIO()
-    PlainProgress(stream).on_state(state.model_copy(update={"iterations": 1}))
+    Progress(stream).on_state(state.model_copy(update={"iterations": 1}))
     lines = stream.getvalue().splitlines()
     assert any(line.startswith("agent      command · ./fix.sh") for line in lines)
     assert lines[-1].endswith("tokens unknown · cost unknown")
-    PlainProgress(stream).on_state(state.model_copy(update={"iterations": 1, "external": False}))
+    Progress(stream).on_state(state.model_copy(update={"iterations": 1, "external": False}))
     assert stream.getvalue().splitlines()[-1].endswith("0 tokens · $0.00")

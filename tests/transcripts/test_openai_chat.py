@@ -24,7 +24,7 @@ CHAT: list[dict[str, Any]] = [
     {"role": "tool", "tool_call_id": "a", "content": "43 passed"},
 ]
 HINT = (
-    "Understood are: the transcript.jsonl of a run; OpenAI chat messages as a JSON array, "
+    "Supported formats: the transcript.jsonl of a run; OpenAI chat messages as a JSON array, "
     'as {"messages": [...]}, or as JSON Lines.'
 )
 
@@ -78,17 +78,17 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ('{"messages": []}', "  the transcript holds no messages"),
         ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
         ('{"role": "user"}\n{"role": ', ":2  not valid JSON: Expecting value (column 10)"),
-        ('{"role": "user"}\n\n[1]', ":3  the line is no chat message: it is no JSON object"),
-        ('{"role": "user"}\n{"role": "judge"}', ':2  the line is no chat message: its role is "judge"'),
-        ('{"answer": 42}', ":1  the line is no chat message: it has no role"),
-        ('[{"role": "user"}, {"role": ["a"]}]', '  message 2 is no chat message: its role is ["a"]'),
+        ('{"role": "user"}\n\n[1]', ":3  the line is not a chat message: it is not a JSON object"),
+        ('{"role": "user"}\n{"role": "judge"}', ':2  the line is not a chat message: its role is "judge"'),
+        ('{"answer": 42}', ":1  the line is not a chat message: it has no role"),
+        ('[{"role": "user"}, {"role": ["a"]}]', '  message 2 is not a chat message: its role is ["a"]'),
         (
             '[{"role": "user", "content": 3}]',
-            "  message 1 is no chat message: its content is neither text nor a list of blocks",
+            "  message 1 is not a chat message: its content is neither text nor a list of blocks",
         ),
         (
             '{"messages": []}\n{"messages": []}',
-            ":1  the line holds a conversation of its own; one file is one conversation",
+            ":1  the line is a conversation of its own; one file is one conversation",
         ),
         (
             '{"role": "user", "content": [{"type": "riddle"}]}',

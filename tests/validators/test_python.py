@@ -154,7 +154,6 @@ async def test_a_deadline_is_red(workspace: Path) -> None:
         ("nowhere.inner:check", 'there is no module "nowhere" in the workspace or among the installed packages'),
         ("checks:missing", 'the module "checks" has no "missing"'),
         ("checks:constant", '"checks:constant" is not callable'),
-        ("checks", '"checks" names no callable; write package.module:function'),
     ],
 )
 async def test_what_is_not_there_is_not_found(workspace: Path, target: str, summary: str) -> None:
@@ -227,7 +226,8 @@ async def test_a_chat_with_odd_content_still_reaches_the_check(workspace: Path) 
 
 
 async def test_a_folder_outside_is_refused(workspace: Path) -> None:
-    result, _ = await check(workspace, "checks:green", cwd="../..")
+    (workspace / "out").symlink_to(workspace.parent)
+    result, _ = await check(workspace, "checks:green", cwd="out")
     assert (result.passed, result.reason) == (False, "not_found")
 
 

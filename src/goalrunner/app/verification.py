@@ -1,21 +1,23 @@
-"""Whether the records of a run still hold, offline."""
+"""Whether the records of a run are what was written, offline."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TypeVar
 
-from goalrunner.app.citation_review import CitationReview, Freshness, goal_outputs
+from goalrunner.app.citation_review import CitationReview
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError
-from goalrunner.core.evidence import EvidenceIndex, observations_of
-from goalrunner.core.fold import apply
+from goalrunner.core.events import Record
+from goalrunner.core.evidence import observations_of
 from goalrunner.core.observation import ArtifactRef, EvidenceRow
-from goalrunner.core.outcome import GoalStatus, Usage
+from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of, summary_of
 from goalrunner.records.artifacts import ArtifactStore
@@ -23,70 +25,15 @@ from goalrunner.records.reading import LogDamage, TornTail, read_places
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
+T = TypeVar("T")
+
 _FIRST = ("status", "iterations", "verdict")
-
-
-def outcome_differs(state: RunState, rows: Sequence[EvidenceRow], outcome: dict[str, Any]) -> str:
-    """The first field of an outcome that the log does not bear out, in words; empty when all of them hold.
-
-    Fields that only one of them has are of another version. The run's folder may have been moved.
-    """
-    ours = {**outcome_of(state).model_dump(mode="json"), "evidence": [row.model_dump(mode="json") for row in rows]}
-    del ours["run_path"], ours["schema_version"]
-    if outcome.get("schema_version") == "1.0":
-        ours["usage"] = {account: _before(usage) for account, usage in state.usage.items()}
-    if not outcome.get("evidence"):
-        del ours["evidence"]
-    return _first_difference(ours, outcome)
-
-
-def summary_differs(state: RunState, summary: dict[str, Any]) -> str:
-    """The same of a summary."""
-    ours = json.loads(json.dumps(summary_of(state)))
-    if "uncounted_calls" not in summary:
-        judge = state.usage.get("judge", Usage())
-        ours |= {"tokens": state.total.tokens, "cost_usd": state.total.cost_usd, "judge_tokens": judge.tokens}
-    return _first_difference(ours, summary)
-
-
-def _before(usage: Usage) -> dict[str, Any]:
-    """Usage as outcomes of schema 1.0 had it: 0 where nothing was known."""
-    values = usage.model_dump(mode="json")
-    return values | {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
-
-
-def _first_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    shared = [key for key in ours if key in theirs]
-    for key in sorted(shared, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST)):
-        found = _difference(key, ours[key], theirs[key])
-        if found:
-            return found
-    absent = [key for key in _FIRST if key in ours and key not in theirs]
-    return f"it has no {absent[0]}" if absent else ""
-
-
-def _difference(place: str, ours: Any, theirs: Any) -> str:
-    match ours, theirs:
-        case dict(), dict():
-            shared = [key for key in ours if key in theirs]
-            found = (_difference(f"{place}.{key}", ours[key], theirs[key]) for key in shared)
-            return next(filter(None, found), "")
-        case list(), list() if len(ours) == len(theirs):
-            pairs = enumerate(zip(ours, theirs, strict=True))
-            return next(filter(None, (_difference(f"{place}[{index}]", *pair) for index, pair in pairs)), "")
-        case _:
-            same = ours == theirs and isinstance(ours, bool) == isinstance(theirs, bool)
-            return "" if same else f"{place} is {_short(theirs)}, and {_short(ours)} by the log"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+"""Fields of an outcome that must be there, and that are compared first."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """The first thing that does not hold: in which file, from which byte (None: the file as a whole), and what."""
+    """The first damage: the file, the byte where it begins (None: the file as a whole), and what is wrong."""
 
     file: str
     byte: int | None
@@ -95,7 +42,7 @@ class Broken:
 
 @dataclass
 class Verification:
-    """What was checked, and what does not hold; `broken` None: everything does."""
+    """What was checked, and the first damage; None if there is none."""
 
     run_id: str
     path: str
@@ -104,27 +51,23 @@ class Verification:
     artifacts: int = 0
     citations: int = 0
     notes: list[str] = field(default_factory=list)
-    """What could not be checked, or is no damage and still worth a word."""
+    """What could not be checked, or is unusual and no damage."""
     broken: Broken | None = None
 
 
 class _Damage(Exception):
-    """Ends a verification at the first record that does not hold."""
-
     def __init__(self, file: Path, byte: int | None, what: str) -> None:
         super().__init__(what)
         self.broken = Broken(str(file), byte, what)
 
 
 async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
-    """Check a run's folder; the first thing that does not hold ends it. `home` is where snapshots are kept."""
+    """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
     done = Verification(folder.run_id, str(folder.path))
     try:
-        state, index = _check_log(folder, done)
-        _check_start(folder, done)
-        _check_references(folder, done)
-        _check_words(folder, state, index, done)
-        await _check_citations(folder, home, environ, done)
+        review = CitationReview(folder, _outputs(folder.goal_file), home, environ)
+        state = await _check_log(folder, review, done)
+        _check_outcome(folder, state, review.evidence.rows(state), done)
     except _Damage as damage:
         done.broken = damage.broken
     except LogDamage as damage:
@@ -134,84 +77,88 @@ async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> V
     return done
 
 
-def _check_log(folder: RunFolder, done: Verification) -> tuple[RunState, EvidenceIndex]:
-    """Schema, sequence, chain, and that the events fold."""
+def _outputs(goal_file: Path) -> list[str]:
+    """Return the patterns of what checks may write, as the run had them."""
+    try:
+        table = tomllib.loads(goal_file.read_text(encoding="utf-8")).get("workspace", {})
+        return [str(pattern) for pattern in table.get("outputs", [])]
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise _Damage(goal_file, None, f"the goal of the run cannot be read: {error}") from error
+
+
+async def _check_log(folder: RunFolder, review: CitationReview, done: Verification) -> RunState:
+    """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
     torn: list[TornTail] = []
-    state: RunState | None = None
-    index, chained = EvidenceIndex(), True
-    for record, place in read_places(folder.events, torn.append):
-        try:
-            state = apply(state, record)
-        except RecordError as error:
-            raise _Damage(folder.events, place, error.message) from error
-        index.add(record)
+    seen: set[str] = set()
+    chained, hashed = True, False
+    for record, place in _one_behind(read_places(folder.events, torn.append)):
         chained = chained and bool(record.p)
         done.events += 1
+        try:
+            refused = await review.add(record)
+        except RecordError as error:
+            raise _Damage(folder.events, place, error.message) from error
+        hashed = hashed or (isinstance(record.event, events.RunStarted) and bool(record.event.goal_sha256))
+        _check_references(folder, record, seen, done)
+        if refused:
+            raise _Damage(folder.events, place, refused)
+    done.citations = review.checked
     for tail in torn:
-        if folder.outcome.exists() or state is None:
+        if folder.outcome.exists() or review.state is None:
             raise _Damage(folder.events, tail.offset, f"the last {tail.length} bytes are half a record")
         done.notes.append(f"{folder.events}: the last {tail.length} bytes are half a record and do not count")
-    if state is None:
+    if review.state is None:
         raise _Damage(folder.events, None, "it holds no event")
     if not chained:
         done.notes.append("the log, or its beginning, has no hash chain: a changed line there is not always seen")
-    return state, index
-
-
-def _check_start(folder: RunFolder, done: Verification) -> None:
-    """The goal, and the files about the start of the run, by their hashes in the log."""
-    goal = ""
-    kept: dict[str, str] = {}
-    for record, _ in read_places(folder.events):
-        match record.event:
-            case events.RunStarted(goal_sha256=sha256):
-                goal = sha256
-            case events.StartKept(files=files):
-                kept = files
-            case _:
-                pass
-    if goal:
-        _check_hash(folder.goal_file, goal, "the goal of the run")
-    else:
+    if not hashed:
         done.notes.append("the log has no hash of the goal, so a changed goal.toml is not seen")
-    for name, sha256 in kept.items():
-        _check_hash(folder.start / name, sha256, "what was kept of the start of the run")
+    if review.unchecked:
+        what = f"{review.unchecked} cited observations were" if review.unchecked > 1 else "a cited observation was"
+        done.notes.append(f"whether {what} fresh cannot be checked again: {review.gone}")
+    return review.state
 
 
-def _check_references(folder: RunFolder, done: Verification) -> None:
-    """Transcript lines and artifacts that the log names, by their hashes."""
-    place = ArtifactStore(folder.artifacts, Redactor({})).path
-    seen: set[str] = set()
-    transcript: BinaryIO | None = None
+def _check_references(folder: RunFolder, record: Record, seen: set[str], done: Verification) -> None:
+    """Check the files that an event names by their hashes; `seen` are the artifacts that were checked."""
+    match record.event:
+        case events.RunStarted(goal_sha256=sha256) if sha256:
+            _check_hash(folder.goal_file, sha256, "the goal of the run")
+        case events.StartKept(files=files):
+            for name, sha256 in files.items():
+                _check_hash(folder.start / name, sha256, "what was kept of the start of the run")
+        case events.MessageRecorded(text=ref):
+            _check_message(folder.transcript, ref.offset, ref.length, ref.sha256, record.seq)
+            done.messages += 1
+        case _:
+            pass
+    for what, output in _artifacts(record.event):
+        if output.sha256 not in seen:
+            path = ArtifactStore(folder.artifacts, Redactor({})).path(output)
+            _check_hash(path, output.sha256, f"{what} of event {record.seq}")
+            seen.add(output.sha256)
+            done.artifacts += 1
+
+
+def _one_behind(records: Iterator[T]) -> Iterator[T]:
+    """Yield each record after the next one was read, which has its hash: a damaged record is found before it is used."""
+    for before, _ in pairwise(chain(records, (None,))):
+        if before is not None:
+            yield before
+
+
+def _check_message(transcript: Path, offset: int, length: int, sha256: str, seq: int) -> None:
     try:
-        for record, _ in read_places(folder.events):
-            if isinstance(record.event, events.MessageRecorded):
-                transcript = transcript or _opened(folder.transcript)
-                ref = record.event.text
-                transcript.seek(ref.offset)
-                line = transcript.read(ref.length + 1)
-                if hashlib.sha256(line[:-1]).hexdigest() != ref.sha256 or line[-1:] != b"\n":
-                    said = f"the message of event {record.seq} is not what was written"
-                    raise _Damage(folder.transcript, ref.offset, said)
-                done.messages += 1
-            for what, output in _outputs(record.event):
-                if output.sha256 not in seen:
-                    _check_hash(place(output), output.sha256, f"{what} of event {record.seq}")
-                    seen.add(output.sha256)
-                    done.artifacts += 1
-    finally:
-        if transcript is not None:
-            transcript.close()
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
+        with transcript.open("rb") as file:
+            file.seek(offset)
+            line = file.read(length + 1)
     except OSError as error:
-        raise _Damage(path, None, f"it cannot be read: {error.strerror}") from error
+        raise _Damage(transcript, None, f"it cannot be read: {error.strerror}") from error
+    if hashlib.sha256(line[:-1]).hexdigest() != sha256 or line[-1:] != b"\n":
+        raise _Damage(transcript, offset, f"the message of event {seq} is not what was written")
 
 
-def _outputs(event: events.Event) -> Iterator[tuple[str, ArtifactRef]]:
+def _artifacts(event: events.Event) -> Iterator[tuple[str, ArtifactRef]]:
     for item in observations_of(event):
         if item.output:
             yield f"the output of {item.id}", item.output
@@ -231,17 +178,17 @@ def _check_hash(path: Path, sha256: str, what: str) -> None:
         raise _Damage(path, None, f"{what} is not what was written")
 
 
-def _check_words(folder: RunFolder, state: RunState, index: EvidenceIndex, done: Verification) -> None:
-    """What the run said of itself is what its log folds to."""
+def _check_outcome(folder: RunFolder, state: RunState, rows: Sequence[EvidenceRow], done: Verification) -> None:
+    """Compare outcome.json and summary.json with the state that the log folds to."""
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
         done.notes.append("the run has not ended; what is written so far was checked")
         return
-    found = outcome_differs(state, index.rows(state), _table(folder.outcome))
-    if found:
-        raise _Damage(folder.outcome, None, found)
-    found = summary_differs(state, _table(folder.summary))
-    if found:
-        raise _Damage(folder.summary, None, found)
+    for path, differs in (
+        (folder.outcome, outcome_differs(state, rows, _table(folder.outcome))),
+        (folder.summary, summary_differs(state, _table(folder.summary))),
+    ):
+        if differs:
+            raise _Damage(path, None, differs)
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -257,20 +204,42 @@ def _table(path: Path) -> dict[str, Any]:
     return value
 
 
-async def _check_citations(folder: RunFolder, home: Path, environ: Mapping[str, str], done: Verification) -> None:
-    """Each verdict of the judge, by the check that it passed when it was made."""
-    try:
-        outputs = goal_outputs(folder.goal_file)
-    except RecordError as error:
-        raise _Damage(folder.goal_file, None, error.message) from error
-    freshness = Freshness(outputs, home, environ)
-    review = CitationReview(folder, freshness)
-    for record, place in read_places(folder.events):
-        refused = await review.add(record)
-        if refused:
-            raise _Damage(folder.events, place, refused)
-    done.citations = review.checked
-    if freshness.unchecked:
-        many = freshness.unchecked > 1
-        what = f"{freshness.unchecked} cited observations were" if many else "a cited observation was"
-        done.notes.append(f"whether {what} fresh cannot be checked again: {freshness.gone}")
+def outcome_differs(state: RunState, rows: Sequence[EvidenceRow], outcome: dict[str, Any]) -> str:
+    """Return the first field of an outcome that does not follow from the log, in words; empty if all of them do.
+
+    Fields that only one of them has are of another version. The run's folder may have been moved.
+    """
+    ours = {**outcome_of(state).model_dump(mode="json"), "evidence": [row.model_dump(mode="json") for row in rows]}
+    del ours["run_path"], ours["schema_version"]
+    if not outcome.get("evidence"):
+        del ours["evidence"]
+    return _first_difference(ours, outcome)
+
+
+def summary_differs(state: RunState, summary: dict[str, Any]) -> str:
+    """Return the same for a summary."""
+    return _first_difference(json.loads(json.dumps(summary_of(state))), summary)
+
+
+def _first_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
+    shared = sorted((key for key in ours if key in theirs), key=lambda key: key not in _FIRST)
+    if found := next(filter(None, (_difference(key, ours[key], theirs[key]) for key in shared)), ""):
+        return found
+    return next((f"it has no {key}" for key in _FIRST if key in ours and key not in theirs), "")
+
+
+def _difference(place: str, ours: Any, theirs: Any) -> str:
+    match ours, theirs:
+        case dict(), dict():
+            pairs = [(f"{place}.{key}", ours[key], theirs[key]) for key in ours if key in theirs]
+        case list(), list() if len(ours) == len(theirs):
+            pairs = [(f"{place}[{at}]", *pair) for at, pair in enumerate(zip(ours, theirs, strict=True))]
+        case _:
+            same = ours == theirs and isinstance(ours, bool) == isinstance(theirs, bool)
+            return "" if same else f"{place} is {_short(theirs)}, and {_short(ours)} by the log"
+    return next(filter(None, (_difference(*pair) for pair in pairs)), "")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:79]}…"

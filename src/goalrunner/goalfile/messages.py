@@ -29,6 +29,17 @@ REMOVED: dict[Key, str] = {
 }
 """Keys that this version does not have, with what to write instead."""
 
+_TRIAL = "was removed: goal doctor --try runs one real round with the agent's own provider; remove it"
+
+REMOVED_FROM_AGENTS: dict[str, str] = {
+    **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
+    "rules": (
+        'was removed: register a parser of its output in Python, in the entry-point group "goalrunner.agents"; '
+        'remove it, and write stream = "text"'
+    ),
+}
+"""The same for the keys of an agent in [agents.NAME], or in a file of its own."""
+
 
 def report(error: ValidationError, schema: Schema, spot_of: Callable[[Key], Spot]) -> None:
     """Note every problem of a validation but a missing objective; `spot_of` finds the spot of a value's path in the model."""
@@ -55,8 +66,9 @@ def _report_name(spot: Spot, reason: Exception) -> None:
 
 def _report_unknown(spot: Spot, table: Spot, schema: Schema) -> None:
     key = str(spot.path[-1])
-    if spot.path in REMOVED:
-        spot.wrong_key(f"{spot.label} {REMOVED[spot.path]}")
+    is_agent = "argv" in schema.keys(table.path)
+    if removed := REMOVED_FROM_AGENTS.get(key) if is_agent else REMOVED.get(spot.path):
+        spot.wrong_key(f"{spot.label} {removed}")
         return
     valid, homes = schema.keys(table.path), schema.homes(key)
     near = None if homes or spot.problems.full else nearest(key, valid)

@@ -5,7 +5,7 @@ Short commands and diffs are shown whole; where something is left out, the text 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from goalrunner.core.observation import EvidenceRow
@@ -17,23 +17,20 @@ LINES = 60
 """Lines of a command or a diff that are shown at once."""
 _PATHS = 20
 _MARGIN = "  │ "
-
-_TEXT = "  "
-
+_COMMAND = "The agent wants to run this command. Allow it?"
 _ASKS = {
-    "shell": "The agent wants to run this command. Allow it?",
-    "network": "The agent wants to run this command. Allow it?",
+    "shell": _COMMAND,
+    "network": _COMMAND,
     "write": "The agent wants to write this file. Allow it?",
     "complete": "All checks passed. Accept the result?",
     "checks": "The agent changed existing tests or their configuration. The validators fail with the original files and"
     " pass with the changed ones. Accept the changes below?",
 }
-
-PROMPT = "[y]es / [n]o REASON"
-MORE = " / [a]ll: show every line"
+_PROMPT = "[y]es / [n]o REASON"
+_MORE = " / [a]ll: show every line"
 ANSWER = "Your answer (Ctrl-D leaves the question open): "
-CHOICES = (
-    "Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
+_CHOICES = (
+    "  Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
     " goal approve or goal deny answers it later."
 )
 
@@ -49,29 +46,24 @@ class Typed:
 
 def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
     """Return the question with the command, diff or evidence that it is about. `columns` is the width of the terminal."""
-    return "".join(f"{row}\n" for line in _lines(request, most) for row in _wrapped(line, columns))
+    return _text(_lines(request, most), columns)
 
 
 def choices_text(columns: int | None = None) -> str:
     """Return the explanation that follows an answer which is neither a yes nor a no."""
-    return "".join(f"{row}\n" for row in _wrapped(_TEXT + CHOICES, columns))
-
-
-def is_shortened(request: ApprovalRequest) -> bool:
-    """Return whether lines are left out at first."""
-    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence)
-    return any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
-
-
-def prompt_text(request: ApprovalRequest) -> str:
-    """Return the prompt of an approval."""
-    return PROMPT + (MORE if is_shortened(request) else "") + ": "
+    return _text([_CHOICES], columns)
 
 
 def question_text(question: str, columns: int | None = None) -> str:
     """Return the text of a question of the agent or the judge."""
-    lines = ["", "question  Only a person can answer this:", *_quoted(question, LINES)]
-    return "".join(f"{row}\n" for line in lines for row in _wrapped(line, columns))
+    return _text(["", "question  Only a person can answer this:", *_quoted(question, LINES)], columns)
+
+
+def prompt_text(request: ApprovalRequest) -> str:
+    """Return the prompt of an approval; it offers to show every line if lines are left out at first."""
+    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence)
+    is_shortened = any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
+    return f"{_PROMPT}{_MORE if is_shortened else ''}: "
 
 
 def read_typed(line: str) -> Typed:
@@ -90,37 +82,19 @@ def read_typed(line: str) -> Typed:
 
 def _lines(request: ApprovalRequest, most: int) -> Iterator[str]:
     approval = request.approval
-    yield ""
-    yield f"approval  {approval.id}: {_ASKS[approval.kind]}"
-    yield from _quoted(approval.action, most)
+    yield from ("", f"approval  {approval.id}: {_ASKS[approval.kind]}", *_quoted(approval.action, most))
     if approval.kind == "complete":
         paths = [one_line(path) for path in request.changed]
-        yield f"{_TEXT}changed since the start: {', '.join(paths[: _PATHS if most == LINES else None]) or 'nothing'}"
+        yield f"  changed since the start: {', '.join(paths[: _PATHS if most == LINES else None]) or 'nothing'}"
         if most == LINES and len(paths) > _PATHS:
-            yield f"{_TEXT}and {len(paths) - _PATHS} more"
-    if request.preview:
-        yield from _quoted(request.preview, most)
+            yield f"  and {len(paths) - _PATHS} more"
+    yield from _quoted(request.preview, most)
     if request.evidence:
-        yield f"{_TEXT}evidence:"
-        yield from _shortened([_evidence(row) for row in request.evidence], most)
+        yield from ("  evidence:", *_shortened([_evidence(row) for row in request.evidence], most))
     if approval.kind != "checks":  # the question itself says why
-        yield f"{_TEXT}asked because of: {one_line(approval.rule)}"
+        yield f"  asked because of: {one_line(approval.rule)}"
     if approval.expires_at:
-        yield f"{_TEXT}open until {figures.moment(approval.expires_at)}"
-
-
-def _wrapped(line: str, columns: int | None) -> Iterator[str]:
-    """Yield a line in rows of a terminal, broken between words; later rows are indented like the text of the first."""
-    if columns is None or width(line) <= columns:
-        yield line
-        return
-    quoted, text = (_MARGIN, line.removeprefix(_MARGIN)) if line.startswith(_MARGIN) else ("", line)
-    body = text.lstrip("+- ") if quoted else text.lstrip(" ")
-    first = text[: len(text) - len(body)]
-    first, body = (first, body) if width(quoted + first) < columns // 2 else ("", text)
-    room = columns - width(quoted) - width(first)
-    for index, row in enumerate(wrap(body, room, len(body))):
-        yield f"{quoted}{' ' * width(first) if index else first}{row}"
+        yield f"  open until {figures.moment(approval.expires_at)}"
 
 
 def _quoted(text: str, most: int) -> Iterator[str]:
@@ -138,3 +112,21 @@ def _evidence(row: EvidenceRow) -> str:
     shown = f"“{row.quote}”" if row.quote is not None else (row.fact or "")
     where = " ".join(part for part in (row.observation, one_line(row.command)) if part)
     return f"{_MARGIN}{mark} {one_line(row.criterion)} · {where} · {one_line(shown)}"
+
+
+def _text(lines: Iterable[str], columns: int | None) -> str:
+    return "".join(f"{row}\n" for line in lines for row in _wrapped(line, columns))
+
+
+def _wrapped(line: str, columns: int | None) -> Iterator[str]:
+    """Yield a line in rows of a terminal, broken between words; later rows are indented like the text of the first."""
+    if columns is None or width(line) <= columns:
+        yield line
+        return
+    quoted, text = (_MARGIN, line.removeprefix(_MARGIN)) if line.startswith(_MARGIN) else ("", line)
+    body = text.lstrip("+- ") if quoted else text.lstrip(" ")
+    first = text[: len(text) - len(body)]
+    if width(quoted + first) >= columns // 2:
+        first, body = "", text
+    for index, row in enumerate(wrap(body, columns - width(quoted + first), len(body))):
+        yield f"{quoted}{' ' * width(first) if index else first}{row}"

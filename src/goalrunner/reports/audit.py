@@ -11,11 +11,9 @@ from goalrunner.app.verification import Verification
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.line import Fact, Layout
+from goalrunner.reports.patch import SHORT_ID
 from goalrunner.reports.text import one_line
-
-SHORT_ID = 12
-"""Characters of a snapshot's id that people are shown."""
 
 _MAKERS = {
     "judge": "by the judge",
@@ -34,9 +32,8 @@ def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[Evid
 def evidence_text(
     run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], *, columns: int | None = None
 ) -> str:
-    """A block for each criterion and validator. `columns` is a terminal's width, None a pipe's."""
-    layout = Layout(columns)
-    return "".join(plain(layout.rows(fact)) for fact in _facts(run_id, verdict, rows))
+    """Return a block for each criterion and validator. `columns` is the width of a terminal."""
+    return Layout(columns).text(_facts(run_id, verdict, rows))
 
 
 def _facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
@@ -102,7 +99,7 @@ def verification_value(done: Verification) -> dict[str, Any]:
 
 
 def verification_text(done: Verification) -> str:
-    """One line: what was checked, or the first thing that does not hold; then what could not be checked."""
+    """Return what was checked, or the first fault; then what could not be checked."""
     notes = "".join(f"note: {one_line(note)}\n" for note in done.notes)
     if done.broken is not None:
         place = done.broken.file if done.broken.byte is None else f"{done.broken.file}, byte {done.broken.byte}"
@@ -116,9 +113,8 @@ def verification_text(done: Verification) -> str:
 
 
 def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:
-    """Complete or not, each criterion, and what is missing. `columns` is a terminal's width, None a pipe's."""
-    layout = Layout(columns)
-    return "".join(plain(layout.rows(fact)) for fact in _verdict_facts(verdict))
+    """Return the score, each criterion, and what is missing. `columns` is the width of a terminal."""
+    return Layout(columns).text(_verdict_facts(verdict))
 
 
 def _verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:

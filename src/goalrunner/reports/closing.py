@@ -30,13 +30,13 @@ def closing_lines(
     outcome: GoalOutcome,
     copy: str = "",
     red: Sequence[ValidatorResult] = (),
-    told: str = "",
+    shown: str = "",
     origin: Origin = Origin(),  # noqa: B008  frozen and empty
 ) -> Iterator[Line]:
     """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
-    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `told` is
-    what the last line about the judge contains already; `origin` is what the first events of the run say.
+    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `shown` is what
+    is missing by the last line about the judge; `origin` is what the first events of the run say.
     """
     tone = _TONES[outcome.status]
     yield Fact(outcome.status.value, _figures(outcome), tone)
@@ -44,7 +44,7 @@ def closing_lines(
         yield from message_lines(outcome.message)
         verdict = outcome.verdict
         by_judge = verdict is not None and (verdict.source == "judge" or not red)
-        if verdict is not None and by_judge and verdict.missing not in ("", told):
+        if verdict is not None and by_judge and verdict.missing not in ("", shown):
             yield from output_lines("missing", verdict.missing)
         for result in red:
             yield from _red(result)
@@ -53,11 +53,8 @@ def closing_lines(
     paths = _not_verified(outcome) if outcome.status is GoalStatus.COMPLETE else ()
     yield from label_lines(outcome.labels, restores=bool(paths))
     if paths:
-        yield Fact(
-            "",
-            f"goal restore {outcome.run_id} 0 {' '.join(f'--path {shlex.quote(path)}' for path in paths)}",
-            whole=True,
-        )
+        options = " ".join(f"--path {shlex.quote(path)}" for path in paths)
+        yield Fact("", f"goal restore {outcome.run_id} 0 {options}", whole=True)
     if outcome.redacted:
         yield Fact("redacted", redacted_line(outcome.redacted))
     if outcome.run_path:
@@ -73,10 +70,10 @@ def _not_verified(outcome: GoalOutcome) -> tuple[str, ...]:
 
 
 def _red(result: ValidatorResult) -> Iterator[Line]:
-    """A validator that failed, and the end of what it printed."""
+    """Yield a validator that failed, and the end of its output."""
     head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
-    is_said = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
-    yield from output_lines("validator", head if is_said else f"{head}\n{feedback}", tone="bad")
+    is_shown = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
+    yield from output_lines("validator", head if is_shown else f"{head}\n{feedback}", tone="bad")
 
 
 def _figures(outcome: GoalOutcome) -> str:

@@ -6,7 +6,7 @@ label      mark name subject                     time   remark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -23,6 +23,8 @@ _TIME_END = 9
 _PAIR_COLUMNS = (48, 38)
 """Columns of the left half of a header line; the first that fits."""
 _LEAST_REMARK = 24
+_MIN_COLUMNS = LABEL_COLUMNS + 3 + _SUBJECT_COLUMNS + _TIME_END
+"""Columns, beside the name's, below which a remark stands below its step."""
 _REMARK_ROWS = 4
 _ASKED_ROWS = 12
 _NAME_COLUMNS = 8
@@ -86,20 +88,26 @@ Line = Step | Fact | Quoted
 
 @dataclass(frozen=True)
 class Layout:
-    """Turns lines into rows. `columns` None is a pipe: the layout of 80 columns, and nothing said is cut short."""
+    """Turns lines into rows. `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut."""
 
     columns: int | None = None
     name_columns: int = 7
 
+    def text(self, lines: Iterable[Line]) -> str:
+        """Return lines as text without colour."""
+        return "".join(plain(self.rows(line)) for line in lines)
+
     def rows(self, line: Line) -> list[Row]:
-        """The rows of one line; all its text is made safe here."""
+        """Return the rows of one line; escape sequences and control characters are removed."""
         match line:
             case Step():
                 return self._step(line)
             case Fact():
                 return self._fact(line)
             case Quoted():
-                return self._quoted(line)
+                room = _LONGEST if self.columns is None else max(self.columns - LABEL_COLUMNS, 1)
+                text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
+                return [[Span(" " * LABEL_COLUMNS), Span(cut(text, room), "dim")]]
             case _:
                 assert_never(line)
 
@@ -107,94 +115,65 @@ class Layout:
     def _width(self) -> int:
         return self.columns or _DESIGN_WIDTH
 
-    def _subject_columns(self) -> int:
-        more = (self._width - _DESIGN_WIDTH) // 2
-        return min(max(_SUBJECT_COLUMNS, _SUBJECT_COLUMNS + more), _WIDE_SUBJECT_COLUMNS)
-
     def _step(self, step: Step) -> list[Row]:
         name = pad(cut(one_line(step.name), max(self.name_columns, _NAME_COLUMNS)), self.name_columns)
         head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
-        least = LABEL_COLUMNS + self.name_columns + 3 + _SUBJECT_COLUMNS + _TIME_END
-        is_narrow = self.columns is not None and self.columns < least
-        subject_columns = self._subject_columns() - (width(name) - self.name_columns)
-        if step.mark == ASKED and (is_narrow or width(one_line(step.subject)) > subject_columns):
-            return self._asked(step, head, 2 if is_narrow else LABEL_COLUMNS + 2)
-        if is_narrow:
-            return self._narrow(step, head)
-        room = min(subject_columns, subject_columns + _TIME_END - 1 - width(step.time))
-        subject = cut(one_line(step.subject), room)
-        fill = max(subject_columns + _TIME_END - width(subject) - width(step.time), 1) if step.time else 0
+        subject, remark = one_line(step.subject), one_line(step.remark)
+        more = (self._width - _DESIGN_WIDTH) // 2
+        columns = min(max(_SUBJECT_COLUMNS, _SUBJECT_COLUMNS + more), _WIDE_SUBJECT_COLUMNS)
+        columns -= width(name) - self.name_columns
+        is_narrow = self.columns is not None and self.columns < _MIN_COLUMNS + self.name_columns
+        if is_narrow or (step.mark == ASKED and width(subject) > columns):
+            if self.columns is None:
+                return [[*head, Span("   ".join(cut(text, _LONGEST) for text in (subject, remark) if text))]]
+            return self._stacked(step, head, subject, remark, 2 if is_narrow else LABEL_COLUMNS + 2)
+        subject = cut(subject, min(columns, columns + _TIME_END - 1 - width(step.time)))
+        fill = max(columns + _TIME_END - width(subject) - width(step.time), 1) if step.time else 0
         body = subject + " " * fill + step.time
-        remark = one_line(step.remark)
         if not remark:
             return [[*head, Span(body, "dim")]]
-        gap = 3 if step.time else max(subject_columns + 4 - width(body), 1)
-        indent = LABEL_COLUMNS + 3 + width(name) + width(body) + gap
-        return self._with_remark([*head, Span(body + " " * gap, "dim")], indent, remark, step.tone)
+        body = body + " " * 3 if step.time else pad(f"{body} ", columns + 4)
+        return self._with_remark([*head, Span(body, "dim")], remark, "plain" if step.tone == "dim" else step.tone)
 
-    def _with_remark(self, row: Row, indent: int, remark: str, tone: Tone) -> list[Row]:
-        spoken: Tone = "plain" if tone == "dim" else tone
+    def _with_remark(self, row: Row, remark: str, tone: Tone) -> list[Row]:
+        indent = sum(width(span.text) for span in row)
         if self.columns is None:
-            return [[*row, Span(cut(remark, _LONGEST), spoken)]]
-        if self.columns - indent >= _LEAST_REMARK:
-            first, *more = wrap(remark, self.columns - indent, _REMARK_ROWS)
-            return [[*row, Span(first, spoken)], *([Span(" " * indent + part, spoken)] for part in more)]
-        return [row, *self._indented(remark, LABEL_COLUMNS + 2, spoken)]
+            return [[*row, Span(cut(remark, _LONGEST), tone)]]
+        if self.columns - indent < _LEAST_REMARK:
+            return [row, *self._indented(remark, LABEL_COLUMNS + 2, _REMARK_ROWS, tone)]
+        first, *more = wrap(remark, self.columns - indent, _REMARK_ROWS)
+        return [[*row, Span(first, tone)], *([Span(" " * indent + part, tone)] for part in more)]
 
-    def _asked(self, step: Step, head: Row, indent: int) -> list[Row]:
-        """What a person is to decide on is never cut where that can be helped."""
-        subject, remark = one_line(step.subject), one_line(step.remark)
-        if self.columns is None:
-            return [[*head, Span("   ".join(cut(text, _LONGEST) for text in (subject, remark) if text))]]
-        taken = width("".join(span.text for span in head))
-        beside = subject if width(subject) <= self._width - taken else ""
-        row = (
-            [*head, Span(beside)]
-            if taken <= self._width
-            else [Span(cut(f"{ASKED} {one_line(step.name)}", self._width))]
-        )
-        more = [text for text in ("" if beside else subject, remark) if text]
-        return [row, *(part for text in more for part in self._indented(text, indent, "plain", _ASKED_ROWS))]
-
-    def _narrow(self, step: Step, head: Row) -> list[Row]:
-        room = self._width - width("".join(span.text for span in head))
-        rows = [[*head, Span(cut(one_line(step.subject), room), "dim")]]
+    def _stacked(self, step: Step, head: Row, subject: str, remark: str, indent: int) -> list[Row]:
+        """Return the remark below the step. What a person decides on is not cut."""
+        room = self._width - sum(width(span.text) for span in head)
+        if step.mark == ASKED:
+            beside, rows = subject if width(subject) <= room else "", _ASKED_ROWS
+            texts = [remark] if beside else [subject, remark]
+        else:
+            beside, rows = cut(subject, room), _REMARK_ROWS
+            texts = ["  ".join(filter(None, (step.time, remark)))]
+        row = [*head, Span(beside, "plain" if step.mark == ASKED else "dim")]
         if room <= 0:
-            rows = [[Span(cut("".join(span.text for span in head), self._width), step.tone)]]
-        rest = "  ".join(part for part in (step.time, one_line(step.remark)) if part)
-        return [*rows, *(self._indented(rest, 2, "plain") if rest else [])]
+            row = [Span(cut(f"{step.mark} {one_line(step.name)}", self._width), step.tone)]
+        return [row, *(part for text in texts if text for part in self._indented(text, indent, rows))]
 
-    def _indented(self, text: str, indent: int, tone: Tone, most: int = _REMARK_ROWS) -> list[Row]:
-        parts = wrap(text, self._width - indent, most)
-        return [[Span(" " * indent + part, tone)] for part in parts]
-
-    def _quoted(self, line: Quoted) -> list[Row]:
-        room = _LONGEST if self.columns is None else max(self.columns - LABEL_COLUMNS, 1)
-        text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
-        return [[Span(" " * LABEL_COLUMNS), Span(cut(text, room), "dim")]]
+    def _indented(self, text: str, indent: int, most: int, tone: Tone = "plain") -> list[Row]:
+        return [[Span(" " * indent + part, tone)] for part in wrap(text, self._width - indent, most)]
 
     def _fact(self, fact: Fact) -> list[Row]:
-        label = Span(pad(fact.label, LABEL_COLUMNS), "good" if fact.tone == "good" else "bold")
-        if fact.tone in ("bad", "warn"):
-            label = Span(label.text, fact.tone)
+        label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
         text = one_line(fact.text)
         room = self._width - LABEL_COLUMNS
         if fact.beside is None:
             parts = [cut(text, _LONGEST)] if self.columns is None or fact.whole else wrap(text, room, fact.rows)
-            first, *more = parts
-            return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in more)]
-        other, said = fact.beside
+            return [[label, Span(parts[0])], *([Span(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
+        other, second = fact.beside[0], one_line(fact.beside[1])
         for columns in _PAIR_COLUMNS:
-            if width(text) < columns and (self.columns is None or columns + 7 + width(said) <= room):
-                return [
-                    [
-                        label,
-                        Span(pad(text, columns)),
-                        Span(pad(other, max(7, width(other) + 1)), "bold"),
-                        Span(one_line(said)),
-                    ]
-                ]
-        return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, said))]
+            if width(text) < columns and (self.columns is None or columns + 7 + width(second) <= room):
+                other = pad(other, max(7, width(other) + 1))
+                return [[label, Span(pad(text, columns)), Span(other, "bold"), Span(second)]]
+        return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, second))]
 
 
 def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[Line]:

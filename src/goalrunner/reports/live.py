@@ -1,79 +1,24 @@
-"""Progress on a terminal that is redrawn while a step is under way."""
+"""Progress on a terminal that is redrawn while a step is running."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO, cast
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
-from rich.control import Control
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.segment import ControlType
 from rich.spinner import Spinner
 from rich.text import Text
 
 from goalrunner.core.events import MessageRecorded, Record
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
-from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.line import LABEL_COLUMNS, Layout, Line, Row, Step, Tone
-from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.progress import EnduringStream
+from goalrunner.reports.progress import Progress
 from goalrunner.reports.text import clean, wrap
-
-_CUTTING = ("linux", "screen", "st-", "vt")
-"""How the names of terminals begin that cut rows instead of breaking them."""
-
-
-def breaks_rows(environ: Mapping[str, str]) -> bool:
-    """Whether a terminal breaks rows that have become too long for it. To wipe rows on one that does not would be a loss."""
-    if "TMUX" in environ:
-        return True
-    return "XTERM_VERSION" not in environ and not environ.get("TERM", "").startswith(_CUTTING)
-
-
-class Reflow(RenderHook):
-    """Pushed after the live region's own hook, so that what it wipes lies below what that one wipes."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._drawn: tuple[int, ...] = ()
-
-    def region(self, rows: Iterable[Text]) -> ConsoleRenderable:
-        """The region of these rows; remembered as it is drawn."""
-        return _Region(self, tuple(rows))
-
-    def remember(self, columns: tuple[int, ...]) -> None:
-        """These are the widths of the rows that stand on the terminal now."""
-        self._drawn = columns
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Begin with wiping the rows that the terminal has made of what was drawn last."""
-        more = self._broken()
-        if not more:
-            return renderables
-        wipe = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)) * more
-        return [Control(ControlType.CARRIAGE_RETURN, *wipe), *renderables]
-
-    def _broken(self) -> int:
-        width, height = self._console.size
-        return sum((columns - 1) // width for columns in self._drawn[:height] if columns) if width else 0
-
-
-class _Region:
-    def __init__(self, reflow: Reflow, rows: tuple[Text, ...]) -> None:
-        self._reflow = reflow
-        self._rows = rows
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        self._reflow.remember(tuple(row.cell_len for row in self._rows))
-        yield from self._rows
-
 
 _STYLES: dict[Tone, str] = {
     "plain": "",
@@ -85,14 +30,14 @@ _STYLES: dict[Tone, str] = {
 }
 _TEXT_ROWS = 6
 _TEXT_KEPT = 4_000
-"""Characters of streamed text that are kept to be drawn; older ones have scrolled away."""
+"""Characters of streamed text that are kept to be drawn."""
 _FRAMES_PER_SECOND = 8
 _WIDEST = 80
-"""Columns of what lives, so that few terminals break it when they are made narrower (see `reflow`)."""
+"""Columns of the live region: a terminal that is made narrower must not break its rows."""
 
 
-class LiveProgress:
-    """Draws a run on a terminal. The region under way is wiped at the end; the lines stay."""
+class LiveProgress(Progress):
+    """Prints lines, and draws the running step and the agent's text below them until the next line."""
 
     def __init__(
         self,
@@ -102,17 +47,15 @@ class LiveProgress:
         environ: Mapping[str, str] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        lasting = cast("TextIO", EnduringStream(stream))
+        super().__init__(stream, place)
+        lasting = cast("TextIO", self._stream)
         self._console = Console(file=lasting, highlight=False, markup=False, emoji=False, _environ=environ)
-        self._narrative = Narrative(place)
         self._monotonic = monotonic
         self._running: Step | None = None
         self._since = 0.0
         self._text = ""
         self._spinner = Spinner("dots")
-        self._reflow = Reflow(self._console)
-        self._breaks = breaks_rows(os.environ if environ is None else environ)
-        # Rich would send what others write to stdout to this console too; the outcome's JSON must stay where it belongs.
+        # Rich would redirect the outcome's JSON on stdout to this console.
         self._live = Live(
             console=self._console,
             get_renderable=self._region,
@@ -124,10 +67,7 @@ class LiveProgress:
 
     def __enter__(self) -> Self:
         self._live.start()
-        if self._breaks:
-            self._console.push_render_hook(self._reflow)
-        # Rich hides the cursor; a run that is ended at once would leave the terminal without one.
-        self._console.show_cursor(True)
+        self._console.show_cursor(True)  # Rich hides it, and a process that is killed cannot show it again
         return self
 
     def __exit__(
@@ -141,16 +81,9 @@ class LiveProgress:
         if not self._live.is_started:
             return
         running, self._running = self._running, None
-        # An empty region is drawn first: what is drawn after a later start then erases no line above it.
-        self._live.refresh()
-        if self._breaks:
-            self._console.pop_render_hook()
+        self._live.refresh()  # draws an empty region: a later start then erases no line above it
         self._live.stop()
         self._running = running
-
-    def on_state(self, state: RunState) -> None:
-        """Print where the run stands."""
-        self._print(self._narrative.take_up(state))
 
     def on_record(self, record: Record) -> None:
         """Print the lines of an event, and draw the step that runs now."""
@@ -163,7 +96,7 @@ class LiveProgress:
         self._print(lines)
 
     def on_text(self, delta: str) -> None:
-        """Stream the agent's text; a thread of the terminal's draws it a few times a second."""
+        """Add text of the agent, which is drawn a few times a second."""
         self._text = (self._text + delta)[-_TEXT_KEPT:]
 
     @contextmanager
@@ -180,10 +113,9 @@ class LiveProgress:
             self._live.refresh()
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
-        """Wipe what lives and print the last lines."""
+        """Wipe the live region and print the last lines."""
         self.__exit__(None, None, None)
-        told = self._narrative
-        self._print(closing_lines(outcome, copy, told.red, told.missing, told.origin))
+        super().finish(outcome, copy)
 
     def _layout(self) -> Layout:
         return Layout(self._console.width, self._narrative.name_columns)
@@ -199,30 +131,22 @@ class LiveProgress:
     def _region(self) -> RenderableType:
         running = self._running
         if running is None:
-            return self._reflow.region([Text("")])
-        layout = self._layout()
-        step = Step(
-            running.name,
-            " ",
-            running.subject,
-            figures.elapsed(self._monotonic() - self._since),
-            label=self._narrative.label,
-        )
-        row = _text(layout.rows(step)[0])
+            return Text("")
+        time_ = figures.elapsed(self._monotonic() - self._since)
+        step = Step(running.name, " ", running.subject, time_, label=self._narrative.label)
+        row = _text(self._layout().rows(step)[0])
         frame = self._spinner.render(self._monotonic())
         mark = frame.plain if isinstance(frame, Text) else "·"
         row.plain = row.plain[:LABEL_COLUMNS] + mark + row.plain[LABEL_COLUMNS + 1 :]
         row.no_wrap, row.overflow = True, "crop"
-        row.truncate(self._region_columns())
-        return self._reflow.region([row, *self._streamed()])
+        columns = max(min(self._console.width - 1, _WIDEST), 1)
+        row.truncate(columns)
+        return Group(row, *self._streamed(columns))
 
-    def _region_columns(self) -> int:
-        return max(min(self._console.width - 1, _WIDEST), 1)
-
-    def _streamed(self) -> list[Text]:
-        columns = max(self._region_columns() - LABEL_COLUMNS - 2, 10)
-        rows = [row for line in clean(self._text).splitlines() for row in wrap(line, columns, _TEXT_KEPT) if row]
+    def _streamed(self, columns: int) -> list[Text]:
         indent = " " * (LABEL_COLUMNS + 2)
+        room = max(columns - len(indent), 10)
+        rows = [row for line in clean(self._text).splitlines() for row in wrap(line, room, _TEXT_KEPT) if row]
         return [Text(indent + row, style="dim", no_wrap=True) for row in rows[-_TEXT_ROWS:]]
 
 

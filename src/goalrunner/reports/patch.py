@@ -10,7 +10,7 @@ from typing import Any
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.base import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Layout, plain
+from goalrunner.reports.line import Fact, Layout
 from goalrunner.reports.text import clean, cut, home_path, pad, width
 from goalrunner.snapshots.objects import shown
 
@@ -31,7 +31,7 @@ class Lines:
 
 
 def patch_text(patch: RoundPatch, *, terminal: bool) -> str:
-    """The patch: for a pipe as it is, for a terminal without what could drive it."""
+    """Return the patch; for a terminal, without escape sequences."""
     if not terminal:
         return patch.text
     return "".join(f"{clean(line.expandtabs())}\n" for line in patch.text.split("\n")[:-1])
@@ -47,7 +47,7 @@ def patch_value(run_id: str, patch: RoundPatch) -> dict[str, Any]:
 
 
 def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
-    """A line for each path, and one for all. `columns` is a terminal's width, None a pipe's."""
+    """Return a line for each path, and one for all. `columns` is the width of a terminal."""
     if not patch.changes:
         return ""
     counted = lines_of(patch.text)
@@ -62,7 +62,7 @@ def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
 
 
 def lines_of(text: str) -> dict[str, Lines]:
-    """The figures of each file of a patch, by its path as snapshots show it."""
+    """Return the lines of each file of a patch, by its path as snapshots show it."""
     found: dict[str, Lines] = {}
     here = Lines()
     old = new = 0
@@ -82,7 +82,7 @@ def lines_of(text: str) -> dict[str, Lines]:
 
 
 def _path(pair: str) -> str:
-    """Nothing is ever renamed: both halves of `a/x b/x` are the same path."""
+    """Return the path of `a/x b/x`: there are no renames, so both halves are the same path."""
     name = pair[: (len(pair) - 1) // 2]
     raw = name.encode(errors="surrogateescape")
     if name.startswith('"'):
@@ -107,20 +107,14 @@ def _signed(added: int, removed: int) -> str:
     return f"+{added} −{removed}"
 
 
-def change_lines(changes: Sequence[Change], most: int) -> list[tuple[str, str]]:
-    """What is said of changes without their lines: kind and path, and how many more there are."""
-    rows = [(change.kind, change.path) for change in changes[:most]]
-    return [*rows, ("", f"and {len(changes) - most:,} more")] if len(changes) > most else list(rows)
-
-
 _MOST = 40
 SHORT_ID = 12
-"""Characters of a snapshot's id that people are shown, and can type."""
+"""Characters of a snapshot's id that are shown and can be typed."""
 
 
 def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns: int | None = None) -> str:
     """Return what would be changed."""
-    return _text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)], columns)
+    return Layout(columns).text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)])
 
 
 def question(changes: Sequence[Change]) -> str:
@@ -138,7 +132,7 @@ def done_text(
         Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"),
         Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True),
     ]
-    return _text(facts, columns)
+    return Layout(columns).text(facts)
 
 
 def nothing_text(workspace: str, moment: str) -> str:
@@ -147,9 +141,6 @@ def nothing_text(workspace: str, moment: str) -> str:
 
 
 def _changes(changes: Sequence[Change]) -> list[Fact]:
-    return [Fact(kind, path, whole=True) for kind, path in change_lines(changes, _MOST)]
-
-
-def _text(facts: Sequence[Fact], columns: int | None) -> str:
-    layout = Layout(columns)
-    return "".join(plain(layout.rows(fact)) for fact in facts)
+    facts = [Fact(change.kind, change.path, whole=True) for change in changes[:_MOST]]
+    more = len(changes) - _MOST
+    return [*facts, Fact("", f"and {more:,} more")] if more > 0 else facts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from goalrunner.core.decision import decide
 from goalrunner.core.events import Record, RunEnded
@@ -17,11 +17,11 @@ from goalrunner.core.steps import AskApproval, Audit, Confirm, RunRound, TakeBas
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
-from goalrunner.reports.line import Fact, Layout, Line, plain
+from goalrunner.reports.line import Fact, Layout, Line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps, of_outcome, origin_of
 from goalrunner.reports.summary import LOST
-from goalrunner.reports.text import cut, home_path, one_line, pad
+from goalrunner.reports.text import cut, home_path, one_line
 
 
 def show_text(
@@ -33,7 +33,7 @@ def show_text(
     words: Callable[[TranscriptRef], str] | None = None,
     columns: int | None = None,
 ) -> Iterator[str]:
-    """Yield the text in pieces, one a record, in memory that does not grow with the log.
+    """Yield the text of each record, in memory that does not grow with the log.
 
     `has_outcome` returns whether there is an outcome.json, `lost` whether the process of a run that has not ended is gone;
     both are called after the last record. `words` reads a message of the transcript; the last one of each round is shown.
@@ -41,8 +41,7 @@ def show_text(
     narrative, state = Narrative(words=words), None
 
     def text(lines: Iterable[Line]) -> str:
-        layout = Layout(columns, narrative.name_columns)
-        return "".join(plain(layout.rows(line)) for line in lines)
+        return Layout(columns, narrative.name_columns).text(lines)
 
     for record in records:
         state = apply(state, record)
@@ -62,7 +61,7 @@ def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outco
     else:
         red = narrative.red if ended else ()
         outcome = outcome_of(state, folder if has_outcome else "")
-        yield from closing_lines(outcome, red=red, told=narrative.missing, origin=narrative.origin)
+        yield from closing_lines(outcome, red=red, shown=narrative.missing, origin=narrative.origin)
 
 
 def _lost(state: RunState) -> Iterator[Line]:
@@ -79,106 +78,87 @@ def _lost(state: RunState) -> Iterator[Line]:
     yield from next_steps(replace(of_outcome(outcome_of(state), origin_of(state)), status=LOST))
 
 
-_KIND_COLUMNS = 21
 _LONGEST = 200
-_TELLING = (
+_FIELDS = (
     "step_id", "tool_call_id", "evidence_ref", "role", "summary", "account", "round", "moment", "standing", "passed",
-    "approval_id", "kind", "decision", "by", "question", "stop_reason", "reason", "result_ref", "note", "action",
+    "approval_id", "kind", "decision", "by", "question", "stop_reason", "reason", "message", "note", "action",
 )  # fmt: skip
 """Fields that say what an event is about, in the order in which they are shown."""
 
 
 def events_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
     """Yield one line per record, in memory that does not grow with the log."""
-    width = columns or _LONGEST
     for record in records:
         event = record.event
-        said = "  ".join(_told(name, value) for name in _TELLING if _says(value := getattr(event, name, None)))
-        line = (
-            f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {pad(event.type, _KIND_COLUMNS)}  {one_line(said)}"
-        )
-        yield cut(line, width).rstrip() + "\n"
+        values = [(name, getattr(event, name, None)) for name in _FIELDS]
+        shown = [
+            f"{name} {value}" if name in ("round", "passed") else str(value)
+            for name, value in values
+            if value is not None and value != ""
+        ]
+        line = f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {event.type:<21}  {one_line('  '.join(shown))}"
+        yield cut(line, columns or _LONGEST).rstrip() + "\n"
 
 
-def _says(value: Any) -> bool:
-    return value is not None and value != ""
-
-
-def _told(name: str, value: Any) -> str:
-    return f"{name} {value}" if name in ("round", "passed") else str(value)
-
-
-_SHOWN = 8
-"""References and steps that are shown, the newest."""
+_NEWEST = 8
+"""References, steps and approvals that are shown, the newest."""
 
 
 def state_text(state: RunState, columns: int | None = None) -> str:
-    """The state as lines. `columns` is a terminal's width, None a pipe's."""
-    layout = Layout(columns)
-    return "".join(plain(layout.rows(line)) for line in _lines(state))
+    """Return the state of a run. `columns` is the width of a terminal."""
+    return Layout(columns).text(_state_lines(state))
 
 
-def _lines(state: RunState) -> Iterator[Line]:
+def _state_lines(state: RunState) -> Iterator[Line]:
     memory = state.memory
+    if state.status is GoalStatus.RUNNING:
+        doing = (memory.current_step or "between two steps").replace("-", " ")
+    else:
+        doing = f"nothing: the run is {state.status}" + (f" ({state.stop_reason})" if state.stop_reason else "")
+    evidence = memory.step_evidence
+    done = [f"{step} ({evidence[step]})" if evidence.get(step) else step for step in memory.completed_steps]
+    decided = [item for item in state.approvals if item.decision is not None]
     yield Fact("goal", state.goal.description, beside=("run", state.goal.run_id))
     yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
-    yield Fact("doing", _doing(state))
-    yield from _named("done", [_with_evidence(state, step) for step in memory.completed_steps])
-    yield from _named("pending", memory.pending_steps)
-    yield from _named("questions", memory.open_questions)
-    yield from _named("waits", [_waiting(item) for item in state.waiting])
-    yield from map(_approval, [item for item in state.approvals if item.decision is not None][-_SHOWN:])
-    yield from _named("protected", state.protected_changes)
-    yield from _named("evidence", memory.evidence_refs)
-    yield from _verdict(state)
+    yield Fact("doing", doing)
+    yield from _newest("done", done)
+    yield from _newest("pending", memory.pending_steps)
+    yield from _newest("questions", memory.open_questions)
+    yield from _newest("waits", [_waiting(item) for item in state.waiting])
+    yield from (Fact("approval", _decided(item)) for item in decided[-_NEWEST:])
+    yield from _newest("protected", state.protected_changes)
+    yield from _newest("evidence", memory.evidence_refs)
+    if state.verdict is not None:
+        result = "complete" if state.verdict.complete else "not complete"
+        yield Fact("verdict", f"{figures.score(state.verdict.score)} · {result} · by the {state.verdict.source}")
+        if state.verdict.missing:
+            yield Fact("missing", state.verdict.missing)
     yield Fact("spent", " · ".join(figures.spent(total_of(state))))
     yield Fact("why", why(state))
 
 
-def _doing(state: RunState) -> str:
-    if state.status is not GoalStatus.RUNNING:
-        reason = f" ({state.stop_reason})" if state.stop_reason else ""
-        return f"nothing: the run is {state.status}{reason}"
-    return (state.memory.current_step or "between two steps").replace("-", " ")
-
-
-def _verdict(state: RunState) -> Iterator[Line]:
-    if state.verdict is not None:
-        said = "complete" if state.verdict.complete else "not complete"
-        yield Fact("verdict", f"{figures.score(state.verdict.score)} · {said} · by the {state.verdict.source}")
-        if state.verdict.missing:
-            yield Fact("missing", state.verdict.missing)
+def _newest(label: str, items: Sequence[str]) -> Iterator[Line]:
+    if items:
+        more = f"{len(items) - _NEWEST} before · " if len(items) > _NEWEST else ""
+        yield Fact(label, more + ", ".join(items[-_NEWEST:]))
 
 
 def _waiting(item: Approval) -> str:
-    """What waits: since when, on which evidence a person would decide, and when it expires."""
     until = f", until {item.expires_at}" if item.expires_at else ""
-    return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{_on(item)})"
+    return f"{item.id}: {item.action} ({item.rule}; since {item.requested_at}{until}{_evidence(item)})"
 
 
-def _approval(item: Approval) -> Line:
-    """What was decided: how, by whom, when, on which evidence, and whether the agent could have said it itself."""
+def _decided(item: Approval) -> str:
     by = f" by {item.by}" if item.by else ""
     unguarded = "" if item.guarded else " (unguarded)"
     done = ", done" if item.used and item.decision == "approved" else ""
-    said = f": {item.reason}" if item.reason else ""
-    decided = f"{item.decision}{by}{unguarded} at {item.decided_at}{_on(item)}{done}{said}"
-    return Fact("approval", f"{item.id}: {item.action} ({item.rule}) · {decided}")
+    reason = f": {item.reason}" if item.reason else ""
+    decision = f"{item.decision}{by}{unguarded} at {item.decided_at}{_evidence(item)}{done}{reason}"
+    return f"{item.id}: {item.action} ({item.rule}) · {decision}"
 
 
-def _on(item: Approval) -> str:
-    return f", on {', '.join(item.evidence_refs[-_SHOWN:])}" if item.evidence_refs else ""
-
-
-def _with_evidence(state: RunState, step: str) -> str:
-    shown = state.memory.step_evidence.get(step)
-    return f"{step} ({shown})" if shown else step
-
-
-def _named(label: str, items: tuple[str, ...] | list[str]) -> Iterator[Line]:
-    if items:
-        more = f"{len(items) - _SHOWN} before · " if len(items) > _SHOWN else ""
-        yield Fact(label, more + ", ".join(items[-_SHOWN:]))
+def _evidence(item: Approval) -> str:
+    return f", on {', '.join(item.evidence_refs[-_NEWEST:])}" if item.evidence_refs else ""
 
 
 def why(state: RunState) -> str:
@@ -188,8 +168,8 @@ def why(state: RunState) -> str:
         case TakeBaseline():
             return "the validators run once before round 1"
         case RunRound():
-            said = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
-            return said.get(step.prompt.kind, f"round {step.prompt.round} is next: the goal is not met yet")
+            special = {"first": "the agent starts round 1", "resumed": "the agent continues its round"}
+            return special.get(step.prompt.kind, f"round {step.prompt.round} is next: the goal is not met yet")
         case Validate():
             return f"round {step.round} has ended: the validators are next"
         case Audit():

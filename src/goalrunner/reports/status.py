@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Layout, Line, output_lines, plain
+from goalrunner.reports.line import Fact, Layout, Line, output_lines
 from goalrunner.reports.listing import pending, waiting_facts
 from goalrunner.reports.next_steps import label_lines, message_lines, next_steps, of_summary
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary, redacted_line
@@ -18,9 +18,7 @@ _TAIL = 5
 
 def status_text(summary: Summary, *, now: datetime, folder: str = "", columns: int | None = None) -> str:
     """Return state, rounds, verdict, limits and spend of a run. `columns` is the width of a terminal; None is a pipe."""
-    layout = Layout(columns)
-    lines = _lines(summary, now, folder)
-    return "".join(plain(layout.rows(line)) for line in lines)
+    return Layout(columns).text(_lines(summary, now, folder))
 
 
 def _lines(summary: Summary, now: datetime, folder: str) -> Iterator[Line]:

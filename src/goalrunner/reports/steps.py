@@ -96,15 +96,10 @@ def _note(event: events.NoteAdded) -> Iterable[Line]:
 
 
 def _validator(result: ValidatorResult) -> Step:
-    mark, tone = ("✓", "good") if result.passed else ("✗", "bad")
-    return Step(
-        result.name,
-        mark,
-        result.command,
-        figures.elapsed(result.duration),
-        result.remark,
-        "good" if tone == "good" else "bad",
-    )
+    time = figures.elapsed(result.duration)
+    if result.passed:
+        return Step(result.name, "✓", result.command, time, result.remark, "good")
+    return Step(result.name, "✗", result.command, time, result.remark, "bad")
 
 
 @event_lines.register

@@ -11,7 +11,7 @@ from goalrunner.core.goal import Goal, ValidatorSpec
 from goalrunner.records.memory import MemoryItem
 from goalrunner.reports import figures
 from goalrunner.reports.header import recorded_lines, unlimited_line
-from goalrunner.reports.line import Fact, Layout, Line, plain
+from goalrunner.reports.line import Fact, Layout, Line
 from goalrunner.reports.text import cut, home_path, one_line, table, wrap
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ _MARKS = {"good": "✓", "bad": "✗", "note": "·"}
 
 def diagnosis_text(diagnosis: Diagnosis, columns: int | None = None) -> str:
     """Return a line for each check, with the command that repairs it, and the result."""
-    layout = Layout(columns)
-    return "".join(plain(layout.rows(line)) for line in _lines(diagnosis))
+    return Layout(columns).text(_lines(diagnosis))
 
 
 def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -82,11 +81,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
         yield from (Fact("", f"  {line}", whole=True) for line in check.hint.splitlines())
     if diagnosis.used is not None:
         yield Fact("used", " · ".join(figures.spent(diagnosis.used)))
-    bad = sum(check.state == "bad" for check in diagnosis.checks)
-    if not bad:
-        yield Fact("", f"{diagnosis.agent} can be used")
-    else:
-        yield Fact("", f"{diagnosis.agent} cannot be used: {bad} problem{'s' if bad > 1 else ''} found")
+    problems = figures.count(sum(check.state == "bad" for check in diagnosis.checks), "problem")
+    yield Fact("", f"{diagnosis.agent} {'can be used' if diagnosis.usable else f'cannot be used: {problems} found'}")
 
 
 _MEMORY_HEADINGS = ("ID", "KIND", "OWNER", "SOURCE", "SENSITIVITY", "EXPIRES", "TEXT")
@@ -147,8 +143,7 @@ def resolved_text(
     `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
     texts about the check environment.
     """
-    layout = Layout(columns)
-    return "".join(plain(layout.rows(line)) for line in _resolved_lines(goal, agent, place, checked))
+    return Layout(columns).text(_resolved_lines(goal, agent, place, checked))
 
 
 def _resolved_lines(goal: Goal, agent: str, place: str, checked: Sequence[tuple[str, str]]) -> Iterator[Line]:

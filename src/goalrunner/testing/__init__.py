@@ -1,6 +1,6 @@
-"""Scripted doubles that implement the ports: test your own goals, validators and drivers without a model or a disk.
+"""Scripted doubles of the ports, for tests of your own goals, validators and drivers without a model or a disk.
 
-Each plays its script in order and fails loudly when the script is exhausted. Product code never imports this package.
+Each plays its script in order and raises ScriptExhausted at its end. goalrunner itself never imports this package.
 """
 
 from __future__ import annotations

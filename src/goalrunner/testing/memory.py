@@ -1,4 +1,4 @@
-"""Log, transcript, artifacts and clock that live in memory."""
+"""Log, transcript, artifacts, clock and observer in memory."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from goalrunner.core.ports import Clock, Message
 
 
 class ManualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only by `advance`."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._start = start
         self._seconds = 0.0
 
     def now(self) -> datetime:
-        """The start plus what has passed."""
+        """Return the start plus the seconds that have passed."""
         return self._start + timedelta(seconds=self._seconds)
 
     def monotonic(self) -> float:
-        """Seconds that have passed."""
+        """Return the seconds that have passed."""
         return self._seconds
 
     def advance(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class MemoryLog:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The time in it is no active time."""
+        """Leave the time inside of the context out of the active time."""
         self._stood = since = self._clock.monotonic()
         try:
             yield
@@ -56,7 +56,7 @@ class MemoryLog:
             self._waited += self._clock.monotonic() - since
 
     def append(self, event: Event) -> Record:
-        """Keep the event under the next number."""
+        """Add the event with the next number."""
         record = Record(
             seq=len(self.records) + 1,
             at=self._clock.now().isoformat(),
@@ -67,7 +67,7 @@ class MemoryLog:
         return record
 
     def types(self) -> list[str]:
-        """The tags in order: what a test of a trajectory compares."""
+        """Return the types of the events in order."""
         return [record.event.type for record in self.records]
 
 
@@ -80,7 +80,7 @@ class MemoryTranscript:
         self._end = 0
 
     def append(self, message: Message) -> TranscriptRef:
-        """Keep a copy and say where it would stand."""
+        """Add a copy; return its place in a file."""
         line = json.dumps(message).encode()
         ref = TranscriptRef(offset=self._end, length=len(line), sha256=hashlib.sha256(line).hexdigest())
         self._places[self._end] = copy.deepcopy(dict(message))
@@ -89,7 +89,7 @@ class MemoryTranscript:
         return ref
 
     def read(self, ref: TranscriptRef) -> Message:
-        """The message at that place."""
+        """Return the message at that place."""
         return self._places[ref.offset]
 
 
@@ -100,36 +100,36 @@ class MemoryArtifacts:
         self._kept: dict[str, bytes] = {}
 
     def put(self, data: bytes) -> ArtifactRef:
-        """Keep bytes."""
+        """Store bytes."""
         sha256 = hashlib.sha256(data).hexdigest()
         self._kept[sha256] = data
         return ArtifactRef(sha256=sha256, size=len(data))
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Keep a file's bytes and remove it. All of them: that takes no time."""
+        """Store a file's bytes and remove it; `hurried` is ignored."""
         ref = self.put(path.read_bytes())
         path.unlink()
         return ref
 
     def read(self, ref: ArtifactRef) -> bytes:
-        """The bytes; RecordError when they were never kept."""
+        """Return the bytes. Raise RecordError if they were never stored."""
         try:
             return self._kept[ref.sha256]
         except KeyError:
             raise RecordError(f"no artifact {ref.sha256}") from None
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
-        """Both ends, or everything and nothing."""
+        """Return both ends, or all bytes and nothing."""
         data = self.read(ref)
         return (data, b"") if len(data) <= 2 * each else (data[:each], data[-each:])
 
     def path(self, ref: ArtifactRef) -> Path:
-        """There is no file behind it."""
-        raise RecordError(f"artifact {ref.sha256} lies in memory")
+        """Raise RecordError: there is no file."""
+        raise RecordError(f"artifact {ref.sha256} is in memory")
 
 
 class RecordingObserver:
-    """Keeps what it is told."""
+    """An observer that keeps records and text."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []

@@ -1,4 +1,4 @@
-"""Agent, validator and judge that play a script, and fail loudly when it is exhausted."""
+"""An agent, a validator, a judge and a person that play scripts, and raise an error at the end of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
 from goalrunner.core.check_ports import Audit, AuditRequest, Confirmation, ValidationContext
@@ -13,9 +14,17 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, Message, QuestionReply
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
+Item = TypeVar("Item")
+
 
 class ScriptExhausted(AssertionError):
-    """A double was asked for more than its script holds."""
+    """A double was called more often than its script allows."""
+
+
+def _next(script: Sequence[Item], used: int, owner: str, noun: str) -> Item:
+    if used >= len(script):
+        raise ScriptExhausted(f"{owner} has {len(script)} {noun}, one more was asked for")
+    return script[used]
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class ScriptedRound:
     tools: tuple[ToolResult, ...] = ()
     usage: Usage = field(default_factory=lambda: Usage(input_tokens=10, output_tokens=5, calls=1))
     delay: float = 0.0
-    """Seconds before the round does anything."""
+    """Seconds before the round begins."""
     error: Exception | None = None
 
 
@@ -45,74 +54,67 @@ class ScriptedConversation:
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Play the next round."""
-        if self._played >= len(self._rounds):
-            raise ScriptExhausted(f"the conversation has {len(self._rounds)} rounds, one more was asked for")
-        round_ = self._rounds[self._played]
+        round_ = _next(self._rounds, self._played, "the conversation", "rounds")
         self._played += 1
-        self._say({"role": "user", "content": prompt}, recorder)
+        self._add({"role": "user", "content": prompt}, recorder)
         await asyncio.sleep(round_.delay)
         if round_.error is not None:
             raise round_.error
         for result in round_.tools:
             recorder.tool_called(result.tool_call_id, result.tool, result.command)
             shown = (await recorder.tool_result(result)).head.decode(errors="replace")
-            self._say({"role": "tool", "tool_call_id": result.tool_call_id, "content": shown}, recorder)
+            self._add({"role": "tool", "tool_call_id": result.tool_call_id, "content": shown}, recorder)
         recorder.check_budget()
         recorder.text(round_.text)
         recorder.usage("agent", round_.usage)
-        self._say({"role": "assistant", "content": round_.text}, recorder)
+        self._add({"role": "assistant", "content": round_.text}, recorder)
         return RoundReply(text=round_.text, steps=1)
 
     def checkpoint(self) -> object:
-        """A copy of the messages."""
+        """Return a copy of the messages."""
         return list(self.messages)
 
     def restore(self, checkpoint: object) -> None:
-        """Put a copy back."""
+        """Restore a copy of the messages."""
         if not isinstance(checkpoint, list):
             raise TypeError("not a checkpoint of this conversation")
         self.messages[:] = checkpoint
 
-    def _say(self, message: Message, recorder: Recorder) -> None:
+    def _add(self, message: Message, recorder: Recorder) -> None:
         self.messages.append(message)
         recorder.message(message)
 
 
 class ScriptedValidator:
-    """A validator that plays verdicts: True, False, or a feedback text (red)."""
+    """A validator that plays results: True, False, or a feedback text (red)."""
 
     def __init__(self, *verdicts: bool | str, name: str = "check", serial: bool = False, hidden: bool = False) -> None:
         self.name = name
         self.hidden = hidden
         self.command = f"scripted {name}"
         self.serial = serial
-        self._verdicts = list(verdicts)
+        self._verdicts = verdicts
         self.contexts: list[ValidationContext] = []
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
-        """Play the next verdict."""
-        if len(self.contexts) >= len(self._verdicts):
-            raise ScriptExhausted(f"validator {self.name} has {len(self._verdicts)} verdicts, one more was asked for")
-        verdict = self._verdicts[len(self.contexts)]
+        """Play the next result."""
+        verdict = _next(self._verdicts, len(self.contexts), f"validator {self.name}", "verdicts")
         self.contexts.append(context)
         await asyncio.sleep(0)
         passed = verdict is True
-        feedback = verdict if isinstance(verdict, str) else ""
-        return (
-            ValidatorResult(
-                name=self.name,
-                passed=passed,
-                feedback=feedback,
-                reason="passed" if passed else "red",
-                command=self.command,
-                summary="green" if passed else "red",
-            ),
-            None,
+        result = ValidatorResult(
+            name=self.name,
+            passed=passed,
+            feedback=verdict if isinstance(verdict, str) else "",
+            reason="passed" if passed else "red",
+            command=self.command,
+            summary="green" if passed else "red",
         )
+        return result, None
 
 
 class ScriptedJudge:
-    """A judge that plays verdicts and second opinions. Nobody checks its citations: it stands for judge and check.
+    """A judge that plays verdicts and second opinions. Their citations are not checked.
 
     A verdict may be given as a whole Audit, such as one that fails on freshness alone.
     """
@@ -123,58 +125,50 @@ class ScriptedJudge:
         usage: Usage | None = None,
         opinions: Sequence[Confirmation | bool | Exception] = (),
     ) -> None:
-        self._verdicts = list(verdicts)
-        self._opinions = list(opinions)
+        self._verdicts = verdicts
+        self._opinions = opinions
         self._usage = usage or Usage(input_tokens=20, output_tokens=5, calls=1)
         self.requests: list[AuditRequest] = []
         self.claims: list[str] = []
 
     async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
         """Play the next verdict."""
-        if len(self.requests) >= len(self._verdicts):
-            raise ScriptExhausted(f"the judge has {len(self._verdicts)} verdicts, one more was asked for")
-        verdict = self._verdicts[len(self.requests)]
+        verdict = _next(self._verdicts, len(self.requests), "the judge", "verdicts")
         self.requests.append(request)
-        recorder.check_budget()
-        await asyncio.sleep(0)
-        if isinstance(verdict, Exception):
-            raise verdict
-        recorder.usage("judge", self._usage)
-        if isinstance(verdict, Audit):
-            return verdict
-        cited = sum(len(criterion.evidence) for criterion in verdict.criteria)
-        return Audit(verdict=verdict, citations_checked=cited)
+        answer: GoalVerdict | Audit = await self._answer(verdict, recorder)
+        if isinstance(answer, Audit):
+            return answer
+        cited = sum(len(criterion.evidence) for criterion in answer.criteria)
+        return Audit(verdict=answer, citations_checked=cited)
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
         """Play the next second opinion."""
-        if len(self.claims) >= len(self._opinions):
-            raise ScriptExhausted(f"the judge has {len(self._opinions)} second opinions, one more was asked for")
-        opinion = self._opinions[len(self.claims)]
+        opinion = _next(self._opinions, len(self.claims), "the judge", "second opinions")
         self.claims.append(claim)
+        answer: Confirmation | bool = await self._answer(opinion, recorder)
+        return Confirmation(confirmed=answer, reason="as scripted") if isinstance(answer, bool) else answer
+
+    async def _answer(self, item: Item | Exception, recorder: Recorder) -> Item:
         recorder.check_budget()
         await asyncio.sleep(0)
-        if isinstance(opinion, Exception):
-            raise opinion
+        if isinstance(item, Exception):
+            raise item
         recorder.usage("judge", self._usage)
-        if isinstance(opinion, bool):
-            return Confirmation(confirmed=opinion, reason="as scripted")
-        return opinion
+        return item
 
 
 class ScriptedApprover:
-    """A person who plays decisions and answers: True, False, a reason (a denial), or None for nobody being there."""
+    """A person who plays decisions and answers: True, False, a reason (a denial), or None if no person is there."""
 
     def __init__(self, *decisions: bool | str | None, answers: Sequence[str | None] = ()) -> None:
-        self._decisions = list(decisions)
-        self._answers = list(answers)
+        self._decisions = decisions
+        self._answers = answers
         self.requests: list[ApprovalRequest] = []
         self.questions: list[str] = []
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Play the next decision."""
-        if len(self.requests) >= len(self._decisions):
-            raise ScriptExhausted(f"the person has {len(self._decisions)} decisions, one more was asked for")
-        decision = self._decisions[len(self.requests)]
+        decision = _next(self._decisions, len(self.requests), "the person", "decisions")
         self.requests.append(request)
         await asyncio.sleep(0)
         if decision is None:
@@ -184,9 +178,7 @@ class ScriptedApprover:
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Play the next answer."""
-        if len(self.questions) >= len(self._answers):
-            raise ScriptExhausted(f"the person has {len(self._answers)} answers, one more was asked for")
-        text = self._answers[len(self.questions)]
+        text = _next(self._answers, len(self.questions), "the person", "answers")
         self.questions.append(question)
         await asyncio.sleep(0)
         return None if text is None else QuestionReply(text, "ada@desk")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from goalrunner.transcripts.registry import FORMATS, check_format, read_transcript
+from goalrunner.transcripts.registry import check_format, read_transcript
 
-__all__ = ["FORMATS", "check_format", "read_transcript"]
+__all__ = ["check_format", "read_transcript"]

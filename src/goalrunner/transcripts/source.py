@@ -1,36 +1,44 @@
-"""A file on its way to a reader: its text, read once and within a size limit."""
+"""The file of a transcript: its text, read once and within a size limit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from goalrunner.core.errors import UsageError
 
+Deliverable = Literal["workspace", "response"]
+
+HINT = (
+    "Supported formats: the transcript.jsonl of a run; OpenAI chat messages as a JSON array, "
+    'as {"messages": [...]}, or as JSON Lines.'
+)
+
 SIZE_LIMIT = 64_000_000
-"""Bytes of a transcript that are read as text; a bigger one would take many times its size in memory."""
+"""Bytes of a transcript that are read; a bigger one would take many times its size in memory."""
 
 _PROBE = 8_000
-"""Bytes that tell a text from what is none."""
+"""Bytes that distinguish a text from a binary file."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A transcript's file."""
+    """The file of a transcript."""
 
     path: Path
     size_limit: int = SIZE_LIMIT
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether it is no text at all: an archive, a picture. Raises UsageError when it cannot be read."""
+        """Whether it is an archive, a picture or the like. Raises UsageError if it cannot be read."""
         head = self._data(_PROBE)
         return b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
 
     @cached_property
     def text(self) -> str:
-        """The file as UTF-8. Raises UsageError when it cannot be read whole."""
+        """The file as UTF-8. Raises UsageError if it is too big, not UTF-8, or cannot be read."""
         data = self._data(self.size_limit + 1)
         if len(data) > self.size_limit:
             raise UsageError(
@@ -44,13 +52,8 @@ class Source:
             raise UsageError(f"{self.path}:{line}  the transcript is not UTF-8", "Convert it to UTF-8.") from None
 
     def error(self, message: str, line: int = 0) -> UsageError:
-        """An error that names the file, and the line where there is one."""
-        where = f"{self.path}:{line}" if line else f"{self.path}"
-        return UsageError(
-            f"{where}  {message}",
-            "Understood are: the transcript.jsonl of a run; OpenAI chat messages as a JSON array, "
-            'as {"messages": [...]}, or as JSON Lines.',
-        )
+        """Return an error with the file and, unless it is 0, the line."""
+        return UsageError(f"{self.path}:{line}  {message}" if line else f"{self.path}  {message}", HINT)
 
     def _data(self, size: int) -> bytes:
         try:

@@ -1,9 +1,7 @@
-"""Calling a validator in a process of its own. The request comes on stdin; the answer goes to a file, never to stdout.
+"""Calls a Python validator in a process of its own. The request comes on stdin, and the answer goes to a file.
 
-Run by its path, with the standard library alone; also the one place that says which returned objects count.
-
-What is installed wins: the workspace, which the agent writes, comes last on sys.path. A check of that name may come from it,
-but nothing in it takes the place of an installed check, of what that check imports, or of the standard library.
+The file is run by its path, with the standard library alone. The workspace, which the agent writes, comes last on
+sys.path: nothing in it replaces an installed check, what that check imports, or the standard library.
 """
 
 from __future__ import annotations
@@ -27,39 +25,32 @@ _LEADING = (_OWN, os.path.dirname(asyncio.__file__), "<frozen importlib")  # noq
 """Files whose frames lie between a traceback's top and the validator."""
 
 
-def outcome_of(value: object) -> tuple[bool, str] | None:
-    """(passed, feedback) of what a validator returned, or None when it does not count.
+def outcome_of(value: object) -> tuple[str, str]:
+    """Return the reason ("passed", "red" or "invalid_result") and the feedback for what a validator returned.
 
-    What counts: True and False themselves, a dict of `passed` (a bool) and perhaps `feedback` (str or None), and a
-    ValidationOutcome. No truth of any other object is ever asked for.
+    True and False count, a dict of `passed` (a bool) and perhaps `feedback` (str or None), and a ValidationOutcome.
     """
-    if value is True or value is False:
-        return value, ""
+    module = sys.modules.get("goalrunner.core.verdict")
+    passed, feedback = value, None
     if isinstance(value, dict):
-        if "passed" not in value or not set(value) <= {"passed", "feedback"}:
-            return None
-        passed, feedback = value["passed"], value.get("feedback")
-    elif _is_validation_outcome(value):
+        passed, feedback = value.get("passed"), value.get("feedback")
+        passed = passed if value.keys() <= {"passed", "feedback"} else None
+    elif module is not None and isinstance(value, module.ValidationOutcome):
         passed, feedback = getattr(value, "passed", None), getattr(value, "feedback", None)
-    else:
-        return None
-    if not (passed is True or passed is False) or not (feedback is None or isinstance(feedback, str)):
-        return None
-    return passed, _storable(feedback or "")
-
-
-def refusal_of(value: object) -> str:
-    """Why a returned object does not count, for people."""
-    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    if (passed is True or passed is False) and (feedback is None or isinstance(feedback, str)):
+        return "passed" if passed else "red", _storable(feedback or "")
     expected = "it must return a bool, {'passed': bool, 'feedback': str} or a ValidationOutcome"
     if isinstance(value, dict):
         keys = ", ".join(sorted(str(key)[:40] for key in value)[:10])
-        return f"the validator returned a dict that does not fit (keys: {keys or 'none'}); {expected}"
-    return f"the validator returned {kind}; {expected}"
+        refused = f"the validator returned a dict that does not fit (keys: {keys or 'none'}); {expected}"
+    else:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        refused = f"the validator returned {kind}; {expected}"
+    return "invalid_result", refused
 
 
 def last_lines(error: BaseException) -> str:
-    """The end of a traceback, without the frames that led to the validator."""
+    """Return the end of a traceback, without the frames that led to the validator."""
     at = error.__traceback__
     while at is not None and at.tb_frame.f_code.co_filename.startswith(_LEADING):
         at = at.tb_next
@@ -67,28 +58,24 @@ def last_lines(error: BaseException) -> str:
 
 
 def _storable(text: str) -> str:
-    """The text without halves of characters, which no file can hold: the reason must not be lost for one of them."""
+    """Return the text without lone surrogates, which no file can hold."""
     return text.encode(errors="replace").decode()
 
 
-def _is_validation_outcome(value: object) -> bool:
-    module = sys.modules.get("goalrunner.core.verdict")
-    return module is not None and isinstance(value, module.ValidationOutcome)
-
-
-def arrange(first: list[str], installed: list[str], workspace: list[str], name: str) -> None:
-    """Put sys.path in order for the module `name`: PYTHONPATH, this interpreter, the runner's own folders, the workspace."""
+def _arrange(request: dict[str, Any], name: str) -> None:
+    """Put sys.path in order for the module `name`: PYTHONPATH, this interpreter, the runner's folders, the workspace."""
+    workspace = request["workspace"]
     own = [entry for entry in sys.path if entry not in workspace]
-    sys.path[:] = dict.fromkeys([*first, *own, *installed])
+    sys.path[:] = dict.fromkeys([*request["first"], *own, *request["installed"]])
     # Packages that are installed as a link are found by finders of their own, which usually come after sys.path.
     sys.meta_path.sort(key=lambda finder: finder is PathFinder)
-    _hold(name)
+    _import_folders(name)
     sys.path += [entry for entry in workspace if entry not in sys.path]
 
 
-def _hold(name: str) -> None:
-    """Import the installed folders that lead to a module: one without an __init__.py gives way to any later module else."""
-    held: list[str] = []
+def _import_folders(name: str) -> None:
+    """Import the installed folders without an __init__.py that lead to a module: later ones would take precedence."""
+    imported: list[str] = []
     parts = name.split(".")
     for length in range(1, len(parts) + 1):
         prefix = ".".join(parts[:length])
@@ -100,18 +87,16 @@ def _hold(name: str) -> None:
         if spec.origin is not None:
             return
         importlib.import_module(prefix)
-        held.append(prefix)
-    # The module is not there: a folder that only has its name stands in nobody's way.
-    for prefix in held:
+        imported.append(prefix)
+    for prefix in imported:  # the module is not there: folders of that name must not hide it
         del sys.modules[prefix]
 
 
-def load(target: str, first: list[str], installed: list[str], workspace: list[str]) -> Callable[..., Any] | str:
-    """The callable that `package.module:function` names, or why there is none. What the module itself raises is raised."""
-    name, colon, attribute = target.partition(":")
-    if not (name and colon and attribute):
-        return f'"{target}" names no callable; write package.module:function'
-    arrange(first, installed, workspace, name)
+def _load(request: dict[str, Any]) -> Callable[..., Any] | str:
+    """Return the callable that `package.module:function` names, or why there is none. Errors of the module are raised."""
+    target = request["target"]
+    name, _, attribute = target.partition(":")
+    _arrange(request, name)
     try:
         found: Any = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -125,42 +110,33 @@ def load(target: str, first: list[str], installed: list[str], workspace: list[st
     return found if callable(found) else f'"{target}" is not callable'
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Load, call and read the validator of a request. `kind` is outcome, not_found, crashed or invalid_result."""
+def answer(request: dict[str, Any]) -> tuple[str, str]:
+    """Load and call the validator of a request; return the reason and the feedback."""
     try:
-        function = load(request["target"], request["first"], request["installed"], request["workspace"])
+        function = _load(request)
         if isinstance(function, str):
-            return _said("not_found", function)
+            return "not_found", function
         value = function(request["response"], SimpleNamespace(messages=request["messages"]))
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
         # Within the try: a returned object may have methods that raise.
-        outcome = outcome_of(value)
-        if outcome is None:
-            return _said("invalid_result", refusal_of(value))
+        return outcome_of(asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value)
     except Exception as error:
-        return _said("crashed", last_lines(error))
-    return {"kind": "outcome", "passed": outcome[0], "feedback": outcome[1]}
+        return "crashed", last_lines(error)
 
 
 async def _awaited(value: Any) -> Any:
     return await value
 
 
-def _said(kind: str, feedback: str) -> dict[str, Any]:
-    return {"kind": kind, "passed": False, "feedback": feedback}
-
-
 def main() -> None:
-    """Read the request, answer it into the file that it names. Only the process that was started may answer."""
+    """Read the request, and write the answer into the file that it names. A fork of this process does not answer."""
     started = os.getpid()
     request = json.load(sys.stdin.buffer)
     nonce, result = request.pop("nonce"), request.pop("result")
-    said = {"nonce": nonce, **answer(request)}
+    reason, feedback = answer(request)
     if os.getpid() != started:
         return
     with open(f"{result}.part", "w", encoding="ascii") as file:  # noqa: PTH123 - no more is imported than is needed
-        json.dump(said, file)
+        json.dump({"nonce": nonce, "reason": reason, "feedback": feedback}, file)
     os.replace(f"{result}.part", result)  # noqa: PTH105
 
 

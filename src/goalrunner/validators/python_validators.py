@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from goalrunner.core.base import Frozen
 from goalrunner.core.check_ports import ValidationContext
@@ -24,21 +24,18 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
 from goalrunner.validators.check_env import Answer, Reason, SpecValidator, one_line
-from goalrunner.validators.child import last_lines, outcome_of, refusal_of
+from goalrunner.validators.child import last_lines, outcome_of
 from goalrunner.validators.output import bounded
 
 
 def response_message(text: str) -> dict[str, Any]:
-    """The round's last message as GoalLoop's validators get it: `response["content"]` is a list of `{"text": ...}`."""
+    """Return the round's last message as validators of Strands' GoalLoop get it."""
     return {"role": "assistant", "content": [{"text": text}]}
 
 
-class _Answer(Frozen):
-    """What the child writes."""
-
+class _ChildAnswer(Frozen):
     nonce: str
-    kind: Literal["outcome", "not_found", "crashed", "invalid_result"]
-    passed: bool = Field(strict=True)
+    reason: Reason
     feedback: str
 
 
@@ -67,7 +64,7 @@ class PythonValidator(SpecValidator):
                 stdin=self._request(context, cwd, env, nonce, path),
                 shared=(*shared, answers),
             )
-            result = self._cut_short(completion) or self._judged(completion, _read(path, nonce))
+            result = self._cut_short(completion) or self._judged(completion, path, nonce)
         finally:
             shutil.rmtree(answers, ignore_errors=True)
         if not completion.output.exists():
@@ -96,36 +93,34 @@ class PythonValidator(SpecValidator):
         }
         return json.dumps(request, default=str).encode()
 
-    def _judged(self, completion: Completion, answer: _Answer | None) -> ValidatorResult:
-        if answer is None:
+    def _judged(self, completion: Completion, path: Path, nonce: str) -> ValidatorResult:
+        try:
+            answer = _ChildAnswer.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            answer = None
+        if answer is None or not secrets.compare_digest(answer.nonce.encode(), nonce.encode()):
             return self._result("crashed", f"ended without a result (exit {completion.exit_code})", completion)
-        feedback = bounded(answer.feedback)
-        lines = feedback.strip().splitlines() or [""]
-        if answer.kind != "outcome":
-            return self._result(answer.kind, lines[-1], completion, feedback)
-        if completion.exit_code != 0:
+        if completion.exit_code != 0 and answer.reason in ("passed", "red"):
             return self._result("crashed", f"exit {completion.exit_code} after its result", completion)
-        if not answer.passed:
-            return self._result("red", lines[0] or "not passed", completion, feedback)
-        return self._result("passed", "passed", completion, feedback).model_copy(update={"exit_code": None})
+        feedback = bounded(answer.feedback)
+        result = self._result(answer.reason, _summary(answer.reason, feedback), completion, feedback)
+        return result.model_copy(update={"exit_code": None}) if result.passed else result
+
+
+def _summary(reason: Reason, feedback: str) -> str:
+    if reason == "passed":
+        return "passed"
+    lines = feedback.strip().splitlines() or ["not passed"]
+    return lines[0] if reason == "red" else lines[-1]
 
 
 def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
-    """Whether a folder lies in the workspace, and not in the runner's own environment there (.venv)."""
+    """Return whether a folder lies in the workspace, and not in the runner's own environment there (.venv)."""
     folder = Path(os.path.realpath(entry))
     if not folder.is_relative_to(workspace):
         return False
     roots = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
     return not any(folder.is_relative_to(root) and Path(workspace) in root.parents for root in roots)
-
-
-def _read(path: Path, nonce: str) -> _Answer | None:
-    """The child's answer, or None where there is none, or one that is not from this call."""
-    try:
-        answer = _Answer.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return answer if secrets.compare_digest(answer.nonce.encode(), nonce.encode()) else None
 
 
 class CallableValidator:
@@ -163,18 +158,19 @@ class CallableValidator:
         deadline = asyncio.timeout(self._timeout)
         try:
             async with deadline:
-                return self._judged(await self._value(context))
+                reason, feedback = outcome_of(await self._value(context))
+                return self._result(reason, bounded(feedback))
         except TimeoutError as error:
             if deadline.expired():
-                return self._result("timeout", f"timed out after {self._timeout:g} s")
-            return self._crashed(error)
+                return self._result("timeout", "", f"timed out after {self._timeout:g} s")
+            return self._result("crashed", last_lines(error))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._crashed(error)  # raised by the callable itself
+            return self._result("crashed", last_lines(error))  # raised by the callable itself
         except (Exception, SystemExit) as error:
-            return self._crashed(error)
+            return self._result("crashed", last_lines(error))
 
     async def _value(self, context: ValidationContext) -> Any:
         arguments = (response_message(context.response), context.conversation)
@@ -183,27 +179,14 @@ class CallableValidator:
         value = await in_thread(self._function, *arguments)
         return await value if inspect.isawaitable(value) else value
 
-    def _judged(self, value: object) -> ValidatorResult:
-        outcome = outcome_of(value)
-        if outcome is None:
-            refusal = refusal_of(value)
-            return self._result("invalid_result", refusal, refusal)
-        passed, feedback = outcome[0], bounded(outcome[1])
-        if passed:
-            return self._result("passed", "passed", feedback)
-        return self._result("red", (feedback.strip().splitlines() or ["not passed"])[0], feedback)
-
-    def _crashed(self, error: BaseException) -> ValidatorResult:
-        text = last_lines(error)
-        return self._result("crashed", text.splitlines()[-1], text)
-
-    def _result(self, reason: Reason, summary: str, feedback: str = "") -> ValidatorResult:
+    def _result(self, reason: str, feedback: str, summary: str = "") -> ValidatorResult:
+        known: Reason = cast(Reason, reason)
         return ValidatorResult(
             name=self.name,
             passed=reason == "passed",
-            reason=reason,
+            reason=known,
             feedback=feedback,
-            summary=one_line(summary),
+            summary=one_line(summary or _summary(known, feedback)),
             command=self.command,
             hidden=self.hidden,
         )
