@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.agents.registry import builtin
 from goalrunner.app.agents import CHAT_FACTS, Way, ways_of
 from goalrunner.goalfile import load_goal_text
 from goalrunner.goalfile.parsing import preset_of_text
-from goalrunner.presets import builtin
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)

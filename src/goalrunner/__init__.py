@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from goalrunner.agents import ChatConversation as ChatConversation
+    from goalrunner.agents.chat import ChatConversation as ChatConversation
     from goalrunner.app import GoalContinue as GoalContinue
     from goalrunner.app import GoalController as GoalController
     from goalrunner.app import GoalDone as GoalDone
@@ -45,7 +45,7 @@ _HOMES = {
     "ApprovalAnswer": "core.ports",
     "ApprovalRequest": "core.ports",
     "Approver": "core.ports",
-    "ChatConversation": "agents",
+    "ChatConversation": "agents.chat",
     "Goal": "core.goal",
     "GoalAttempt": "core.outcome",
     "GoalContinue": "app",

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents import ChatConversation, Toolbox
+from goalrunner.agents.chat import ChatConversation
+from goalrunner.agents.toolbox import Toolbox
 from goalrunner.core.agent_ports import Conversation, Recorder, Unfinished
 from goalrunner.core.errors import (
     BudgetExhausted,

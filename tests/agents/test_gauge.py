@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.agents.context_window import Gauge
+from goalrunner.agents.context_window import TokenDensity
 
 
 def test_nothing_is_known_before_the_provider_has_counted() -> None:
-    gauge = Gauge()
-    assert not gauge.knows
+    gauge = TokenDensity()
+    assert not gauge.is_known
     assert gauge.target(10**9, 1_000) is None
 
 
 def test_a_short_chat_or_one_that_was_not_counted_tells_nothing() -> None:
-    gauge = Gauge()
-    gauge.weigh(1_000, 400)
-    gauge.weigh(50_000, 0)
-    assert not gauge.knows
+    gauge = TokenDensity()
+    gauge.measure(1_000, 400)
+    gauge.measure(50_000, 0)
+    assert not gauge.is_known
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_a_short_chat_or_one_that_was_not_counted_tells_nothing() -> None:
     ],
 )
 def test_a_full_window_is_shortened_well_below_its_limit(characters: int, window: int, target: int | None) -> None:
-    gauge = Gauge()
-    gauge.weigh(4_000, 1_000)
+    gauge = TokenDensity()
+    gauge.measure(4_000, 1_000)
     assert gauge.target(characters, window) == target
 
 
 def test_what_a_provider_counts_is_believed_within_reason() -> None:
-    gauge = Gauge()
-    gauge.weigh(2_000, 10**9)
+    gauge = TokenDensity()
+    gauge.measure(2_000, 10**9)
     assert gauge.target(10_000, 8_000) == 1_800

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.agents.chat_model import Turns
+from goalrunner.agents.external_chat import TurnLock
 from goalrunner.core.errors import ConversationBusy
 
 
 def test_a_second_turn_is_refused_and_the_first_is_not_disturbed_by_it() -> None:
-    turns = Turns()
-    with turns.one():
-        with pytest.raises(ConversationBusy, match="in the middle of a turn"), turns.one():
+    turns = TurnLock()
+    with turns.hold():
+        with pytest.raises(ConversationBusy, match="in the middle of a turn"), turns.hold():
             pass
-        with pytest.raises(ConversationBusy), turns.one():
+        with pytest.raises(ConversationBusy), turns.hold():
             pass
 
 
 def test_after_a_turn_that_failed_there_may_be_another() -> None:
-    turns, turned = Turns(), []
-    with pytest.raises(ValueError, match="broken"), turns.one():
+    turns, turned = TurnLock(), []
+    with pytest.raises(ValueError, match="broken"), turns.hold():
         raise ValueError("broken")
-    with turns.one():
+    with turns.hold():
         turned.append("again")
     assert turned == ["again"]

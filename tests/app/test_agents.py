@@ -69,9 +69,8 @@ def test_no_key_is_given_to_a_version_command(programs: Programs) -> None:
 
 def test_what_an_agent_can_depends_on_how_it_is_driven(programs: Programs) -> None:
     programs.shell("both", "")
-    usage = {"kind": "usage", "fields": {"input": ("a",)}}
-    preset = Preset.model_validate(
-        {"argv": ["both"], "resume": ["both"], "acp": ["both-acp"], "rules": [usage], "login": [".x"]}
+    preset = Preset(
+        argv=("both",), resume=("both",), acp=("both-acp",), stream="codex", reports={"tokens": "turn"}, login=(".x",)
     )
     command, acp = ways_of(preset, programs.environ)
     assert (command.by, command.path, acp.by, acp.path) == ("command", str(programs.bin / "both"), "acp", "")

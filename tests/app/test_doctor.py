@@ -128,9 +128,9 @@ def test_what_the_goal_adds_may_sign_it_in(programs: Programs, added: dict[str, 
     ("script", "message"),
     [
         (asking(effect="false && "), "the agent ended its turn without creating the file"),
-        (asking().replace('"begin"', '"start"'), "the file was created, but the agent named no session"),
+        (asking().replace('"thread.started"', '"start"'), "the file was created, but the agent named no session"),
         (
-            asking().replace('"type": "usage"', '"type": "cost"'),
+            asking().replace('"type": "turn.completed"', '"type": "cost"'),
             "the file was created, but the agent reported no tokens",
         ),
     ],

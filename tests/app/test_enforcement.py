@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner import Goal, GoalContinue, GoalController, GoalDone, GoalOutcome, Usage, chat_conversation, run_goal
-from goalrunner.app.enforcement import told_usage
+from goalrunner.app.controller import told_usage
 from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedApprover, ScriptedConversation
 from tests.app.test_controller import tool_turn

@@ -19,10 +19,16 @@ from goalrunner.core.errors import AgentNotInstalled, UsageError
 from goalrunner.core.goal import AgentConfig, Approvals, Budget, Goal, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.reading import read_records
+from tests.support.command_line import WITH_PLAIN
 from tests.support.external import preset
 from tests.support.jails import needs_jail
 
 pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def _plain_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(WITH_PLAIN["PYTHONPATH"])
 
 
 @pytest.fixture

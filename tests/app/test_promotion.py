@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.location import SystemClock
-from goalrunner.app.memory import Request, promote
+from goalrunner.app.memory import PromotionRequest, promote
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
@@ -27,7 +27,7 @@ CLOCK = ManualClock()
 
 
 def promoted(folder: RunFolder, home: Path, item: str = "o1", **more: Any) -> MemoryItem:
-    request = Request(**{"item": item, "kind": "fact", "by": "ann@desk", **more})
+    request = PromotionRequest(**{"item": item, "kind": "fact", "by": "ann@desk", **more})
     return promote(folder, home, request, CLOCK, Redactor({"DB_PASSWORD": "hunter22hunter"}))
 
 

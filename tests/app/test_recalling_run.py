@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.memory import Request, promote
+from goalrunner.app.memory import PromotionRequest, promote
 from goalrunner.core import events
 from goalrunner.core.errors import ModelError
 from goalrunner.records.redaction import Redactor
@@ -36,7 +36,7 @@ class OverheardJudge(ScriptedJudgeModel):
 async def later_run(folder: Path, judge_llm: Any = None, **goal: Any) -> Ending:
     arena = Arena(folder)
     earlier = kept_run(arena.home, owner="ann")
-    request = Request(item="o1", kind="fact", by="ann@desk", text=FACT)
+    request = PromotionRequest(item="o1", kind="fact", by="ann@desk", text=FACT)
     promote(earlier, arena.home, request, ManualClock(), Redactor({}))
     keys = {"validators": [{"name": "made", "run": "test -e hello.txt"}], **goal}
     return await arena.fight((shell("touch hello.txt"),), judge_llm=judge_llm, **keys)

@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 
 from goalrunner.agents.jsonrpc import LONGEST_MESSAGE
-from goalrunner.agents.stream_events import LONGEST_LINE
+from goalrunner.agents.output_reader import LONGEST_LINE
 from tests.bench.measuring import GOAL, Pairs, hold, remark, run_process
 from tests.bench.test_memory import PEAK
 from tests.conformance.doubles import ACP, COMMAND, DOUBLE, OWN, Double

@@ -100,7 +100,7 @@ def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytes
             "run_id": "RUN",
             "path": "RUN_FOLDER",
             "verified": False,
-            "events": 48,
+            "events": 9,
             "messages": 0,
             "artifacts": 1,
             "citations": 0,

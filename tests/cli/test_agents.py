@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import goal
+from tests.support.forking import goal
 from tests.support.programs import ASKING_PRESET, Programs, asking, goal_environment
 
 pytestmark = pytest.mark.timeout(120)

@@ -80,7 +80,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_listed(own_home: Path, capsys: 
 
 @pytest.mark.slow
 def test_a_run_of_whose_facts_one_was_promoted_still_verifies(own_home: Path, tmp_path: Path, capsys: Capture) -> None:
-    from tests.support.command_line import goal
+    from tests.support.forking import goal
     from tests.support.recordings import agent, recording, shell
 
     model = recording(tmp_path / "agent.jsonl", agent("", shell("touch made")), agent("done"))

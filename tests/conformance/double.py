@@ -150,7 +150,7 @@ def behave(mouth: Stream | Acp, move: dict[str, Any], stop: threading.Event) -> 
         case "fail" if move["advised"]:
             mouth.failed(move["message"])
         case "fail":
-            emit({"type": "retry", "message": move["message"]})
+            emit({"type": "retry", "why": move["message"], "attempt": 2})
             threading.Event().wait()
         case "hang":
             (HOME / "hanging").touch()

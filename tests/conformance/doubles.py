@@ -25,6 +25,7 @@ from tests.conformance.moves import (
     Told,
     Uses,
 )
+from tests.support.command_line import WITH_PLAIN
 
 DOUBLE = Path(__file__).with_name("double.py")
 
@@ -32,41 +33,6 @@ _NAMES: dict[type[Move], str] = {
     Runs: "run", Says: "say", Claims: "claim", Uses: "use", Fails: "fail", Dies: "die", Hangs: "hang",
     Leaves: "leave", Floods: "flood",
 }  # fmt: skip
-
-_RULES = """
-[[rules]]
-kind = "session"
-when = { type = "session" }
-fields = { id = ["id"] }
-[[rules]]
-kind = "text"
-when = { type = "text" }
-fields = { text = ["text"] }
-[[rules]]
-kind = "call"
-when = { type = "call" }
-fields = { id = ["id"], tool = ["tool"], command = ["command"] }
-[[rules]]
-kind = "result"
-when = { type = "result" }
-fields = { id = ["id"], output = ["output"], exit_code = ["exit_code"] }
-[[rules]]
-kind = "error"
-when = { type = "error" }
-fields = { message = ["message"] }
-[[rules]]
-kind = "error"
-ends = true
-when = { type = "retry" }
-fields = { message = ["message"] }
-"""
-
-_USAGE = """
-[[rules]]
-kind = "usage"
-when = { type = "usage" }
-fields = { input = ["input"], output = ["output"], cost = ["cost"] }
-"""
 
 _ALL: frozenset[Ability] = frozenset(
     {"resume", "usage", "cost", "cumulative", "budget", "silent", "hang", "die", "leave", "flood", "claim", "absent"}
@@ -108,7 +74,7 @@ class Double:
         script = [[{"do": _NAMES[type(move)], **asdict(move)} for move in moves] for moves in rounds]
         (folder / "script.json").write_text(json.dumps(script))
         cumulative = {"CUMULATIVE": "1"} if settings.get("cumulative") else {}
-        environ = {"XDG_CONFIG_HOME": str(user / ".config"), "DOUBLE": str(folder), **cumulative}
+        environ = {"XDG_CONFIG_HOME": str(user / ".config"), "DOUBLE": str(folder), **WITH_PLAIN, **cumulative}
         return Prepared({"use": self.name}, environ, {"sandbox": "bwrap"} if self.jailed else {})
 
     def told(self) -> list[Told]:
@@ -121,15 +87,17 @@ class Double:
         self, double: Path, *, cumulative: bool = False, silent: bool = False, program: str = sys.executable
     ) -> str:
         own = [program, str(double), "stream" if self.protocol == "command" else "acp"]
-        help_ = 'install = "pip install double"\nsign_in = "double login"\ndenied = ["no valid key"]\nstream = "json"\n'
+        help_ = 'install = "pip install double"\nsign_in = "double login"\ndenied = ["no valid key"]\n'
         help_ += f'home = ["{OWN}"]\n'
         if self.protocol == "acp":
             tokens = "session" if cumulative else "turn"
             told = "" if silent else f'acp_reports = {{ tokens = "{tokens}", cost_usd = "session" }}\n'
             return f"acp = {json.dumps(own)}\n{help_}{told}"
-        usage = "" if silent else _USAGE + ("cumulative = true\n" if cumulative else "")
+        scope = "session" if cumulative else "turn"
+        usage = "" if silent else f'reports = {{ tokens = "{scope}", cost_usd = "{scope}" }}\n'
+        stream = f'stream = "{"plain_totals" if cumulative else "plain"}"\n'
         resume = [*own, "{session}"]
-        return f"argv = {json.dumps(own)}\nresume = {json.dumps(resume)}\n{help_}{_RULES}{usage}"
+        return f"argv = {json.dumps(own)}\nresume = {json.dumps(resume)}\n{help_}{stream}{usage}"
 
 
 COMMAND, ACP = Double("command"), Double("acp")

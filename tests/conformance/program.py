@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from goalrunner.agents.registry import builtin
 from goalrunner.core.agent_preset import Preset, Protocol
-from goalrunner.presets import builtin
 from tests.conformance.doubles import DOUBLE
 from tests.conformance.installed import search_path
 from tests.conformance.moves import (

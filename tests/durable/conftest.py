@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Ended
 from tests.support.durable_goal import Goal
-from tests.support.forking import Forks
+from tests.support.forking import Forks, forks
 
 __all__ = ["Ended"]
 
 
-@pytest.fixture(scope="package")
-def forks() -> Iterator[Forks]:
-    """The program that all runs of a worker are forks of."""
-    with Forks() as made:
-        yield made
+@pytest.fixture(name="forks", scope="session")
+def shared_forks() -> Forks:
+    """Return the program that all runs of a worker are forks of."""
+    return forks()
 
 
 @pytest.fixture

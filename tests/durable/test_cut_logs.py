@@ -69,7 +69,7 @@ async def test_a_log_that_ends_anywhere_can_be_gone_on_with(
     model, recorder = ScriptedModel(said("ok"), said("ok")), MemoryRecorder(tmp_path)
     conversation = ChatConversation(model)
     conversation.load(left.chat, left.unfinished, recorder)
-    await conversation.proceed("go on" if state.prompted else "", left.unfinished, recorder)
+    await conversation.resume_turn("go on" if state.prompted else "", left.unfinished, recorder)
     for request in model.requests:
         takeable(request)
     results = {result.tool_call_id for result in recorder.results}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import Ended, goal
+from tests.support.command_line import Ended
+from tests.support.forking import goal
 from tests.support.jails import needs_jail
 
 SERVER = "import time\nfor _ in range(300): time.sleep(0.1)\n"

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import GOAL, Ended, environment, goal, start
+from tests.support.command_line import GOAL, Ended, environment, start
+from tests.support.forking import goal
 from tests.support.model_server import ModelServer
 from tests.support.recordings import agent, judge, quote, recording, shell
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import goal, start
+from tests.support.command_line import WITH_PLAIN, start
+from tests.support.forking import goal
 from tests.support.recordings import judge, quote, recording
 
 SCRIPT = """#!/bin/sh
@@ -139,10 +140,10 @@ def test_an_agent_with_a_preset_of_the_goals_own(place: Path, own_home: Path) ->
     path = prepare(place)
     (place / "agent.sh").write_text(
         """#!/bin/sh
-echo '{"kind": "start", "id": "s1"}'
-echo '{"kind": "tool", "id": "t1", "name": "Bash", "cmd": "ls '"$*"'"}'
-echo '{"kind": "out", "id": "t1", "text": "a.py", "code": 0}'
-echo '{"kind": "say", "text": "ok"}'
+echo '{"type": "session", "id": "s1"}'
+echo '{"type": "call", "id": "t1", "tool": "Bash", "command": "ls '"$*"'"}'
+echo '{"type": "result", "id": "t1", "output": "a.py", "exit_code": 0}'
+echo '{"type": "text", "text": "ok"}'
 [ "$1" = --go-on ] && touch done
 exit 0
 """
@@ -156,26 +157,10 @@ path = "."
 [agents.mine]
 argv = ["./agent.sh", "{args}"]
 resume = ["./agent.sh", "--go-on", "{session}"]
-stream = "json"
-[[agents.mine.rules]]
-kind = "session"
-when = { kind = "start" }
-fields = { id = "id" }
-[[agents.mine.rules]]
-kind = "call"
-when = { kind = "tool" }
-fields = { id = "id", tool = "name", command = "cmd" }
-[[agents.mine.rules]]
-kind = "result"
-when = { kind = "out" }
-fields = { id = "id", output = "text", exit_code = "code" }
-[[agents.mine.rules]]
-kind = "text"
-when = { kind = "say" }
-fields = { text = "text" }
+stream = "plain"
 """
     )
-    ended = goal("run", path, cwd=place)
+    ended = goal("run", path, cwd=place, env=WITH_PLAIN)
     assert ended.code == 0, ended
     assert "ls --go-on s1" in ended.out
     assert "exit 0" in ended.out
@@ -185,8 +170,8 @@ fields = { text = "text" }
 REPORTING = r"""#!/bin/sh
 touch done
 n=$(($(cat "$STATE/n" 2>/dev/null || echo 0) + 1)); echo $n > "$STATE/n"
-echo '{"kind": "out", "id": "t1", "name": "Bash", "cmd": "ls", "text": "it shows done '$n'", "code": 0}'
-echo '{"kind": "say", "text": "It is done."}'
+echo '{"type": "result", "id": "t1", "tool": "Bash", "command": "ls", "output": "it shows done '$n'", "exit_code": 0}'
+echo '{"type": "text", "text": "It is done."}'
 """
 
 
@@ -203,22 +188,14 @@ agent = "mine"
 path = "."
 [agents.mine]
 argv = ["./agent.sh", "{{args}}"]
-stream = "json"
-[[agents.mine.rules]]
-kind = "result"
-when = {{ kind = "out" }}
-fields = {{ id = "id", tool = "name", command = "cmd", output = "text", exit_code = "code" }}
-[[agents.mine.rules]]
-kind = "text"
-when = {{ kind = "say" }}
-fields = {{ text = "text" }}
+stream = "plain"
 """
     )
-    ended = goal("run", path, cwd=place, env={"STATE": str(place.parent)})
+    ended = goal("run", path, cwd=place, env={"STATE": str(place.parent), **WITH_PLAIN})
     assert ended.code == 0, ended
     assert outcome_of(own_home)["iterations"] == 2
     assert "reported" in ended.out
     recorded = path.read_text()
     path.write_text(recorded.replace(f'judge = "{model}"', f'judge = {{ model = "{model}", require = "runner" }}'))
-    refused = goal("run", path, cwd=place, env={"STATE": str(place.parent)})
+    refused = goal("run", path, cwd=place, env={"STATE": str(place.parent), **WITH_PLAIN})
     assert (refused.code, "validator" in refused.err) == (2, True), refused

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import goal, start
+from tests.support.command_line import start
+from tests.support.forking import goal
 from tests.support.recordings import agent, recording, shell
 
 """A program or two for each thing that another terminal does: beside the default tests."""

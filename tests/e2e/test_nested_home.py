@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import goal
+from tests.support.forking import goal
 
 GOAL = ("run", "--objective", "x", "--validator", "true", "--model", "scripted/replies.jsonl", "--workspace")
 

@@ -11,7 +11,7 @@ import pytest
 
 from goalrunner.core.events import Record, RunEnded
 from goalrunner.records.reading import read_records
-from tests.support.command_line import goal
+from tests.support.forking import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 from tests.support.terminal import Terminal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import goal
+from tests.support.forking import goal
 from tests.support.model_server import ModelServer, call, cut, fail, say
 
 

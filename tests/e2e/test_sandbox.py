@@ -14,7 +14,8 @@ import pytest
 from goalrunner.core.events import RunStarted
 from goalrunner.records.reading import read_records
 from tests.support.acp_bench import PROGRAM
-from tests.support.command_line import GOAL, Ended, goal
+from tests.support.command_line import GOAL, Ended
+from tests.support.forking import goal
 from tests.support.jails import needs_jail
 from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import git

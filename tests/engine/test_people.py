@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents import ChatConversation
+from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.toolbox import Toolbox
 from goalrunner.core import events
 from goalrunner.core.goal import Approvals, Goal

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
-from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.agents.registry import agent_names, builtin, builtin_names, protocol_of
+from goalrunner.core.agent_preset import PARSERS, Preset
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import AgentConfig, Goal
 from goalrunner.goalfile import all_presets, dump_goal, load_goal, load_goal_text, preset_named
 from goalrunner.goalfile.parsing import preset_of_text
-from goalrunner.presets import builtin, builtin_names, builtin_text, protocol_of
 
 HEAD = "objective = 'x'\nvalidator = 'y'\n"
 MINE = """
@@ -20,17 +21,8 @@ MINE = """
 argv = ["mine", "--json", "{model}", "{args}"]
 resume = ["mine", "--session", "{session}", "{model}"]
 model = ["--model", "{name}"]
-stream = "json"
-[[agents.mine.rules]]
-kind = "session"
-when = { type = "begin", ok = true, n = 1, of = ["a", "b"] }
-fields = { id = "session.id" }
-[[agents.mine.rules]]
-kind = "usage"
-each = "turns"
-where = { type = "usage" }
-fields = { input = ["in"], output = ["out", "usage.out"] }
-cumulative = true
+stream = "claude"
+reports = { tokens = "session" }
 """
 
 
@@ -54,7 +46,8 @@ def test_an_agent_that_comes_along_needs_nothing_but_its_name(name: str) -> None
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_what_comes_along_holds_by_the_rules_for_everybody_s_presets(name: str) -> None:
-    assert preset_of_text(builtin_text(name), name) == builtin()[name]
+    table = {key: value for key, value in builtin()[name].model_dump().items() if value}
+    assert preset_of_text(tomli_w.dumps(table), name) == builtin()[name]
 
 
 @pytest.mark.parametrize(
@@ -84,21 +77,8 @@ PRESET = Preset(
     argv=("mine", "--json", "{model}", "{args}"),
     resume=("mine", "--session", "{session}", "{model}"),
     model=("--model", "{name}"),
-    stream="json",
-    rules=(
-        StreamRule(
-            kind="session",
-            when={"type": "begin", "ok": True, "n": 1, "of": ("a", "b")},
-            fields={"id": ("session.id",)},
-        ),
-        StreamRule(
-            kind="usage",
-            each="turns",
-            where={"type": "usage"},
-            fields={"input": ("in",), "output": ("out", "usage.out")},
-            cumulative=True,
-        ),
-    ),
+    stream="claude",
+    reports={"tokens": "session"},
 )
 
 
@@ -121,11 +101,10 @@ def test_a_file_of_the_user_s_is_an_agent_and_becomes_part_of_the_goal(tmp_path:
 def test_a_program_that_makes_a_goal_reads_the_user_s_file_as_a_goal_file_does(tmp_path: Path) -> None:
     folder = tmp_path / "goal/agents"
     folder.mkdir(parents=True)
-    rule = "[[rules]]\nkind = 'session'\nfields = { id = 'session.id' }\n"
-    (folder / "mine.toml").write_text(f"argv = ['mine']\nstream = 'json'\n{rule}")
+    (folder / "mine.toml").write_text("argv = ['mine']\nstream = 'codex'\nreports = { tokens = 'turn' }\n")
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     mine = preset_named("mine", {}, environ)
-    assert mine.rules == (StreamRule(kind="session", fields={"id": ("session.id",)}),)
+    assert mine == Preset(argv=("mine",), stream="codex", reports={"tokens": "turn"})
     assert all_presets({"own": Preset()}, environ) == {**builtin(), "mine": mine, "own": Preset()}
     with pytest.raises(UsageError, match='there is no agent "other"'):
         preset_named("other", {}, environ)
@@ -135,11 +114,11 @@ def test_what_is_wrong_in_the_user_s_file_is_said_with_its_own_path(tmp_path: Pa
     folder = tmp_path / "goal/agents"
     folder.mkdir(parents=True)
     file = folder / "mine.toml"
-    file.write_text('argv = ["mine", "{promt}"]\nrusume = []\nstream = "jsn"\n')
+    file.write_text('argv = ["mine", "{promt}"]\nrusume = []\nstream = "json"\n')
     assert refusal("agent = 'mine'", environ={"XDG_CONFIG_HOME": str(tmp_path)}) == (
         f"{file}:1:17  argv names {{promt}}, which does not exist; did you mean {{prompt}}? {PLACES}\n"
         f'{file}:2:1  unknown key "rusume"; did you mean "resume"?\n'
-        f'{file}:3:10  stream "jsn" is unknown; did you mean "json"? valid: "json", "text"'
+        f'{file}:3:10  stream "json" was removed: {PARSERS}'
     )
 
 
@@ -185,3 +164,9 @@ def test_what_the_file_says_of_its_own_agent_is_for_no_other(tmp_path: Path) -> 
 )
 def test_an_agent_is_driven_as_a_command_where_it_can_be(config: AgentConfig, preset: Preset, protocol: str) -> None:
     assert protocol_of(config, preset) == protocol
+
+
+def test_a_stream_that_no_parser_reads_is_refused() -> None:
+    names = ", ".join(f'"{name}"' for name in ("text", *agent_names()))
+    why = f'the stream "cluade" of the agent "mine" is unknown; valid: {names}'
+    assert refusal("agent = 'mine'\n[agents.mine]\nargv = ['x']\nstream = 'cluade'\n") == f"goal.toml:6:1  {why}"

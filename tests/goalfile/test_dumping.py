@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import UsageError
@@ -157,6 +157,7 @@ GOALS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(GOALS)
 def test_loading_what_was_frozen_gives_the_same_goal(goal: Goal) -> None:
     frozen = dump_goal(goal)

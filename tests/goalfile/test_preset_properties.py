@@ -8,14 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import GoalFileError
 from goalrunner.core.goal import AgentConfig, Goal, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile import dump_goal, load_goal_text, resolve_goal
 
 PRESET_KEYS = tuple(Preset.model_fields)
-RULE_KEYS = tuple(StreamRule.model_fields)
-FIELDS: dict[str, tuple[str, ...]] = {"session": ("id",), "text": ("text",), "usage": ("input", "output")}
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.one_of(
@@ -23,7 +21,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(st.one_of(st.sampled_from([*RULE_KEYS, *PRESET_KEYS]), st.text(max_size=4)), inner, max_size=4),
+        st.dictionaries(st.one_of(st.sampled_from(PRESET_KEYS), st.text(max_size=4)), inner, max_size=4),
     ),
     max_leaves=12,
 )
@@ -52,27 +50,11 @@ LINE = WORD.filter(str.isprintable)
 NAME = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
 COMMAND = st.lists(WORD, min_size=1, max_size=3).map(tuple)
 ENV = st.dictionaries(NAME, st.text(ANY, max_size=5), max_size=2)
-CONDITIONS = st.dictionaries(WORD, st.one_of(WORD, st.integers(-9, 9), st.booleans()), max_size=2)
-
-
-@st.composite
-def rules(draw: st.DrawFn) -> StreamRule:
-    kind: Any = draw(st.sampled_from(list(FIELDS)))
-    names = FIELDS[kind] if len(FIELDS[kind]) == 1 else draw(st.lists(st.sampled_from(FIELDS[kind]), min_size=1))
-    over = draw(st.one_of(st.just(""), WORD))
-    return StreamRule(
-        kind=kind,
-        when=draw(CONDITIONS),
-        each=over,
-        where=draw(CONDITIONS) if over else {},
-        fields={name: draw(COMMAND) for name in names},
-        cumulative=kind == "usage" and draw(st.booleans()),
-    )
 
 
 @st.composite
 def presets(draw: st.DrawFn) -> Preset:
-    stream: Any = draw(st.sampled_from(["json", "text"]))
+    stream: Any = draw(st.sampled_from(["claude", "text"]))
     chooses = draw(st.booleans())
     speaks = draw(st.booleans())
     scope = st.sampled_from(["turn", "session"])
@@ -93,8 +75,7 @@ def presets(draw: st.DrawFn) -> Preset:
         denied=tuple(draw(st.lists(WORD, max_size=2))),
         hints=draw(st.dictionaries(WORD, LINE, max_size=2)),
         stream=stream,
-        session_after=draw(st.one_of(st.just(""), LINE)) if stream == "json" else "",
-        rules=tuple(draw(st.lists(rules(), max_size=3))) if stream == "json" else (),
+        reports=draw(st.dictionaries(st.sampled_from(["tokens", "cost_usd"]), scope)) if stream != "text" else {},
     )
 
 

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forking import Forks
+from tests.support.forking import Forks, forks
 from tests.support.killed_run import Place, prepare
 
 MEMORY = Path("/dev/shm")
 
 
-@pytest.fixture(scope="package")
-def forks() -> Iterator[Forks]:
-    """The program that all runs of a worker are forks of."""
-    with Forks() as made:
-        yield made
+@pytest.fixture(name="forks", scope="session")
+def shared_forks() -> Forks:
+    """Return the program that all runs of a worker are forks of."""
+    return forks()
 
 
 @pytest.fixture

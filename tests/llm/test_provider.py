@@ -276,12 +276,15 @@ async def test_a_hanging_answer_is_cut_by_its_timeout(on_text: Listener) -> None
     with ModelServer([hang(), say("in time")]) as server:
         reply = await _model(server, params={"timeout": 0.3}).complete(ASK, on_text=on_text)
     assert (reply.text, reply.usage.retries) == ("in time", 1)
+    # What the provider had read is estimated, unless the answer streams and nothing came.
+    assert (reply.usage.tokens > 15) is (on_text is None)
 
 
 @BOTH_WAYS
 async def test_cancellation_ends_a_hanging_call_at_once(on_text: Listener) -> None:
     with ModelServer([hang()]) as server:
-        task = asyncio.create_task(_model(server).complete(ASK, on_text=on_text))
+        llm = _model(server)
+        task = asyncio.create_task(llm.complete(ASK, on_text=on_text))
         while not server.requests:
             await asyncio.sleep(0.01)
         begun = time.monotonic()
@@ -289,6 +292,8 @@ async def test_cancellation_ends_a_hanging_call_at_once(on_text: Listener) -> No
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.monotonic() - begun < 1
+    assert llm.usage.calls == 0
+    assert (llm.usage.tokens > 0) is (on_text is None)
 
 
 async def test_cancellation_in_mid_stream_counts_what_had_come() -> None:

@@ -44,7 +44,7 @@ def test_another_recording_is_never_written_over(tmp_path: Path) -> None:
     path.write_text("{}\n", encoding="utf-8")
     with pytest.raises(UsageError) as raised:
         Tape(path)
-    assert str(raised.value) == f"{path} already holds a recording\nName another file, or remove this one first."
+    assert str(raised.value) == f"{path} already holds a recording\nName another file, or remove this one."
     assert path.read_text(encoding="utf-8") == "{}\n"
 
 

@@ -56,9 +56,9 @@ def test_a_damaged_line_is_named_and_the_others_count(tmp_path: Path) -> None:
     file.path.write_bytes(b"\n".join([first, b"{half", unknown, b'{"memory_id": "m00000009"}', b"\xff[", b""]))
     items, damages = file.read()
     assert items == [item(1)]
-    assert [damage.line for damage in damages] == [2, 3, 4, 5]
-    assert str(damages[0]) == f"{file.path}:2: no JSON; it does not count"
-    assert "kind" in damages[1].what
+    assert [damage.split(":")[1] for damage in damages] == ["2", "3", "4", "5"]
+    assert damages[0] == f"{file.path}:2: no JSON; it does not count"
+    assert "kind" in damages[1]
 
 
 def test_forgetting_takes_the_text_off_the_disk_and_what_it_had_corrected_too(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from goalrunner.reports.summary import json_text, outcome_text
+from goalrunner.reports.summary import outcome_text
 from tests.support.told_run import outcome
 
 
@@ -17,7 +17,7 @@ def test_the_outcome_has_the_names_that_readers_know() -> None:
 
 
 def test_json_is_ascii_so_that_nothing_in_it_reaches_a_terminal() -> None:
-    text = json_text({"said": "\x9b2J\x1b[31m日本 \ud800"})
+    text = outcome_text(outcome().model_copy(update={"message": "\x9b2J\x1b[31m日本 \ud800"}))
     assert text.isascii()
     assert "\x1b" not in text
     assert text.endswith("}\n")

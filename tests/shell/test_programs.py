@@ -80,6 +80,7 @@ THROUGH_OTHERS = (
     "[ $(git push) ]",
     'echo "${X:-$(git push)}"',
     "diff <(git push) x",
+    "cat <<A; ls # <<E\nx\nA\ngit push\nE",
 )
 
 NOT_UNDERSTOOD = (

@@ -11,6 +11,9 @@ from pathlib import Path
 
 GOAL = (sys.executable, "-m", "goalrunner")
 
+WITH_PLAIN = {"PYTHONPATH": str(Path(__file__).parents[1] / "fixtures" / "plain_agent")}
+"""The environment in which `goal` finds the parser `plain`, which that package registers."""
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -29,21 +32,6 @@ def environment(**more: str) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**inherited, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120", **more}
-
-
-def goal(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60) -> Ended:
-    """Run `goal` to its end."""
-    done = subprocess.run(
-        [*GOAL, *map(str, arguments)],
-        cwd=cwd,
-        env=environment(**(env or {})),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""Doubles of external agents: small programs that print what they are told to, and a preset that reads them."""
+"""Doubles of external agents: small programs that print what they are told to, and a preset whose parser reads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.invocation import ExternalAgent
-from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.core.agent_preset import Preset
 from goalrunner.core.process_ports import Launcher
 from goalrunner.system.launcher import ProcessLauncher
 
@@ -31,28 +31,6 @@ asked = sys.argv[1:]
 """
 
 
-def rules(*, cumulative: bool = False) -> tuple[StreamRule, ...]:
-    """One rule for each kind of line that the doubles print."""
-
-    def rule(kind: str, **fields: str) -> StreamRule:
-        paths = {name: (path,) for name, path in fields.items()}
-        return StreamRule.model_validate(
-            {"kind": kind, "when": {"type": kind}, "fields": paths, "cumulative": kind == "usage" and cumulative}
-        )
-
-    return (
-        rule("session", id="id"),
-        rule("text", text="text"),
-        rule("delta", text="text"),
-        rule("call", id="id", tool="tool", command="command"),
-        rule(
-            "result", id="id", output="output", exit_code="exit_code", failed="failed", tool="tool", command="command"
-        ),
-        rule("usage", input="input", output="output", cached="cached", cost="cost"),
-        rule("error", message="message"),
-    )
-
-
 def program(folder: Path, body: str) -> tuple[str, ...]:
     """The words that start an agent whose source is `body`, after HEAD."""
     path = folder / "agent.py"
@@ -66,8 +44,8 @@ def preset(folder: Path, body: str, *, resumes: bool = False, cumulative: bool =
     return Preset(
         argv=argv,
         resume=(*argv, "--resume", "{session}") if resumes else (),
-        stream="json",
-        rules=rules(cumulative=cumulative),
+        stream="plain_totals" if cumulative else "plain",
+        reports={"tokens": "session" if cumulative else "turn", "cost_usd": "session" if cumulative else "turn"},
         denied=("run double login",),
         install="pip install double",
         sign_in="double login",

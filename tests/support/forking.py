@@ -9,6 +9,7 @@ A process is killed with -9: before or after its n-th event, or after so many se
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +28,21 @@ import goalrunner
 from tests.support.command_line import Ended, environment
 
 ROOT = Path(__file__).parents[2]
+_SCRIPTS = {"goalrunner.__main__", "goalrunner.validators.pytest_plugin"}
+"""Modules that do something when they are imported."""
+
+
+@cache
+def forks() -> Forks:
+    """Return the program of this process, which ends when its input ends."""
+    program = Forks()
+    atexit.register(program.__exit__)
+    return program
+
+
+def goal(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
+    """Run `goal` to its end."""
+    return forks().goal(*arguments, cwd=cwd, env=env)
 
 
 class Forks:
@@ -76,7 +93,7 @@ class Forks:
 
 def _serve() -> None:
     for module in pkgutil.walk_packages(goalrunner.__path__, "goalrunner."):
-        if not module.name.endswith("__main__"):
+        if module.name not in _SCRIPTS:
             importlib.import_module(module.name)  # once, for every fork
     for line in sys.stdin:
         job = json.loads(line)
@@ -99,6 +116,7 @@ def _work(job: dict[str, Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.environ.clear()
         os.environ.update(job["env"])
+        sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # as at the start of Python
         os.chdir(job["cwd"])
         if job["kill"]:
             _arm(*job["kill"])

@@ -73,8 +73,8 @@ if "--version" in sys.argv:
 prompt = sys.stdin.read()
 tools = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object",
     "properties": {"command": {"type": "string"}}, "required": ["command"]}}}]
-messages = [{"role": "user", "content": prompt}]
-print(json.dumps({"type": "begin", "session": "s-1", "home": os.environ["HOME"], "key": os.environ.get("ASKING_KEY")}))
+messages, used = [{"role": "user", "content": prompt}], []
+print(json.dumps({"type": "thread.started", "thread_id": "s-1", "home": os.environ["HOME"], "key": os.environ.get("ASKING_KEY")}))
 while True:
     body = json.dumps({"model": "m", "messages": messages, "tools": tools}).encode()
     headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["ASKING_KEY"]}
@@ -82,18 +82,22 @@ while True:
     answer = json.load(urllib.request.urlopen(request))
     message = answer["choices"][0]["message"]
     messages.append(message)
-    print(json.dumps({"type": "usage", "in": answer["usage"]["prompt_tokens"], "out": answer["usage"]["completion_tokens"]}))
+    used.append(answer["usage"])
+    given, made = (sum(one[name] for one in used) for name in ("prompt_tokens", "completion_tokens"))
+    print(json.dumps({"type": "turn.completed", "usage": {"input_tokens": given, "output_tokens": made}}))
     if not message.get("tool_calls"):
-        print(json.dumps({"type": "text", "text": message["content"]}))
+        print(json.dumps({"type": "item.completed", "item": {"type": "agent_message", "text": message["content"]}}))
         break
     for call in message["tool_calls"]:
         command = json.loads(call["function"]["arguments"])["command"]
-        print(json.dumps({"type": "call", "id": call["id"], "tool": "bash", "command": command}))
+        item = {"type": "command_execution", "id": call["id"], "command": command}
+        print(json.dumps({"type": "item.started", "item": item}))
         done = subprocess.run(EFFECT + command, shell=True, capture_output=True, text=True)
-        print(json.dumps({"type": RESULT, "id": call["id"], "output": done.stdout, "exit": done.returncode}))
+        item |= {"aggregated_output": done.stdout, "exit_code": done.returncode}
+        print(json.dumps({"type": "item.completed", "item": item}))
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": done.stdout})
 """
-"""An agent with a client of its own for OpenAI chat. It needs the names EFFECT, put before each command, and RESULT."""
+"""An agent with a client of its own for OpenAI chat. It needs the name EFFECT, put before each command."""
 
 ASKING_PRESET = """
 argv = ["asking"]
@@ -106,20 +110,14 @@ home = [".asking"]
 version = ["asking", "--version"]
 install = "apt install asking"
 sign_in = "run asking login"
-stream = "json"
-rules = [
-    { kind = "session", when = { type = "begin" }, fields = { id = "session" } },
-    { kind = "text", when = { type = "text" }, fields = { text = "text" } },
-    { kind = "call", when = { type = "call" }, fields = { id = "id", tool = "tool", command = "command" } },
-    { kind = "result", when = { type = "result" }, fields = { id = "id", output = "output", exit_code = "exit" } },
-    { kind = "usage", when = { type = "usage" }, fields = { input = "in", output = "out" } },
-]
+stream = "codex"
+reports = { tokens = "session" }
 """
 
 
-def asking(effect: str = "", result: str = "result") -> str:
-    """The script `asking`; `effect` stands before each command that it runs, `result` is how it calls results."""
-    return f"EFFECT = {effect!r}\nRESULT = {result!r}\n{ASKING}"
+def asking(effect: str = "") -> str:
+    """Return the script `asking`; `effect` stands before each command that it runs."""
+    return f"EFFECT = {effect!r}\n{ASKING}"
 
 
 def asking_acp(*words: str) -> str:

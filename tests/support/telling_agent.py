@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.command_line import Ended, start
+from tests.support.command_line import WITH_PLAIN, Ended, start
 from tests.support.forking import Forks
 
 PROGRAM = """
@@ -20,7 +20,7 @@ place = Path(os.environ["STATE"])
 number = sum(1 for _ in place.glob("round-*")) + 1
 (place / f"round-{number}").touch()
 sys.stdin.read()
-print(json.dumps({"kind": "session", "id": "s-1"}), flush=True)
+print(json.dumps({"type": "session", "id": "s-1"}), flush=True)
 for move in json.loads((place / "script.json").read_text())[number - 1]:
     if move == "done":
         Path("done").touch()
@@ -40,39 +40,22 @@ PRESET = """
 [agents.mine]
 argv = {argv}
 resume = {resume}
-stream = "json"
+stream = "{stream}"
+reports = {{ tokens = "{scope}", cost_usd = "session" }}
 denied = ["run mine login"]
-[[agents.mine.rules]]
-kind = "session"
-when = {{ kind = "session" }}
-fields = {{ id = "id" }}
-[[agents.mine.rules]]
-kind = "text"
-when = {{ kind = "say" }}
-fields = {{ text = "text" }}
-[[agents.mine.rules]]
-kind = "usage"
-when = {{ kind = "tokens" }}
-cumulative = {totals}
-fields = {{ input = "input", output = "output" }}
-[[agents.mine.rules]]
-kind = "usage"
-when = {{ kind = "dollars" }}
-cumulative = true
-fields = {{ cost = "usd" }}
 """
 
-SAID = {"kind": "say", "text": "It is done."}
+SAID = {"type": "text", "text": "It is done."}
 
 
 def tokens(given: int, made: int) -> dict[str, Any]:
     """It tells tokens."""
-    return {"kind": "tokens", "input": given, "output": made}
+    return {"type": "tokens", "input": given, "output": made}
 
 
 def dollars(amount: float) -> dict[str, Any]:
     """It tells the dollars of its session so far."""
-    return {"kind": "dollars", "usd": amount}
+    return {"type": "dollars", "usd": amount}
 
 
 @dataclass(frozen=True)
@@ -91,7 +74,10 @@ class Telling:
         program.write_text(PROGRAM)
         argv = [sys.executable, str(program)]
         preset = PRESET.format(
-            argv=json.dumps(argv), resume=json.dumps([*argv, "{session}"]), totals=json.dumps(totals)
+            argv=json.dumps(argv),
+            resume=json.dumps([*argv, "{session}"]),
+            stream="plain_totals" if totals else "plain",
+            scope="session" if totals else "turn",
         )
         lines = [f"{key} = {json.dumps(value)}" for key, value in {"agent": "mine", **keys}.items()]
         table = f'[workspace]\npath = "{self.root / "work"}"\n' + (f"[budget]\n{budget}\n" if budget else "")
@@ -100,12 +86,12 @@ class Telling:
 
     def goal(self, *words: str) -> Ended:
         """`goal` with these words, to its end."""
-        return self.forks.goal(*words, cwd=self.root, env={"STATE": str(self.root)})
+        return self.forks.goal(*words, cwd=self.root, env={"STATE": str(self.root), **WITH_PLAIN})
 
     def killed(self, *words: str) -> None:
         """The same, killed once the agent hangs."""
         (self.root / "hanging").unlink(missing_ok=True)
-        process = start(*words, cwd=self.root, env={"STATE": str(self.root)})
+        process = start(*words, cwd=self.root, env={"STATE": str(self.root), **WITH_PLAIN})
         deadline = time.monotonic() + 30
         while not ((self.root / "hanging").exists() and self._has_heard()):
             assert process.poll() is None, process.communicate()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.location import SystemClock
-from goalrunner.app.memory import Request, promote
+from goalrunner.app.memory import PromotionRequest, promote
 from goalrunner.core import events
 from goalrunner.core.decision import decide
 from goalrunner.core.errors import GoalError, UsageError
@@ -367,5 +367,5 @@ async def test_a_living_run_is_promoted_from_by_nobody(course: Course, measured:
 
 
 def _promote(course: Course, item: str, kind: Any = "fact") -> None:
-    request = Request(item=item, kind=kind, by="ann@desk", text="two.txt is made by touching it")
+    request = PromotionRequest(item=item, kind=kind, by="ann@desk", text="two.txt is made by touching it")
     promote(course.run_folder, course.home, request, SystemClock(), Redactor({}))

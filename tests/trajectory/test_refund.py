@@ -16,9 +16,9 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.goalfile import load_goal
 from tests.support.command_line import environment
-from tests.support.command_line import goal as goal_command
 from tests.support.course import Course
 from tests.support.deciding import decide_approval
+from tests.support.forking import goal as goal_command
 from tests.support.rates import Samples
 
 Measured = Callable[[Course], Samples]

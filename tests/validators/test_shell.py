@@ -109,8 +109,6 @@ async def test_a_pattern_is_looked_for_in_the_whole_output(workspace: Path, scra
     result, _ = await check(workspace, command, expect=Expectation(output="^second$"))
     assert (result.passed, result.reason) == (False, "red")
     assert result.summary == "exit 0, but the output does not match '^second$'"
-    result, _ = await check(workspace, command, expect=Expectation(output="("))
-    assert (result.passed, result.summary) == (False, "exit 0, but '(' is no regular expression")
 
 
 async def test_a_pattern_without_end_is_cut(workspace: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,11 +181,10 @@ async def test_a_folder_within_the_workspace(workspace: Path, scratch: Path) -> 
 
 
 async def test_what_cannot_be_started_is_red(workspace: Path, scratch: Path) -> None:
-    for line in ("true \0", ": " + "x" * 200_000):
-        result, _ = await check(workspace, line)
-        assert not result.passed
-        assert result.reason in ("crashed", "not_found")
-        assert result.summary
+    result, _ = await check(workspace, ": " + "x" * 200_000)
+    assert not result.passed
+    assert result.reason in ("crashed", "not_found")
+    assert result.summary
 
 
 async def test_a_shell_that_is_missing_is_not_found(workspace: Path, scratch: Path) -> None:

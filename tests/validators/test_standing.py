@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from goalrunner.core.goal import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import PythonValidator, ShellValidator
+from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.baseline_status import is_environmental, obstacle, without_space
 from tests.support.agents import validation
 from tests.support.shellless import Shellless
@@ -67,16 +70,21 @@ async def test_a_module_or_folder_that_is_not_there_yet_is_red(tmp_path: Path) -
     assert (result.reason, result.cannot_run) == ("not_found", False)
 
 
-def test_a_longer_word_is_the_one_that_was_meant(tmp_path: Path) -> None:
-    result = ValidatorResult(
-        name="t",
-        passed=False,
-        reason="not_found",
-        exit_code=127,
-        command="pytest; ./pytest",
-        summary="sh: 1: ./pytest: not found",
-    )
-    assert obstacle(result, tmp_path) == ""
+def test_a_longer_word_is_the_one_that_was_meant(place: Place) -> None:
+    result = _red("pytest; ./pytest", "", 127, reason="not_found", summary="sh: 1: ./pytest: not found")
+    assert obstacle(result, place) == ""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A machine that has make and a Python without tools."""
+    programs, workspace = tmp_path / "bin", tmp_path / "ws"
+    (workspace / "x").mkdir(parents=True)
+    programs.mkdir()
+    for name in ("python", "python3", "make"):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+        (programs / name).chmod(0o755)
+    return Place(workspace, workspace, {"PATH": str(programs)})
 
 
 def _red(command: str, feedback: str, exit_code: int, **more: object) -> ValidatorResult:
@@ -111,40 +119,40 @@ def _red(command: str, feedback: str, exit_code: int, **more: object) -> Validat
     ],
 )
 def test_a_tool_that_the_line_itself_names_and_python_lacks_is_a_persons_to_install(
-    tmp_path: Path, line: str, feedback: str, why: str
+    place: Place, line: str, feedback: str, why: str
 ) -> None:
-    found = obstacle(_red(line, feedback, 1), tmp_path)
+    found = obstacle(_red(line, feedback, 1), place)
     assert found.startswith(why)
     assert bool(found) == bool(why)
 
 
-def test_a_tool_that_the_workspace_itself_is_may_be_what_the_work_brings(tmp_path: Path) -> None:
-    (tmp_path / "src" / "nox").mkdir(parents=True)
+def test_a_tool_that_the_workspace_itself_is_may_be_what_the_work_brings(place: Place) -> None:
+    (place.workspace / "src" / "nox").mkdir(parents=True)
     result = _red("python3 -m nox", "/usr/bin/python3: No module named nox", 1)
-    assert obstacle(result, tmp_path) == ""
+    assert obstacle(result, place) == ""
 
 
-def test_a_missing_program_is_named_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "pytest").write_text("")
-    workspace = tmp_path / "ws"
-    workspace.mkdir()
-    result = _red("pytset -q", "", 127, reason="not_found", summary="sh: 1: pytset: not found")
-    assert obstacle(result, workspace, {"PATH": str(programs)}) == "sh: 1: pytset: not found; did you mean pytest?"
+@pytest.mark.parametrize("line", ["maek -q", "python3 setup.py install && maek -q"])
+def test_a_missing_program_is_named_with_the_one_that_may_be_meant(place: Place, line: str) -> None:
+    result = _red(line, "", 127, reason="not_found", summary="sh: 1: maek: not found")
+    assert obstacle(result, place) == "maek: not found; did you mean make?"
 
 
-def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(tmp_path: Path) -> None:
+def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: Place) -> None:
     result = _red("mytool -q", "", 127, reason="not_found", summary="sh: 1: mytool: not found")
-    assert obstacle(result, tmp_path, {"PATH": f"/nonexistent:{tmp_path / 'bin'}"}) == ""
-    assert obstacle(result, tmp_path, {"PATH": "/nonexistent"}) == "sh: 1: mytool: not found"
-    (tmp_path / "pyvenv.cfg").write_text("")
-    assert obstacle(result, tmp_path, {"PATH": str(tmp_path / "bin")}) == "sh: 1: mytool: not found"
+
+    def found(path: str) -> str:
+        return obstacle(result, replace(place, env={"PATH": path}))
+
+    assert found(f"/nonexistent:{place.workspace / 'bin'}") == ""
+    assert found("/nonexistent") == "mytool: not found"
+    (place.workspace / "pyvenv.cfg").write_text("")
+    assert found(str(place.workspace / "bin")) == "mytool: not found"
 
 
-def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(tmp_path: Path) -> None:
+def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(place: Place) -> None:
     result = _red("tool", "", 127, reason="not_found", summary="/home/u/tools/tool: not found in the sandbox")
-    assert 'sandbox = "none"' in obstacle(result, tmp_path)
+    assert 'sandbox = "none"' in obstacle(result, place)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,1 @@
-"""Agents: what does the work, one `send` a round."""
-
-from __future__ import annotations
-
-from goalrunner.agents.chat import ChatConversation
-from goalrunner.agents.toolbox import Toolbox
-
-__all__ = ["ChatConversation", "Toolbox"]
+"""Agents: the built-in one and its tools, external ones by command line or ACP, and their presets."""

@@ -1,148 +1,118 @@
-"""Tool calls that an ACP agent reports, and permissions that it asks for."""
+"""Tool calls that an ACP agent reports, and answers to its permission requests."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import json
 import os
 import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.agents.stream import clean
+from goalrunner.agents.acp_process import CANCELLED
+from goalrunner.agents.diff import unified
+from goalrunner.agents.json_access import as_text, at, exit_code, first, items, one_line, text
 
+KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+DONE, FAILED = "completed", "failed"
 
-def at(value: Any, *path: str) -> Any:
-    """What stands at a path of keys; None where there is nothing."""
-    for key in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
-
-
-def text(value: Any) -> str:
-    """A string that can be written anywhere; empty for what is none."""
-    return clean(value) if isinstance(value, str) else ""
-
-
-def items(value: Any) -> list[Any]:
-    """A list; empty for what is none."""
-    return value if isinstance(value, list) else []
-
-
-def count(value: Any) -> int | None:
-    """A number of things; None for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
-
-
-def as_text(value: Any) -> str:
-    """A string as it is, anything else as JSON; empty for nothing, and for what is nested too deep to be written."""
-    if value is None or isinstance(value, str):
-        return text(value)
-    try:
-        return json.dumps(value, ensure_ascii=True, indent=1)
-    except RecursionError:
-        return ""
-
-
-def one_line(value: str, longest: int = 200) -> str:
-    """For people."""
-    line = " ".join(value.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
-
-
-KINDS = frozenset("read edit delete move search execute think fetch switch_mode other".split())  # noqa: SIM905
-OPEN, DONE, FAILED = frozenset({"in_progress"}), "completed", "failed"
-
-_FREE = frozenset({"read", "search", "think"})
-_WRITING = frozenset({"edit", "delete", "move"})
+_FREE = ("read", "search", "think")
+_WRITING = ("edit", "delete", "move")
 _EXIT_CODES = (
-    ("exit_code",),
-    ("exitCode",),
-    ("exit_status",),
-    ("exit",),
-    ("metadata", "exit"),
-    ("metadata", "exit_code"),
+    "exit_code",
+    "exitCode",
+    "exit_status",
+    "exit",
+    "metadata.exit",
+    "metadata.exit_code",
+    "metadata.exitCode",
 )
-_OUTPUTS = (("formatted_output",), ("aggregated_output",), ("output",), ("stdout",), ("text",), ("error",))
+_OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout", "text", "error")
 _MOST_DIFF_LINES = 20_000
 
 
-class Call:
-    """A tool call: what is known of it so far. `workspace` is what its paths are told relative to."""
+class AcpCall:
+    """What is known of a tool call so far. Its paths are relative to `workspace`."""
 
-    def __init__(self, identifier: str, workspace: Path) -> None:
-        self.id = identifier
+    def __init__(self, call_id: str, workspace: Path) -> None:
+        self.id = call_id
         self.recorded_as = ""
-        """The id under which it is in the log; empty: it is not."""
+        """The id of the call in the log; empty: it is not recorded."""
         self.closed = False
         self._workspace = workspace
         self._known: dict[str, Any] = {}
 
-    def learn(self, update: Any) -> None:
-        """Take in a `tool_call`, a `tool_call_update`, or the call that a permission is asked for."""
+    def update(self, update: Any) -> None:
+        """Take in a `tool_call`, a `tool_call_update`, or the call of a permission request."""
         for name in ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput"):
             if at(update, name) is not None:
                 self._known[name] = update[name]
 
-    def forget(self) -> None:
-        """It is over, and what it gave is recorded."""
+    def close(self) -> None:
+        """Note that the call has ended and is recorded."""
         self.closed = True
         self._known.clear()
 
     @property
     def kind(self) -> str:
-        """One of the protocol's kinds; "other" for anything else."""
+        """Return one of the protocol's kinds; "other" for anything else."""
         kind = self._known.get("kind")
         return kind if isinstance(kind, str) and kind in KINDS else "other"
 
     @property
     def status(self) -> str:
-        """ "pending", "in_progress", "completed", "failed", or what else it says."""
+        """Return "pending", "in_progress", "completed", "failed", or what else the agent says."""
         return text(self._known.get("status")) or "pending"
 
     @property
     def effect(self) -> Literal["shell", "write"] | None:
-        """What it needs leave for: None for looking and thinking. An unknown kind may be anything, a command too.
-
-        A command line is one whatever kind the agent gives it: looking is what it says that the command does.
-        """
+        """Return what needs permission. An unknown kind may be a command, and so may reading with a command line."""
         if self.kind in _FREE:
             return "shell" if self._command_line() else None
         return "write" if self.kind in _WRITING else "shell"
 
     @property
     def command(self) -> str:
-        """The command line, or the paths; else its title."""
-        if self.kind == "fetch":  # as the program of that name would be called, so that it is known to use the network
-            return f"fetch {self._said()}"
-        said = self._said() if self.effect == "shell" else self._paths() or self._said()
+        """Return the command line or the paths, or else the title."""
+        if self.kind == "fetch":  # like the program of that name, which is known to use the network
+            return f"fetch {self._title()}"
+        said = self._title() if self.effect == "shell" else self._paths() or self._title()
         return said or self._paths() or self.kind
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """How it ended, by its own account. A command that failed has run; a call that failed has not."""
+        """Return how it ended, as the agent reports it."""
         if self.status not in (DONE, FAILED):
             return ("interrupted",)
-        code = self._exit_code()
+        raw = self._known.get("rawOutput")
+        code = next((code for path in _EXIT_CODES if (code := exit_code(first(raw, path))) is not None), None)
         if code is not None:
             return (f"exit {code}",)
         return ("error",) if self.status == FAILED else ("completed",)
 
     @property
     def output(self) -> str:
-        """What it gave."""
+        """Return its content, or else its raw output."""
         shown = "\n".join(filter(None, map(self._block, items(self._known.get("content")))))
-        return shown or self._raw_output()
+        if shown:
+            return shown
+        raw = self._known.get("rawOutput")
+        stdout = at(raw, "stdout")
+        for path in _OUTPUTS:
+            if isinstance(said := at(raw, path), str) and said:
+                return text(said) + (text(at(raw, "stderr")) if said == stdout else "")
+        return as_text(raw)
 
     @property
     def diff(self) -> str:
-        """What it would change, where it says."""
-        return "".join(self._diff(one) for one in items(self._known.get("content")) if at(one, "type") == "diff")
+        """Return what it would change, if the agent says so."""
+        return "".join(map(self._diff, self._diffs()))
 
-    def _said(self) -> str:
+    @property
+    def summary(self) -> str:
+        """Return the command on one line."""
+        return one_line(self.command)
+
+    def _title(self) -> str:
         given = self._command_line() or text(at(self._known.get("rawInput"), "url"))
         if given.strip():
             return given
@@ -151,90 +121,59 @@ class Call:
         return title[ticks : len(title) - ticks].strip()
 
     def _command_line(self) -> str:
-        asked = self._known.get("rawInput")
-        command = at(asked, "command") or at(asked, "cmd")
+        command = first(self._known.get("rawInput"), "command", "cmd")
         if isinstance(command, list) and all(isinstance(word, str) for word in command):
-            return text(shlex.join(command))
+            command = shlex.join(command)
         return text(command) if text(command).strip() else ""
 
     def _paths(self) -> str:
-        named = [text(at(one, "path")) for one in items(self._known.get("locations"))]
-        named += [text(at(one, "path")) for one in items(self._known.get("content")) if at(one, "type") == "diff"]
-        named += [text(at(self._known.get("rawInput"), name)) for name in ("file_path", "path", "filePath")]
-        return ", ".join(dict.fromkeys(self._relative(path) for path in named if path))
+        named = [at(one, "path") for one in (*items(self._known.get("locations")), *self._diffs())]
+        named += [at(self._known.get("rawInput"), name) for name in ("file_path", "path", "filePath")]
+        return ", ".join(dict.fromkeys(self._relative(path) for path in map(text, named) if path))
 
     def _relative(self, path: str) -> str:
         inside = os.path.normpath(path).startswith(f"{self._workspace}{os.sep}")
         return os.path.relpath(path, self._workspace) if inside else path
 
-    def _exit_code(self) -> int | None:
-        raw = self._known.get("rawOutput")
-        for path in _EXIT_CODES:
-            found = at(raw, *path)
-            if isinstance(found, int) and not isinstance(found, bool) and -1_000 < found < 100_000:
-                return found
-        return count(at(raw, "metadata", "exitCode"))
-
-    def _raw_output(self) -> str:
-        raw = self._known.get("rawOutput")
-        if isinstance(raw, dict):
-            said = [found for path in _OUTPUTS if isinstance(found := at(raw, *path), str) and found]
-            errors = at(raw, "stderr")
-            if said:
-                return text(said[0]) + (text(errors) if said[0] == at(raw, "stdout") else "")
-        return as_text(raw)
+    def _diffs(self) -> list[Any]:
+        return [one for one in items(self._known.get("content")) if at(one, "type") == "diff"]
 
     def _block(self, one: Any) -> str:
-        match at(one, "type"):
-            case "content":
-                return text(at(one, "content", "text")) or text(at(one, "content", "resource", "text"))
-            case "diff":
-                return self._diff(one)
-            case _:
-                return ""
+        if at(one, "type") == "diff":
+            return self._diff(one)
+        return text(first(one, "content.text", "content.resource.text")) if at(one, "type") == "content" else ""
 
     def _diff(self, one: Any) -> str:
-        path = self._relative(text(at(one, "path")))
-        old, new = text(at(one, "oldText")).splitlines(True), text(at(one, "newText")).splitlines(True)
-        if len(old) + len(new) > _MOST_DIFF_LINES:
-            return f"--- {path}\n+++ {path}\n[{len(old):,} lines become {len(new):,}]\n"
-        lines = difflib.unified_diff(old, new, path, path)
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-    @property
-    def summary(self) -> str:
-        """One line for people."""
-        return one_line(self.command)
-
-
-CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
-"""The turn is over: nobody decides any more."""
+        path, old, new = self._relative(text(at(one, "path"))), text(at(one, "oldText")), text(at(one, "newText"))
+        before, after = len(old.splitlines()), len(new.splitlines())
+        if before + after > _MOST_DIFF_LINES:
+            return f"--- {path}\n+++ {path}\n[{before:,} lines become {after:,}]\n"
+        return unified(old, new, path).text
 
 
 def allowed(request: Any, *, guarded: bool) -> dict[str, Any] | None:
-    """The answer that lets it happen this once; None where it offers none.
+    """Return the answer that allows it once; None if the agent does not offer that.
 
-    An agent that offers nothing but leave for ever gets that where nothing in this run is to be asked again (`guarded`).
+    An agent that offers only permission for all later actions gets that unless each action is asked about (`guarded`).
     """
     return _chosen(request, ("allow_once",) if guarded else ("allow_once", "allow_always"))
 
 
 def rejected(request: Any) -> dict[str, Any]:
-    """The answer that forbids it, this once where that is offered."""
+    """Return the answer that rejects it, once if the agent offers that."""
     return _chosen(request, ("reject_once", "reject_always")) or CANCELLED
 
 
-def identity(kind: str, words: str, preview: str) -> str:
-    """An action's name, the same in another process and session, where the agent's own ids are others."""
-    said = "\0".join((kind, words, preview))
-    return f"{kind}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-
-
 def _chosen(request: Any, kinds: tuple[str, ...]) -> dict[str, Any] | None:
-    offered = items(at(request, "params", "options"))
     for kind in kinds:
-        for option in offered:
+        for option in items(at(request, "params", "options")):
             name = at(option, "optionId")
             if at(option, "kind") == kind and isinstance(name, str):
                 return {"outcome": {"outcome": "selected", "optionId": name}}
     return None
+
+
+def action_id(kind: str, command: str, preview: str) -> str:
+    """Return an id for an action that is the same in another process, where the agent's ids differ."""
+    digest = hashlib.sha256("\0".join((kind, command, preview)).encode()).hexdigest()
+    return f"{kind}-{digest[:16]}"

@@ -4,43 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
-from goalrunner.agents.acp_calls import at, text
-from goalrunner.agents.acp_process import Link, Running
-from goalrunner.agents.acp_session import PATIENCE, deaf, ending_of, failure_of, note_of
-from goalrunner.agents.acp_turn import Rule, Turn, nothing_waits
-from goalrunner.agents.acp_usage import Meter
-from goalrunner.agents.chat_model import Turns
-from goalrunner.agents.command_turn import Checkpoint, cut_call, said_at, said_in
-from goalrunner.agents.failure import denied, not_signed_in, with_history
-from goalrunner.agents.invocation import ExternalAgent
+from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError, acp_process
+from goalrunner.agents.acp_turn import AcpTurn, Rule, ending_of, failure_of, note_of, nothing_waits
+from goalrunner.agents.acp_usage import AcpUsage
+from goalrunner.agents.external_chat import GO_ON, ExternalConversation, spoken, with_history
+from goalrunner.agents.failure import SHORT_ANSWER, denied, not_signed_in
+from goalrunner.agents.invocation import ExternalAgent, Round, invocation
+from goalrunner.agents.json_access import at, text
 from goalrunner.agents.jsonrpc import Refusal
 from goalrunner.core.agent_ports import Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentNotSignedIn, RecordError
+from goalrunner.core.errors import AgentNotSignedIn, GoalError, RecordError
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Message
 from goalrunner.core.process_ports import Connector
 
-GO_ON = (
-    "The run was interrupted in the middle of your turn. It is not known what the commands did that were under way. Look at"
-    " what is done already, and go on with the task."
-)
-"""The prompt of an agent whose turn was interrupted, if there is no other."""
-
-SHORT = 2_000
-"""Characters of an answer within which a preset's own words of refusal count."""
+NEW_SESSION = "its earlier session could not be resumed; a new one began, with the history in its prompt"
 
 CANCELLING = 1.0
-"""Seconds that an agent has to end a turn that is cancelled."""
+"""Seconds for an agent to end a turn that is cancelled."""
 
 
-class AcpConversation:
+class AcpConversation(ExternalConversation):
     """An agent over rounds. Implements the ports `Conversation`, `Resumable` and `Closing`.
 
-    `command` is its command with placeholders. `guarded`: what may happen is asked each time, so an agent never gets leave
-    for ever. `waits` returns whether an action needs approval. `patience` is in seconds.
+    `command` is its command with placeholders. `guarded`: each action is asked about, so the agent never gets permission
+    for all later ones. `waits` returns whether an action needs approval. `patience` is in seconds.
     """
 
     def __init__(
@@ -53,168 +44,182 @@ class AcpConversation:
         waits: Rule = nothing_waits,
         patience: float = PATIENCE,
     ) -> None:
-        self.agent = agent
-        self.messages: list[dict[str, Any]] = []
+        super().__init__(agent)
+        self._command = tuple(command)
+        self._connector = connector
         self._guarded = guarded
         self._waits = waits
-        self._link = Link(agent, command, connector, patience)
+        self._patience = patience
+        self._stack = AsyncExitStack()
+        self._process: AcpProcess | None = None
+        self._recorder: Recorder | None = None
+        self._session = ""
+        """The id of the open session; empty: none."""
+        self._earlier = ""
+        """The id of the session to be resumed; empty: none."""
         self._remembers = True
-        """Whether the agent itself knows what was said."""
-        self._meter = Meter(agent.preset.acp_reports)
-        self._told: Usage | None = None
+        """Whether the agent's session contains the chat."""
+        self._usage = AcpUsage(agent.preset.acp_reports)
+        self._recorded_total: Usage | None = None
         self._unsaid: list[str] = []
-        self._turns = Turns()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """One round. Raises AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy within another turn."""
+        """Run one round. Raise AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy during another turn."""
         async with self._turn(recorder):
             return await self._round(prompt, recorder)
 
-    async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Go on in the middle of a turn: the agent is told, in its own session where it still knows it."""
+    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Continue an interrupted turn with a prompt, in the agent's own session if it still knows it."""
         async with self._turn(recorder):
-            for name in left.cut:
-                await recorder.tool_result(cut_call(name, left, self.agent.name, "other"))
+            await self._close_cut_calls(left, recorder, "other")
             return await self._round(notice or GO_ON, recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Take up what an earlier process recorded: the chat, and the agent's own session."""
-        self.messages[:] = said_in(messages)
+        """Continue the chat and the agent's session that an earlier process recorded."""
+        self.messages[:] = spoken(messages)
         session = left.session
         if session is not None and session.agent == self.agent.name:
-            self._link.earlier = session.id
-            self._meter = Meter(self.agent.preset.acp_reports, session.total)
-
-    def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin with the chat of another run, which the agent is told in its prompt."""
-        self._forget()
-        self.messages.clear()
-        for message in said_in(messages):
-            self._add(message, recorder)
-
-    def checkpoint(self) -> Checkpoint:
-        """What was said so far."""
-        return Checkpoint.of(self.messages)
-
-    def restore(self, checkpoint: object) -> None:
-        """Make it what it was: the agent gets a fresh session. Raises TypeError for what is no checkpoint of its own."""
-        self.messages[:] = said_at(checkpoint)
-        self._forget()
+            self._earlier = session.id
+            self._usage = AcpUsage(self.agent.preset.acp_reports, session.total)
 
     def paused(self) -> AbstractContextManager[None]:
-        """See `goalrunner.core.agent_ports.Pausing`."""
-        return self._link.paused()
+        """Stop the agent's processes while the context is open; do nothing if none runs."""
+        return self._process.connection.paused() if self._process is not None else nullcontext()
 
     async def close(self) -> None:
-        """End the agent's process, and everybody below it."""
-        await self._link.close()
+        """End the agent's processes; a later round resumes the session."""
+        process, recorder = self._process, self._recorder
+        self._process = None
+        self._session, self._earlier = "", self._session or self._earlier
+        try:
+            with suppress(GoalError, OSError):
+                await self._stack.aclose()
+        finally:
+            if process is not None and recorder is not None:
+                with suppress(GoalError, OSError):
+                    await recorder.agent_ran(process.record())
+
+    def _forget_session(self) -> None:
+        self._session = self._earlier = ""
+        self._unsaid.clear()
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with self._turns.one():
+        with self._turn_lock.hold():
             try:
                 recorder.check_budget()
                 yield
-            except BaseException:  # whatever it was: nothing of this turn goes on behind the runner's back
+            except BaseException:  # nothing of this turn continues unseen
                 await self.close()
                 raise
 
     async def _round(self, prompt: str, recorder: Recorder) -> RoundReply:
-        running = await self._opened(recorder)
+        process = await self._opened(recorder)
         told = "\n\n".join([*self._unsaid, prompt])
         self._unsaid.clear()
         whole = told if self._remembers else with_history(self.messages, told)
         self._remembers = True
         self._add({"role": "user", "content": told}, recorder)
-        agent = self.agent
-        turn = Turn(
-            agent.name,
-            agent.workspace,
-            self._link.session,
-            running.peer,
+        turn = AcpTurn(
+            self.agent,
+            self._session,
+            process.peer,
             recorder,
-            self._meter,
+            self._usage,
             guarded=self._guarded,
             waits=self._waits,
         )
-        await self._catch_up(running)
-        running.connection.mark()
+        await self._catch_up(process)
+        process.connection.mark()
         try:
-            response = await self._prompt(running, whole, turn)
-        except Refusal as refusal:
-            refused = running.refused(refusal)
-            if isinstance(refused, AgentNotSignedIn) and not turn.calls:
+            response = await self._prompt(process, whole, turn)
+        except (Refusal, ConnectionError) as error:
+            explained = await process.explain(error)
+            if isinstance(explained, AgentNotSignedIn) and not turn.calls:
                 recorder.usage("agent", Usage())  # no model answered
-            raise refused from refusal
-        except ConnectionError as error:
-            raise await running.lost(error) from error
+            raise explained from error
         finally:
             with suppress(RecordError):
                 await turn.close()
             self.messages += [{"role": "assistant", "content": said} for said in turn.texts]
             self._unsaid += turn.denials
-        return await self._settled(running, response, turn, recorder)
+        return await self._settled(process, response, turn, recorder)
 
-    async def _catch_up(self, running: Running) -> None:
-        """What it said after the end of its turn belongs to none; only its costs count."""
-        not_heard = deaf(running.peer)
-
-        async def hear(message: dict[str, Any]) -> None:
-            if at(message, "params", "update", "sessionUpdate") == "usage_update":
-                self._meter.hear(at(message, "params"))
-            await not_heard(message)
-
-        with suppress(ConnectionError):  # the prompt will tell
-            await running.peer.catch_up(hear)
-
-    async def _prompt(self, running: Running, prompt: str, turn: Turn) -> Any:
-        """The answer to one prompt. Where something else breaks it off, the agent is told to stop."""
-        params = {"sessionId": self._link.session, "prompt": [{"type": "text", "text": prompt}]}
+    async def _opened(self, recorder: Recorder) -> AcpProcess:
+        """Return the process, with a session open in it. Raise AgentError."""
+        process = self._process or await self._start(recorder)
+        if self._session:
+            return process
+        earlier, self._earlier = self._earlier, ""
         try:
-            return await running.peer.ask("session/prompt", params, turn.hear)
+            try:
+                opened = await process.open_session(earlier)
+            except ConnectionError:
+                if not earlier:
+                    raise
+                # Some agents crash on a session that they no longer know.
+                await self.close()
+                process = await self._start(recorder)
+                opened = await process.open_session("")
+        except (ProtocolError, TimeoutError, ConnectionError, Refusal) as error:
+            raise await process.explain(error) from error
+        self._session = opened.id
+        self._remembers = opened.resumed or not self.messages
+        if not opened.resumed:
+            self._usage = AcpUsage(self.agent.preset.acp_reports)
+            if earlier:
+                process.add_note(NEW_SESSION)
+        self._record_session(recorder)
+        return process
+
+    async def _start(self, recorder: Recorder) -> AcpProcess:
+        agent = self.agent
+        words = Round("", agent.workspace, model=agent.model, args=agent.args)
+        argv = invocation(self._command, words, recorder.scratch).argv
+        context = acp_process(agent, argv, self._connector, recorder, self._patience)
+        self._process = await self._stack.enter_async_context(context)
+        self._recorder = recorder
+        return self._process
+
+    async def _catch_up(self, process: AcpProcess) -> None:
+        """Handle what arrived after the last turn: only its usage counts."""
+
+        async def handle(message: dict[str, Any]) -> None:
+            if at(message, "params", "update", "sessionUpdate") == "usage_update":
+                self._usage.update(at(message, "params"))
+            await process.reject(message)
+
+        with suppress(ConnectionError):  # the prompt will raise it
+            await process.peer.catch_up(handle)
+
+    async def _prompt(self, process: AcpProcess, prompt: str, turn: AcpTurn) -> Any:
+        """Return the answer to one prompt. If it is interrupted, cancel the agent's turn."""
+        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}
+        try:
+            return await process.peer.request("session/prompt", params, turn.handle)
         except (Refusal, ConnectionError):
             raise
         except BaseException:
             with suppress(ConnectionError, Refusal, TimeoutError):
                 async with asyncio.timeout(CANCELLING):
-                    running.peer.tell("session/cancel", {"sessionId": self._link.session})
-                    await running.peer.answered(deaf(running.peer))
+                    process.peer.notify("session/cancel", {"sessionId": self._session})
+                    await process.peer.result(process.reject)
             raise
 
-    async def _settled(self, running: Running, response: Any, turn: Turn, recorder: Recorder) -> RoundReply:
-        """What the turn amounts to."""
-        recorder.usage("agent", self._meter.turn(response))
-        if self._meter.total != self._told:
-            self._tell_session(recorder)
-        left = await running.connection.sweep(self.agent.preset.helpers)
+    async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn, recorder: Recorder) -> RoundReply:
+        """Return the answer, or raise the failure."""
+        recorder.usage("agent", self._usage.end_turn(response))
+        if self._usage.total != self._recorded_total:
+            self._record_session(recorder)
+        left = await process.connection.sweep(self.agent.preset.helpers)
         said = turn.text
-        if not turn.calls and len(said) <= SHORT and denied(self.agent, said):
+        if not turn.calls and len(said) <= SHORT_ANSWER and denied(self.agent, said):
             raise not_signed_in(self.agent, said)
-        why = failure_of(response, said=said, worked=bool(turn.calls), denied=bool(turn.denials))
-        if why:
-            raise running.failure(why)
-        running.add_note(note_of(response))
+        if why := failure_of(response, said=said, worked=bool(turn.calls), denied=bool(turn.denials)):
+            raise process.failure(why)
+        process.add_note(note_of(response))
         return RoundReply(said, ending_of(response), 1, left)
 
-    async def _opened(self, recorder: Recorder) -> Running:
-        """The process, with a session open in it. Raises AgentError."""
-        running, opened = await self._link.open(recorder)
-        if opened is not None:
-            self._remembers = opened.known or not self.messages
-            if not opened.known:
-                self._meter = Meter(self.agent.preset.acp_reports)
-            self._tell_session(recorder)
-        return running
-
-    def _tell_session(self, recorder: Recorder) -> None:
-        self._told = self._meter.total
-        recorder.session(AgentSession(agent=self.agent.name, id=text(self._link.session), total=self._told))
-
-    def _forget(self) -> None:
-        """The next round begins in a session of its own."""
-        self._link.forget()
-        self._unsaid.clear()
-
-    def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
-        self.messages.append(message)
-        recorder.message(message)
+    def _record_session(self, recorder: Recorder) -> None:
+        self._recorded_total = self._usage.total
+        recorder.session(AgentSession(agent=self.agent.name, id=text(self._session), total=self._recorded_total))

@@ -1,225 +1,258 @@
-"""The process of an ACP agent: starting it, its session, and naming its failures."""
+"""One process of an ACP agent: starting it, opening sessions in it, and naming its failures."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from goalrunner.agents.acp_session import AUTH_REQUIRED, Greeting, NotAnAgent, Opened, Speechless, greet, speechless
-from goalrunner.agents.failure import failed, not_installed, not_signed_in, tail_of
-from goalrunner.agents.invocation import ExternalAgent, Round, invocation
-from goalrunner.agents.jsonrpc import Peer, Refusal
+from goalrunner import __version__
+from goalrunner.agents.failure import (
+    NOT_STARTED,
+    failed,
+    first_lines,
+    known_failure,
+    last_lines,
+    not_installed,
+    not_signed_in,
+    tail_of,
+)
+from goalrunner.agents.invocation import ExternalAgent, program_of
+from goalrunner.agents.json_access import at, items, text
+from goalrunner.agents.jsonrpc import METHOD_NOT_FOUND, Peer, RecordedConnection, Refusal
 from goalrunner.core.agent_ports import AgentRun, Recorder
-from goalrunner.core.errors import AgentError, AgentNotInstalled, GoalError, RecordError
+from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentSpeaksOtherwise
 from goalrunner.core.process_ports import HIDDEN, Connection, Connector
 from goalrunner.system.launcher import words_of
 
-KEPT = 256_000_000
-"""Bytes of what it wrote that are kept as they came."""
+PROTOCOL_VERSION = 1
+PATIENCE = 120.0
+"""Seconds for an answer before the agent works: it may have to be downloaded, or start servers of its own."""
+CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
+"""The answer to a permission request outside of a turn."""
 
+_AUTH_REQUIRED = -32000
+_NOT_UNDERSTOOD = (-32700, METHOD_NOT_FOUND, -32602)
+"""No JSON, no such method, invalid parameters: the answers of servers of other protocols."""
+_LONGEST_ID = 1_000
 _OWN_CODES = 128
-"""Exit codes beyond it tell of a signal within a shell or a jail."""
+"""Larger exit codes stand for a signal in a shell or sandbox."""
+_HEAD = 4_000
+"""Bytes at the beginning of its output that are read."""
 
 
-class Running:
-    """One process of an agent. `peer` is the other side, `connection` the process itself."""
+class ProtocolError(Exception):
+    """The agent breaks the protocol, or speaks another version of it."""
 
-    def __init__(self, agent: ExternalAgent, connection: Connection, peer: Peer, output: Path, errors: Path) -> None:
+
+class NotAcp(ProtocolError):
+    """The program does not speak the protocol at all."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open session. `resumed`: it is an earlier one that the agent remembers."""
+
+    id: str
+    resumed: bool
+
+
+class AcpProcess:
+    """One process of an agent. `patience` is in seconds."""
+
+    def __init__(
+        self,
+        agent: ExternalAgent,
+        connection: Connection,
+        peer: Peer,
+        output: Path,
+        errors: Path,
+        patience: float,
+    ) -> None:
         self.connection = connection
         self.peer = peer
-        self.greeting: Greeting | None = None
-        """What it said of itself; None before."""
-        self._notes: list[str] = []
         self._agent = agent
         self._output = output
         self._errors = errors
+        self._patience = patience
+        self._hello: Any = None
+        self._notes: list[str] = []
         self._began = time.monotonic()
 
-    @property
-    def ending(self) -> str:
-        """How it ended, in words."""
-        code = self.connection.exit_code
-        return "still running" if code is None else words_of(code)
+    async def open_session(self, earlier: str) -> Session:
+        """Resume the session `earlier` if it is named and the agent can, else open a new one.
+
+        Raise ProtocolError, Refusal, TimeoutError and ConnectionError.
+        """
+        if self._hello is None:
+            self._hello = await self._initialize()
+        place: dict[str, Any] = {"cwd": str(self._agent.workspace), "mcpServers": []}
+        for method in self._resume_methods() if earlier else ():
+            try:
+                await self._ask(method, {**place, "sessionId": earlier})
+            except (Refusal, TimeoutError):
+                continue
+            return Session(earlier, resumed=True)
+        try:
+            answer = await self._ask("session/new", place)
+        except Refusal as refusal:
+            login = self._login() if refusal.code == _AUTH_REQUIRED else ""
+            if not login:
+                raise
+            await self._ask("authenticate", {"methodId": login})
+            answer = await self._ask("session/new", place)
+        name = at(answer, "sessionId")
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
+            raise ProtocolError("it opened a session without a usable id")
+        return Session(name, resumed=False)
+
+    async def _initialize(self) -> Any:
+        hello = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+            "clientInfo": {"name": "goal", "title": "goal", "version": __version__},
+        }
+        try:
+            answer = await self._ask("initialize", hello)
+        except TimeoutError:
+            raise NotAcp(f"it did not answer within {self._patience:g} s") from None
+        except Refusal as refusal:
+            if refusal.code in _NOT_UNDERSTOOD:
+                raise NotAcp(f"it does not understand the first request of the protocol ({refusal})") from None
+            raise
+        version = at(answer, "protocolVersion")
+        if not isinstance(version, int):
+            raise NotAcp("its first answer is not one of the protocol")
+        if version != PROTOCOL_VERSION:
+            raise ProtocolError(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
+        return answer
+
+    def _resume_methods(self) -> list[str]:
+        can = at(self._hello, "agentCapabilities")
+        resumes = isinstance(at(can, "sessionCapabilities", "resume"), dict)
+        return ["session/resume"] * resumes + ["session/load"] * (at(can, "loadSession") is True)
+
+    def _login(self) -> str:
+        """Return a sign-in method whose variables are all set; empty if there is none."""
+        for method in items(at(self._hello, "authMethods")):
+            names = [text(at(one, "name")) for one in items(at(method, "vars")) if at(one, "optional") is not True]
+            if at(method, "type") == "env_var" and names and all(self._agent.env.get(name) for name in names):
+                return text(at(method, "id"))
+        return ""
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> Any:
+        async with asyncio.timeout(self._patience):
+            return await self.peer.request(method, params, self.reject)
+
+    async def reject(self, message: dict[str, Any]) -> None:
+        """Handle a message outside of a turn: nothing is recorded, and nothing is allowed."""
+        match message.get("method"):
+            case "session/request_permission":
+                self.peer.answer(message, CANCELLED)
+            case "initialize":
+                raise NotAcp("it repeats its input, as cat does")
+            case "session/update":
+                pass
+            case _:
+                self.peer.refuse(message)
 
     def add_note(self, note: str) -> None:
-        """Something that people must be told; nothing for an empty one."""
+        """Add a note to the record of the process, unless it is empty."""
         if note and note not in self._notes:
             self._notes.append(note)
 
-    async def lost(self, error: ConnectionError) -> AgentError:
-        """Nothing more is heard of it. How it ended is known a moment later."""
-        for _ in range(50):
+    def failure(self, message: str) -> AgentError:
+        """Return the error for a failure, with the end of stderr."""
+        how = "" if self.connection.exit_code is None else self._ending
+        return failed(self._agent, message, how, tail_of(self._errors))
+
+    async def explain(self, error: Exception) -> AgentError:
+        """Return the error for an exception of `open_session` or of a prompt."""
+        match error:
+            case NotAcp():
+                return self._not_acp(str(error))
+            case Refusal(code=code) if code == _AUTH_REQUIRED:
+                return not_signed_in(self._agent, str(error))
+            case ConnectionError():
+                return await self._lost(error)
+            case _:
+                return self.failure(str(error) or "it did not answer in time")
+
+    async def _lost(self, error: ConnectionError) -> AgentError:
+        for _ in range(50):  # the exit code may be known a moment later
             if self.connection.exit_code is not None:
                 break
             await asyncio.sleep(0.01)
         code = self.connection.exit_code
-        if self.greeting is None and 0 <= (code or 0) <= _OWN_CODES:  # nobody killed it
-            return self.speechless(str(error) if code is None else f"it ended ({self.ending}) without an answer")
+        if self._hello is None and 0 <= (code or 0) <= _OWN_CODES:
+            return self._not_acp(str(error) if code is None else f"it ended ({self._ending}) without an answer")
         return self.failure(str(error) if code is None else "")
 
-    def speechless(self, why: str) -> AgentError:
-        """It does not speak the protocol; `why` is how that shows. What keeps it from being started comes first."""
-        obstacle = self.connection.obstacle
+    def _not_acp(self, why: str) -> AgentError:
+        """Return the error for a program that does not speak the protocol; a known reason comes first."""
+        agent, obstacle, code = self._agent, self.connection.obstacle, self.connection.exit_code
         if HIDDEN in obstacle:
-            return not_installed(self._agent, obstacle)
+            return not_installed(agent, obstacle)
         if obstacle:
-            return AgentError(f"the agent {self._agent.name} cannot be started: {obstacle}", "goal doctor looks for it")
-        return speechless(self._agent, why, self.connection.exit_code, self._output, tail_of(self._errors))
+            return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor looks for it")
+        errors = tail_of(self._errors)
+        if code in NOT_STARTED:
+            return not_installed(agent, last_lines(errors))
+        if code and (known := known_failure(agent, "", f"exit {code}", errors)):
+            return known
+        program = program_of(agent.preset.acp)
+        name = f"{agent.name} ({Path(program).name})" if program else agent.name
+        words = last_lines(errors) or first_lines(_text_at_the_start_of(self._output))
+        said = f"; it printed:\n{words}" if words else ""
+        return AgentSpeaksOtherwise(f"the agent {name} does not speak ACP: {why}{said}", _hint(agent))
 
-    def failure(self, said: str) -> AgentError:
-        """Its failure, with what stderr tells of it."""
-        how = "" if self.connection.exit_code is None else self.ending
-        return failed(self._agent, said, how, tail_of(self._errors))
+    @property
+    def _ending(self) -> str:
+        code = self.connection.exit_code
+        return "still running" if code is None else words_of(code)
 
-    def refused(self, refusal: Refusal) -> AgentError:
-        """It answered with an error."""
-        if refusal.code == AUTH_REQUIRED:
-            return not_signed_in(self._agent, str(refusal))
-        return self.failure(str(refusal))
+    def record(self) -> AgentRun:
+        """Return the record of the process after its end."""
+        duration = time.monotonic() - self._began
+        return AgentRun(self._agent.name, self._ending, duration, self._output, self._errors, "; ".join(self._notes))
 
-    def told(self) -> AgentRun:
-        """For the log, when it is over."""
-        return AgentRun(
-            self._agent.name,
-            self.ending,
-            time.monotonic() - self._began,
-            self._output,
-            self._errors,
-            "; ".join(self._notes),
-        )
+
+def _hint(agent: ExternalAgent) -> str:
+    words = 'name all words with which it speaks ACP, such as command = ["my-agent", "--acp"]'
+    if agent.preset.argv:
+        update = f"update it: {agent.preset.install}" if agent.preset.install else words
+        return f'write protocol = "command", or {update}'
+    return f'{words}; a program that takes its prompt on stdin is use = "command"'
+
+
+def _text_at_the_start_of(path: Path) -> str:
+    """Return what the program printed on stdout that is not JSON."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).decode("utf-8", "replace").replace("\0", "")
+    except OSError:
+        return ""
+    return "\n".join(line for line in head.splitlines() if not line.startswith("{"))
 
 
 @asynccontextmanager
-async def running(
-    agent: ExternalAgent, argv: tuple[str, ...], connector: Connector, recorder: Recorder
-) -> AsyncIterator[Running]:
-    """Start it; at the end nobody of it is left. Raises AgentNotInstalled."""
+async def acp_process(
+    agent: ExternalAgent, argv: tuple[str, ...], connector: Connector, recorder: Recorder, patience: float
+) -> AsyncIterator[AcpProcess]:
+    """Run the process in the context; at its end all its processes have ended. Raise AgentNotInstalled."""
     output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
-    async with connector.connect(argv, cwd=agent.workspace, env=agent.env, errors=errors) as connection:
-        with contextlib.closing(_Kept(connection, output)) as kept:
-            peer = Peer(kept)
-            try:
-                yield Running(agent, connection, peer, output, errors)
-            finally:
-                await peer.close()
-
-
-class _Kept:
-    """A connection of which everything that is read is kept in a file as well."""
-
-    def __init__(self, connection: Connection, path: Path) -> None:
-        self._connection = connection
-        try:
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
-        self._room = KEPT
-
-    async def read(self) -> bytes:
-        piece = await self._connection.read()
-        self._room = self._room - len(piece) if self._room >= len(piece) and self._wrote(piece) else 0
-        return piece
-
-    async def write(self, data: bytes) -> None:
-        await self._connection.write(data)
-
-    def close(self) -> None:
-        os.close(self._file)
-
-    def _wrote(self, piece: bytes) -> bool:
-        """A full disk ends this copy, and not the turn: the log has its own to say about that."""
-        try:
-            return os.write(self._file, piece) == len(piece)
-        except OSError:
-            return False
-
-
-FORGOTTEN = "its earlier session could not be taken up; a new one began, with what was said before in its prompt"
-
-
-class Link:
-    """One process at a time, and one session in it. `patience` in seconds."""
-
-    def __init__(self, agent: ExternalAgent, command: Sequence[str], connector: Connector, patience: float) -> None:
-        self.session = ""
-        """Its id; empty: none is open."""
-        self.earlier = ""
-        """The id of the one that is to be taken up; empty: none is."""
-        self._agent = agent
-        self._command = tuple(command)
-        self._connector = connector
-        self._patience = patience
-        self._stack = AsyncExitStack()
-        self._running: Running | None = None
-        self._recorder: Recorder | None = None
-
-    async def open(self, recorder: Recorder) -> tuple[Running, Opened | None]:
-        """The process, with a session open in it; and that session where it was opened just now. Raises AgentError."""
-        running = self._running or await self._start(recorder)
-        if self.session:
-            return running, None
-        earlier, self.earlier = self.earlier, ""
-        try:
-            try:
-                opened = await self._open(running, earlier)
-            except ConnectionError:
-                if not earlier:
-                    raise
-                # Some die of a session that they no longer know: once more, without it.
-                await self.close()
-                running = await self._start(recorder)
-                opened = await self._open(running, "")
-        except Speechless as error:
-            raise running.speechless(str(error)) from error
-        except (NotAnAgent, TimeoutError) as error:
-            raise running.failure(str(error) or "it did not answer in time") from error
-        except ConnectionError as error:
-            raise await running.lost(error) from error
-        except Refusal as refusal:
-            raise running.refused(refusal) from refusal
-        self.session = opened.id
-        if earlier and not opened.known:
-            running.add_note(FORGOTTEN)
-        return running, opened
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Stop the process and all below it while the context is open; nothing if there is none."""
-        return self._running.connection.paused() if self._running is not None else nullcontext()
-
-    def forget(self) -> None:
-        """The next round begins in a session of its own."""
-        self.session, self.earlier = "", ""
-
-    async def close(self) -> None:
-        """End the process, and everybody below it; its session is then an earlier one."""
-        running, recorder = self._running, self._recorder
-        self._running = None
-        self.session, self.earlier = "", self.session or self.earlier
-        try:
-            with suppress(GoalError, OSError):
-                await self._stack.aclose()
-        finally:
-            if running is not None and recorder is not None:
-                with suppress(GoalError, OSError):
-                    await recorder.agent_ran(running.told())
-
-    async def _open(self, running: Running, earlier: str) -> Opened:
-        if running.greeting is None:
-            running.greeting = await greet(running.peer, self._agent.env, self._patience)
-        return await running.greeting.open(self._agent.workspace, earlier)
-
-    async def _start(self, recorder: Recorder) -> Running:
-        agent = self._agent
-        words = Round("", agent.workspace, model=agent.model, args=agent.args)
-        argv = invocation(self._command, words, recorder.scratch).argv
-        try:
-            self._running = await self._stack.enter_async_context(running(agent, argv, self._connector, recorder))
-        except AgentNotInstalled as error:
-            raise not_installed(agent, error.message) from error
-        self._recorder = recorder
-        return self._running
+    try:
+        async with connector.connect(argv, cwd=agent.workspace, env=agent.env, errors=errors) as connection:
+            with contextlib.closing(RecordedConnection(connection, output)) as recorded:
+                peer = Peer(recorded)
+                try:
+                    yield AcpProcess(agent, connection, peer, output, errors, patience)
+                finally:
+                    await peer.close()
+    except AgentNotInstalled as error:
+        raise not_installed(agent, error.message) from error

@@ -1,4 +1,4 @@
-"""The built-in agent: a chat model with tools. In a turn it asks the model, runs the tools that were called, and asks again."""
+"""The built-in agent: a chat model with tools. In a turn it calls the model and the tools until the model answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.chat_model import ChatModel, Turns
-from goalrunner.agents.chat_model import system_prompt as built_in_prompt
+from goalrunner.agents.chat_model import ChatModel, built_in_prompt
 from goalrunner.agents.context_window import (
     AFTERWARDS,
-    Gauge,
+    TokenDensity,
     answers_due,
     calls_due,
     never_empty,
@@ -24,6 +23,7 @@ from goalrunner.agents.context_window import (
     tool_message,
     total,
 )
+from goalrunner.agents.external_chat import TurnLock
 from goalrunner.agents.toolbox import UNKNOWN_TOOL, Toolbox, refused
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
@@ -33,16 +33,15 @@ from goalrunner.core.ports import Message
 from goalrunner.llm import Reply, ToolCall
 
 _RECORDED_AS = {"developer": "system", "function": "tool"}
-"""Older and newer names that a chat given beforehand may use, and the role under which they are recorded."""
-
+"""Other roles that a given chat may use, and the roles under which they are recorded."""
 
 CUT = "The run was interrupted while this was running. It is not known what it did: look before you do it again.\n"
-"""What the model is told of a call that an earlier process had begun."""
+"""The result of a call that an earlier process had begun."""
 
 
 @dataclass(frozen=True)
 class ChatCheckpoint:
-    """A conversation as it was: its messages (a copy), its system prompt, its model. Usage is not in it."""
+    """A copy of a conversation: its messages, system prompt and model, without its usage."""
 
     messages: tuple[dict[str, Any], ...]
     system_prompt: str
@@ -51,11 +50,11 @@ class ChatCheckpoint:
 
 
 class ChatConversation:
-    """An agent with its memory, over any chat model. Implements the port `Conversation`.
+    """The built-in agent and its chat, over any chat model. Implements the port `Conversation`.
 
-    `messages` is the very list that it works on, without the system prompt; what stands in it beforehand is kept, and a
-    system message at its head replaces `system_prompt`. `system_prompt=None` means the built-in one, `""` none at all.
-    `max_steps` bounds the model calls of one round.
+    `messages` is the chat without the system prompt, which callers may change between rounds; a system message at its
+    beginning replaces `system_prompt`. `system_prompt=None` is the built-in one, `""` none. `max_steps` limits the model
+    calls of one round.
     """
 
     def __init__(
@@ -79,20 +78,20 @@ class ChatConversation:
         self._recorded = 0
         self._told: str | None = None
         self._recorder: Recorder | None = None
-        self._gauge = Gauge()
-        self._turns = Turns()
+        self._density = TokenDensity()
+        self._turn_lock = TurnLock()
         self._undecided = False
 
     @property
     def workspace(self) -> Path | None:
-        """The folder that its tools work in; None without tools."""
+        """Return the folder of its tools; None without tools."""
         return self.toolbox.workspace if self.toolbox else None
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Give it a user message and let it work until it answers without a tool call, or `max_steps` is reached.
+        """Send a user message and run tool calls until an answer without any, or until `max_steps` is reached.
 
-        Raises ModelError, BudgetExhausted, and ConversationBusy when a turn is already under way. However it ends,
-        cancellation included, every tool call in `messages` has its answer.
+        Raise ModelError, BudgetExhausted, and ConversationBusy during another turn. However the turn ends, every tool
+        call in `messages` has an answer.
         """
         async with self._turn(recorder):
             self._settle()
@@ -102,7 +101,7 @@ class ChatConversation:
             return await self._work(recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Take up the chat of an earlier process as it was recorded; the system prompt at its head is its own."""
+        """Continue the chat that an earlier process recorded; a system message at its beginning is the system prompt."""
         chat = [dict(message) for message in messages]
         self.messages[:] = chat[1:] if chat and chat[0].get("role") == "system" else chat
         users = [at for at, message in enumerate(self.messages) if message.get("role") == "user"]
@@ -111,8 +110,8 @@ class ChatConversation:
         self._told = self.system_prompt if chat else None
         self._objective, self._prompt = left.objective, users[-1] if users else None
 
-    def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin a run with the chat of another one: recorded as the beginning of this one, which has its own objective."""
+    def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Begin a run with the chat of another one, recorded as its beginning. The run has its own objective."""
         self.messages[:] = map(dict, messages)
         self._settle()
         self._begin_run(recorder)
@@ -121,8 +120,8 @@ class ChatConversation:
             self._told = self.system_prompt
         self._record(recorder)
 
-    async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Go on in the middle of a turn. Calls that never began are run, those that were cut are told, none runs twice."""
+    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Continue an interrupted turn. Calls that had not begun are run; those that had are reported as interrupted."""
         async with self._turn(recorder):
             for call in calls_due(self.messages):
                 await self._catch_up(call, left, recorder)
@@ -136,23 +135,21 @@ class ChatConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with self._turns.one():
+        with self._turn_lock.hold():
             try:
                 yield
             except BaseException:
-                if (
-                    not self._undecided
-                ):  # a call that waits for a person is to have its answer when somebody has decided
+                if not self._undecided:  # a call that waits for approval gets its answer later
                     self._settle()
                 raise
             finally:
                 self._undecided = False
-                # What a full disk kept from being written must not hide the error that is on its way.
+                # A full disk must not hide the error that is raised.
                 with suppress(RecordError):
                     self._record(recorder)
 
     async def _catch_up(self, call: dict[str, Any], left: Unfinished, recorder: Recorder) -> None:
-        """Give a call of an earlier process its answer: its result where it has one, else the truth about it."""
+        """Answer a call of an earlier process: with its result, or as interrupted; run it if it had not begun."""
         asked = ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
         known = left.results.get(asked.id)
         if known is None and asked.id not in left.cut:
@@ -172,11 +169,11 @@ class ChatConversation:
         )
 
     def checkpoint(self) -> ChatCheckpoint:
-        """The conversation as it is now."""
+        """Return a copy of the conversation."""
         return ChatCheckpoint(tuple(copy.deepcopy(self.messages)), self.system_prompt, self.llm, self._objective)
 
     def restore(self, checkpoint: object) -> None:
-        """Make it again what it was; the list stays the same list. Raises TypeError for what is no checkpoint of its own."""
+        """Return to a checkpoint; `messages` stays the same list. Raise TypeError if it is of another conversation."""
         if not isinstance(checkpoint, ChatCheckpoint):
             raise TypeError(f"not a checkpoint of a chat: {type(checkpoint).__name__}")
         self.messages[:] = copy.deepcopy(checkpoint.messages)
@@ -198,7 +195,7 @@ class ChatConversation:
         return RoundReply(text, "max_steps", self.max_steps)
 
     async def _ask(self, recorder: Recorder) -> Reply:
-        """One answer; where the chat is too long for the model, shortened and asked again while that helps."""
+        """Return one answer. A chat that is too long for the model is truncated and sent again while that helps."""
         self._make_room()
         while True:
             recorder.check_budget()
@@ -208,14 +205,14 @@ class ChatConversation:
                 tools = self.toolbox.specs() if self.toolbox else ()
                 reply = await self.llm.complete(self._chat(), tools=tools, on_text=on_text)
             except (ModelError, asyncio.CancelledError) as error:
-                # What a call cost that was given up is counted as well.
+                # The cost of a cancelled call counts too.
                 if self.llm.usage != before:
                     recorder.usage("agent", self.llm.usage.since(before))
                 if isinstance(error, ContextWindowExceeded) and self._shorten(int(total(self.messages) * AFTERWARDS)):
                     continue
                 raise
             recorder.usage("agent", reply.usage)
-            self._gauge.weigh(total(self._chat()), reply.usage.input_tokens or 0)
+            self._density.measure(total(self._chat()), reply.usage.input_tokens or 0)
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
@@ -226,7 +223,7 @@ class ChatConversation:
         self._undecided = effect is not None
         try:
             denial = await recorder.permit(call.id, effect.kind, effect.text, effect.preview) if effect else None
-        except ApprovalDenied as error:  # the agent is told even so, for somebody may resume the run
+        except ApprovalDenied as error:  # the agent gets the denial, because the run may be resumed
             denial, ending = error.told, error
         self._undecided = False
         recorder.tool_called(call.id, tool, summary)
@@ -241,8 +238,7 @@ class ChatConversation:
             raise ending
 
     def _begin_run(self, recorder: Recorder) -> None:
-        """Another recorder is another run: its transcript begins with all that the model is told, and its first prompt is
-        the objective."""
+        """Begin another run: its transcript begins with the whole chat, and its first prompt is the objective."""
         self._recorder = recorder
         self._recorded = 0
         self._told = None
@@ -263,7 +259,7 @@ class ChatConversation:
         self._record(recorder)
 
     def _record(self, recorder: Recorder) -> None:
-        """Record what is not recorded yet: also what a caller put into the list."""
+        """Record new messages, including those that a caller has put into the list."""
         while self._recorded < len(self.messages):
             message = self.messages[self._recorded]
             self._recorded += 1
@@ -284,13 +280,13 @@ class ChatConversation:
         return [{"role": "system", "content": self.system_prompt}, *chat]
 
     def _make_room(self) -> None:
-        """Shorten in time. Before the first answer nothing is known of tokens, and the model's own refusal decides."""
-        window = self.llm.context_window() if self._gauge.knows else None
-        if window and (target := self._gauge.target(total(self._chat()), window)) is not None:
+        """Truncate the chat if it is too long. Before the first answer its tokens are unknown."""
+        window = self.llm.context_window() if self._density.is_known else None
+        if window and (target := self._density.target(total(self._chat()), window)) is not None:
             self._shorten(target)
 
     def _shorten(self, target: int) -> bool:
-        """Shorten to `target` characters or as near as it gets; says whether anything became shorter."""
+        """Truncate the chat to `target` characters or as near as possible; return whether that changed it."""
         first_user = next((at for at, message in enumerate(self.messages) if message.get("role") == "user"), None)
         protected = {at for at in (first_user, self._objective, self._prompt) if at is not None}
         shorter = shorten(self.messages, target, protected)

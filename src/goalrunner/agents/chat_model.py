@@ -1,24 +1,22 @@
-"""The model of the built-in agent as a Protocol, its system prompt, and the lock of a turn."""
+"""The model of the built-in agent as a Protocol, and the agent's system prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Message
 from goalrunner.llm import Reply, ToolSpec
 
 
 class ChatModel(Protocol):
-    """A model that answers a chat, with its own account."""
+    """A model that answers a chat and counts its usage."""
 
     @property
     def usage(self) -> Usage:
-        """The running account."""
+        """Return the usage so far."""
         ...
 
     async def complete(
@@ -28,11 +26,11 @@ class ChatModel(Protocol):
         tools: Sequence[ToolSpec] = (),
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Answer the chat. Raises ModelError."""
+        """Answer the chat. Raise ModelError."""
         ...
 
     def context_window(self) -> int | None:
-        """Tokens of input that it takes; None when unknown."""
+        """Return the most input tokens; None if unknown."""
         ...
 
 
@@ -57,27 +55,9 @@ End your turn with a short summary and no tool call."""
 ANSWER_PROMPT = """\
 You answer on your own, without a person to ask. After your turn a runner checks your last message against the objective, so \
 put the whole answer into it and nothing else."""
-"""For an agent without tools."""
+"""The prompt of an agent without tools."""
 
 
-def system_prompt(workspace: Path | None) -> str:
-    """The built-in prompt of an agent with tools in `workspace`, or of one without tools (None)."""
+def built_in_prompt(workspace: Path | None) -> str:
+    """Return the system prompt of an agent with tools in `workspace`, or of one without tools (None)."""
     return ANSWER_PROMPT if workspace is None else SYSTEM_PROMPT.format(workspace=workspace)
-
-
-class Turns:
-    """The turns of one conversation."""
-
-    def __init__(self) -> None:
-        self._under_way = False
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Within it a turn goes on. Raises ConversationBusy where one does already."""
-        if self._under_way:
-            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
-        self._under_way = True
-        try:
-            yield
-        finally:
-            self._under_way = False

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from goalrunner.agents.json_access import object_in
 from goalrunner.core.agent_ports import Recorded
 from goalrunner.core.ports import Message
 
 SHOWN_CHARACTERS = 20_000
-"""Of one tool result; the beginning and the end in equal parts."""
+"""Characters of one tool result that the model gets."""
 
 OMISSION = re.compile(r"\n\[\.\.\. ([\d,]{1,15}) characters omitted[^\]\n]*\]\n")
-"""The mark of an omission with the line ends around it; group 1 is how many characters."""
+"""The mark of an omission with the line ends around it; group 1 is the number of characters."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
@@ -23,9 +23,9 @@ _PROBE = 8_000
 
 
 def head_and_tail(text: str, limit: int, note: str) -> str:
-    """`text`, or where it is longer than `limit` its two ends and a mark between them that says how much is missing.
+    """Return `text`, or its two ends if it is longer than `limit`, with a mark that counts what is omitted.
 
-    `note` ends the mark's words. An earlier mark within the part that is cut out is counted with it.
+    `note` ends the mark. An earlier mark in the omitted part is included in the count.
     """
     if len(text) <= limit:
         return text
@@ -38,7 +38,7 @@ def head_and_tail(text: str, limit: int, note: str) -> str:
 
 
 def shown(recorded: Recorded, limit: int = SHOWN_CHARACTERS) -> str:
-    """The text of a tool message: the result's id and what the runner knows of the call, then its output, bounded."""
+    """Return the text of a tool message: the result's id and facts, then its output, truncated."""
     facts = ", ".join(recorded.observation.facts)
     heading = f"[{recorded.observation.id}] ({facts})" if facts else f"[{recorded.observation.id}]"
     return f"{heading}\n{_body(recorded, limit)}"
@@ -61,33 +61,24 @@ def _body(recorded: Recorded, limit: int) -> str:
 
 _NOTE = " to fit the context window"
 _SAVING = 100
-"""Characters that a shortening must save at least; below it the mark costs more than it gives."""
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """One sweep: which messages (role, and whether those of the newest step too), and how many characters are left."""
-
-    role: str
-    newest: bool
-    keep: int
-
+"""Characters that a truncation must save at least, or else the mark costs more."""
 
 _PASSES = (
-    _Pass("tool", newest=False, keep=1_000),
-    _Pass("assistant", newest=False, keep=1_000),
-    _Pass("tool", newest=False, keep=100),
-    _Pass("assistant", newest=False, keep=100),
-    _Pass("tool", newest=True, keep=2_000),
-    _Pass("user", newest=True, keep=1_000),
-    _Pass("assistant", newest=True, keep=500),
-    _Pass("tool", newest=True, keep=100),
-    _Pass("user", newest=True, keep=100),
+    ("tool", False, 1_000),
+    ("assistant", False, 1_000),
+    ("tool", False, 100),
+    ("assistant", False, 100),
+    ("tool", True, 2_000),
+    ("user", True, 1_000),
+    ("assistant", True, 500),
+    ("tool", True, 100),
+    ("user", True, 100),
 )
+"""What is truncated, in order: role, whether the newest step is included, and the characters that are left."""
 
 
 def size(message: Message) -> int:
-    """Characters that a message weighs, its tool calls included."""
+    """Return the characters of a message, including its tool calls."""
     content = message.get("content")
     text = len(content) if isinstance(content, str) else len(json.dumps(content, default=str)) if content else 0
     calls = message.get("tool_calls") or ()
@@ -95,25 +86,25 @@ def size(message: Message) -> int:
 
 
 def total(messages: Sequence[Message]) -> int:
-    """Characters that a chat weighs."""
+    """Return the characters of a chat."""
     return sum(size(message) for message in messages)
 
 
 def shorten(messages: Sequence[Message], target: int, protected: Collection[int]) -> list[Message] | None:
-    """The chat shortened until it weighs at most `target` characters, or as near as it gets; None when nothing is left.
+    """Return the chat, truncated to `target` characters or as near as possible; None if nothing can be truncated.
 
-    `protected` are the places of messages that stay as they are; system messages always do.
+    `protected` are the indexes of messages that are never truncated; system messages never are.
     """
     result = list(messages)
     weight = before = total(result)
     newest = max((at for at, message in enumerate(result) if message.get("role") == "assistant"), default=len(result))
-    for sweep in _PASSES:
+    for role, includes_newest, keep in _PASSES:
         for at, message in enumerate(result):
             if weight <= target:
                 return result
-            if at in protected or message.get("role") != sweep.role or (at >= newest and not sweep.newest):
+            if at in protected or message.get("role") != role or (at >= newest and not includes_newest):
                 continue
-            result[at] = _shortened(message, sweep.keep)
+            result[at] = _shortened(message, keep)
             weight += size(result[at]) - size(message)
     return result if weight < before else None
 
@@ -141,7 +132,7 @@ def _cut_block(block: Any, keep: int) -> Any:
 
 
 def _cut_call(call: dict[str, Any], keep: int) -> dict[str, Any]:
-    """A call with its long strings cut; its arguments stay a JSON object, for providers parse them."""
+    """Truncate the long strings of a call. Its arguments stay a JSON object, because providers parse them."""
     function = call["function"]
     if len(function["arguments"]) <= keep + _SAVING:
         return call
@@ -161,33 +152,31 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 FULL, AFTERWARDS = 0.9, 0.6
-"""Parts of the window: shortened at the one, down to the other, so that it happens seldom."""
-
+"""Parts of the window at which a chat is truncated, and to which, so that it happens seldom."""
 _LONGEST_ANSWER = 8_000
-"""Tokens that are left free for the answer, or a quarter of a small window."""
+"""Tokens that stay free for the answer; a quarter of a small window."""
+_LEAST_MEASURED = 1_000
+"""Characters of a chat from which the density can be measured."""
 
-_TELLING = 1_000
-"""Characters below which a chat says little of how many tokens one is."""
 
-
-class Gauge:
-    """Tokens a character, and what follows from it."""
+class TokenDensity:
+    """The tokens per character of a chat, as measured by its provider."""
 
     def __init__(self) -> None:
         self._density: float | None = None
 
     @property
-    def knows(self) -> bool:
-        """Whether anything was learnt yet."""
+    def is_known(self) -> bool:
+        """Return whether it was measured."""
         return self._density is not None
 
-    def weigh(self, characters: int, tokens: int) -> None:
-        """Learn from a chat of so many characters, which the provider counted as so many tokens."""
-        if tokens and characters > _TELLING:
+    def measure(self, characters: int, tokens: int) -> None:
+        """Measure it by a chat that the provider has counted."""
+        if tokens and characters > _LEAST_MEASURED:
             self._density = min(max(tokens / characters, 0.1), 2.0)
 
     def target(self, characters: int, window: int) -> int | None:
-        """To how many characters a chat is to be shortened for a window of so many tokens; None: it has room."""
+        """Return to how many characters a chat must be truncated for a window of tokens; None if it fits."""
         if self._density is None:
             return None
         room = window - min(_LONGEST_ANSWER, window // 4)
@@ -197,22 +186,22 @@ class Gauge:
 INTERRUPTED = "interrupted; its effect is unknown"
 NOT_RUN = "not run: the turn was interrupted before it"
 
-_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
-"""What providers take as the name of a tool."""
+"""Characters of a tool's name that providers accept."""
 
 
 def answers_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The tool messages that are missing at the end of the chat, in order; none where nothing was interrupted.
+    """Return the tool messages that are missing at the end of the chat, in order.
 
-    Calls run one after another, so the first without an answer may have begun, and the others have not.
+    Calls run one after another: the first without an answer may have begun, the others have not.
     """
     due = calls_due(messages)
     return [tool_message(call["id"], INTERRUPTED if at == 0 else NOT_RUN) for at, call in enumerate(due)]
 
 
 def calls_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The tool calls at the end of the chat that have no answer yet, in order."""
+    """Return the tool calls at the end of the chat that have no answer, in order."""
     answered = 0
     for message in reversed(messages):
         if message.get("role") != "tool":
@@ -224,38 +213,29 @@ def calls_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def tool_message(call_id: str, text: str) -> dict[str, Any]:
-    """The answer to one tool call, in OpenAI's shape."""
+    """Return the answer to a tool call in OpenAI's format."""
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 def sendable(message: dict[str, Any]) -> dict[str, Any]:
-    """An assistant message whose tool calls have plain names and JSON objects as arguments.
+    """Return an assistant message whose tool calls have valid names and JSON objects as arguments.
 
-    Providers check both in the history: what a model got wrong once would make each later request fail.
+    Providers check the whole history, so an invalid call would make every later request fail.
     """
     calls = message.get("tool_calls")
-    if not calls:
-        return message
-    return {**message, "tool_calls": [_sendable_call(call) for call in calls]}
+    return {**message, "tool_calls": [_sendable_call(call) for call in calls]} if calls else message
 
 
 def never_empty(message: Message) -> Message:
-    """The message, or for an assistant message with neither text nor calls one that says so: some providers refuse it."""
+    """Return the message, with a text if it is an empty one of the assistant, which some providers reject."""
     empty = message.get("role") == "assistant" and not message.get("content") and not message.get("tool_calls")
     return {**message, "content": "[no text]"} if empty else message
 
 
 def _sendable_call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
-    name, arguments = _ODD.sub("_", function["name"])[:_LONGEST_NAME] or "unknown", function["arguments"]
-    if not is_object(arguments):
+    name = _NOT_IN_A_NAME.sub("_", function["name"])[:_LONGEST_NAME] or "unknown"
+    arguments = function["arguments"]
+    if object_in(arguments) is None:
         arguments = json.dumps({"malformed_arguments": arguments}) if arguments.strip() else "{}"
     return {**call, "function": {**function, "name": name, "arguments": arguments}}
-
-
-def is_object(text: str) -> bool:
-    """Whether the text is a JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

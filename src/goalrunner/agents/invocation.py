@@ -13,7 +13,7 @@ from goalrunner.core.agent_preset import Preset
 from goalrunner.system.launcher import SHELL, program_outside
 
 LONGEST_WORD = 128 * 1024 - 1
-"""Bytes; Linux takes no longer string on a command line."""
+"""Bytes; the longest string on a command line of Linux."""
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|session|workspace)\}")
 _READ_IT = "Read the file {path} whole, and do what it says: it holds your task, which is too long to be given here."
@@ -21,7 +21,7 @@ _READ_IT = "Read the file {path} whole, and do what it says: it holds your task,
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a process is started. `prompt_file` is to be removed after it."""
+    """How a process is started. `prompt_file` must be removed after it."""
 
     argv: tuple[str, ...]
     stdin: bytes | None = None
@@ -30,7 +30,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Round:
-    """What the placeholders of a command stand for in this round."""
+    """The values of the placeholders of a command."""
 
     prompt: str
     workspace: Path
@@ -40,10 +40,10 @@ class Round:
 
 
 def invocation(template: Sequence[str], said: Round, scratch: Callable[[str], Path]) -> Invocation:
-    """The words of `template` filled in. One word alone is a line for the shell.
+    """Return the words of `template` with the placeholders replaced. A single word is a line for the shell.
 
-    A prompt that is too long for a word of a command line is put into a file, and the agent told to read that. Raises
-    OSError where the file cannot be written.
+    A prompt that is too long for a command line is written to a file that the agent is asked to read. Raise OSError if
+    the file cannot be written.
     """
     needed = {match[1] for word in template for match in _PLACEHOLDER.finditer(word)}
     file = _write(scratch(".prompt.md"), said.prompt) if "prompt_file" in needed else None
@@ -58,7 +58,7 @@ def invocation(template: Sequence[str], said: Round, scratch: Callable[[str], Pa
 
 
 def program_of(template: Sequence[str]) -> str:
-    """The program that a command starts; empty where only the shell knows."""
+    """Return the program that a command starts; empty if only the shell knows it."""
     if len(template) != 1:
         return template[0] if template else ""
     words = template[0].split()
@@ -83,7 +83,7 @@ def _argv(template: Sequence[str], values: Mapping[str, str], said: Round) -> tu
 
 
 def _shell(line: str, values: Mapping[str, str], said: Round) -> tuple[str, ...]:
-    """A line for `sh -c`. Values are its parameters and never part of it: no prompt can become a command."""
+    """Return a line for `sh -c`. Values are its parameters, so that no prompt can become a command."""
     given: list[str] = []
 
     def parameter(match: re.Match[str]) -> str:
@@ -110,38 +110,38 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def pinned(preset: Preset, environ: Mapping[str, str], folder: Path) -> Preset:
-    """The preset with every program of its commands by its path."""
-    commands = {name: getattr(preset, name) for name in ("argv", "resume", "acp", "version")}
-    return preset.model_copy(update={name: pinned_words(words, environ, folder) for name, words in commands.items()})
-
-
-def pinned_words(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """A command with its program by its path: the first on PATH that does not lie in `folder`.
-
-    An agent can write `folder`, and PATH may begin in there: what it puts there under its own name is not started in its
-    place. One that is nowhere else stays as it is: then that is where its user has installed it.
-    """
-    program = program_of(words)
-    if not program or "/" in program or "{" in program:
-        return tuple(words)
-    found = program_outside(program, environ, (folder,))
-    if found is None:
-        return tuple(words)
-    if len(words) == 1:
-        return (words[0].replace(program, shlex.quote(str(found)), 1),)
-    return (str(found), *words[1:])
-
-
 @dataclass(frozen=True)
 class ExternalAgent:
-    """An agent as a goal names it. `env` is its whole environment, its own keys included."""
+    """An agent as a goal names it. `env` is its whole environment, including its keys."""
 
     name: str
     preset: Preset
     workspace: Path
     env: Mapping[str, str]
     model: tuple[str, ...] = ()
-    """The words that stand for `{model}`."""
+    """The words of `{model}`."""
     args: tuple[str, ...] = ()
-    """The words that stand for `{args}`."""
+    """The words of `{args}`."""
+
+
+def resolve_executables(preset: Preset, environ: Mapping[str, str], folder: Path) -> Preset:
+    """Return the preset with the programs of all its commands resolved."""
+    commands = {name: getattr(preset, name) for name in ("argv", "resume", "acp", "version")}
+    return preset.model_copy(
+        update={name: resolve_executable(words, environ, folder) for name, words in commands.items()}
+    )
+
+
+def resolve_executable(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+    """Return a command with the path of its program: the first one on PATH that is not in `folder`.
+
+    An agent can write to `folder`, and a program that it puts there must not be started in place of the agent's. A
+    program that exists only there was installed there by the user; its command stays as it is.
+    """
+    program = program_of(words)
+    found = program_outside(program, environ, (folder,)) if program and not set(program) & {"/", "{"} else None
+    if found is None:
+        return tuple(words)
+    if len(words) == 1:
+        return (words[0].replace(program, shlex.quote(str(found)), 1),)
+    return (str(found), *words[1:])

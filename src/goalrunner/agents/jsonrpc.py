@@ -4,68 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from goalrunner.agents.acp_calls import at, text
-from goalrunner.agents.stream_events import Lines
+from goalrunner.agents.json_access import at, object_in, text
+from goalrunner.agents.output_reader import Lines
+from goalrunner.core.errors import RecordError
+from goalrunner.core.process_ports import Connection
 
 LONGEST_MESSAGE = 128_000_000
-"""Bytes. A longer line is left out, and never in memory as a whole."""
+"""Bytes. A longer line is left out and never in memory as a whole."""
+KEPT = 256_000_000
+"""Bytes of an agent's output that are kept in a file."""
+METHOD_NOT_FOUND = -32601
+
+_MOST_WAITING = 10_000
+"""Messages that may wait for an agent that does not read."""
+_LAST_WORDS = 1.0
+"""Seconds in which an agent that no longer reads may still write."""
+_AT_ONCE = 0.01
+"""Seconds in which output that is already written is read."""
+
+Handler = Callable[[dict[str, Any]], Awaitable[object]]
+"""Called with each request and notification of the agent, one after another."""
 
 
 class Messages:
-    """Collects pieces of a stream and gives the messages in it. `longest` in bytes."""
+    """Splits pieces of a stream into messages. `longest` is in bytes."""
 
     def __init__(self, longest: int = LONGEST_MESSAGE) -> None:
         self._lines = Lines(longest)
 
     def feed(self, piece: bytes) -> list[dict[str, Any]]:
-        """The messages that end within the piece."""
-        # No name is given to a line: a long one is let go as soon as it is read.
-        return [message for message in map(message_in, self._lines.feed(piece)) if message is not None]
+        """Return the messages that end within the piece."""
+        # No name is bound to a line: a long one is freed as soon as it is read.
+        return [message for message in map(object_in, self._lines.feed(piece)) if message is not None]
 
 
-def message_in(line: str | None) -> dict[str, Any] | None:
-    """The JSON object that a line holds; None for anything else, and for no line."""
-    try:
-        value = json.loads(line or "")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+class RecordedConnection:
+    """A connection whose input is also written to a file."""
 
-
-METHOD_NOT_FOUND = -32601
-
-
-class Stream(Protocol):
-    """What is talked over."""
+    def __init__(self, connection: Connection, path: Path) -> None:
+        self._connection = connection
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
+        self._room = KEPT
 
     async def read(self) -> bytes:
-        """As `Connection.read`."""
-        ...
+        """Return the next piece; empty at the end."""
+        piece = await self._connection.read()
+        self._room = self._room - len(piece) if self._room >= len(piece) and self._wrote(piece) else 0
+        return piece
 
     async def write(self, data: bytes) -> None:
-        """As `Connection.write`."""
-        ...
+        """Write all of `data`. Raise ConnectionError if the agent no longer reads."""
+        await self._connection.write(data)
 
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
 
-Hear = Callable[[dict[str, Any]], Awaitable[object]]
-"""Is given every request and notification that comes meanwhile, one after another."""
-
-_MOST_WAITING = 10_000
-"""Messages that may wait for an agent that does not read."""
-_LAST_WORDS = 1.0
-"""Seconds in which an agent that no longer listens may still say something."""
-
-_AT_ONCE = 0.01
-"""Seconds in which what has been written is read."""
+    def _wrote(self, piece: bytes) -> bool:
+        """A full disk ends this copy, but not the turn."""
+        try:
+            return os.write(self._file, piece) == len(piece)
+        except OSError:
+            return False
 
 
 class Refusal(Exception):
-    """The agent answered a request with an error. `code` is JSON-RPC's; the text is the agent's own."""
+    """The agent answered a request with an error. `code` is that of JSON-RPC; the text is the agent's own."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -73,63 +87,63 @@ class Refusal(Exception):
 
 
 class Peer:
-    """The other side of a connection."""
+    """The agent's side of a connection."""
 
-    def __init__(self, connection: Stream) -> None:
+    def __init__(self, connection: RecordedConnection) -> None:
         self._connection = connection
         self._messages = Messages()
-        self._heard: deque[dict[str, Any]] = deque()
-        self._said: deque[bytes] = deque()
-        self._more = asyncio.Event()
+        self._received: deque[dict[str, Any]] = deque()
+        self._unsent: deque[bytes] = deque()
+        self._has_unsent = asyncio.Event()
         self._last = 0
         self._reading: asyncio.Task[bytes] | None = None
         self._writing = asyncio.create_task(self._write())
 
-    async def ask(self, method: str, params: Mapping[str, Any], hear: Hear) -> Any:
-        """Send a request and give its result; meanwhile `hear` is given whatever else comes.
+    async def request(self, method: str, params: Mapping[str, Any], handler: Handler) -> Any:
+        """Send a request and return its result; `handler` gets every other message meanwhile.
 
-        Raises Refusal, ConnectionError when the agent is gone, and what `hear` raises.
+        Raise Refusal, ConnectionError if the agent is gone, and what `handler` raises.
         """
         self._last += 1
         self._post({"id": self._last, "method": method, "params": params})
-        return await self.answered(hear)
+        return await self.result(handler)
 
-    async def answered(self, hear: Hear) -> Any:
-        """The result of the newest request, as `ask` gives it: for one whose asking was broken off."""
+    async def result(self, handler: Handler) -> Any:
+        """Return the result of the newest request, whose `request` was interrupted."""
         number = self._last
         while True:
             message = await self._receive()
             if "method" in message:
-                await hear(message)
-                del message  # it may hold 64 MB, and the next one as much
+                await handler(message)
+                del message  # it may have 64 MB, and the next one as well
             elif message.get("id") == number and not isinstance(message.get("id"), bool):
                 return _result_of(message)
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
         self._post({"method": method, "params": params})
 
     def answer(self, request: Mapping[str, Any], result: Any) -> None:
-        """Answer a request of the agent's; a notification needs none."""
-        if _is_id(request.get("id")):
+        """Answer a request; ignore a notification."""
+        if isinstance(request.get("id"), str | int):
             self._post({"id": request["id"], "result": result})
 
     def refuse(self, request: Mapping[str, Any]) -> None:
-        """Say that this is not offered; nothing is said to a notification."""
-        if _is_id(request.get("id")):
+        """Answer a request that this client does not offer; ignore a notification."""
+        if isinstance(request.get("id"), str | int):
             name = text(request.get("method"))[:100]
             error = {"code": METHOD_NOT_FOUND, "message": f"not offered by this client: {name}"}
             self._post({"id": request["id"], "error": error})
 
-    async def catch_up(self, hear: Hear) -> None:
-        """Let `hear` have what came since the last answer, without waiting for more. Raises ConnectionError."""
-        while self._heard or await self._has_more():
+    async def catch_up(self, handler: Handler) -> None:
+        """Call `handler` with what has arrived since the last answer, without waiting. Raise ConnectionError."""
+        while self._received or (await asyncio.wait({self._next_read()}, timeout=_AT_ONCE))[0]:
             message = await self._receive()
             if "method" in message:
-                await hear(message)
+                await handler(message)
 
     async def close(self) -> None:
-        """Say and hear nothing more. Never raises."""
+        """Stop reading and writing. Never raises."""
         for task in (self._writing, self._reading):
             if task is not None:
                 task.cancel()
@@ -137,34 +151,30 @@ class Peer:
                     await task
 
     def _post(self, message: Mapping[str, Any]) -> None:
-        if len(self._said) >= _MOST_WAITING:
-            raise ConnectionError("it asks on and on, and reads no answers")
-        self._said.append(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
-        self._more.set()
+        if len(self._unsent) >= _MOST_WAITING:
+            raise ConnectionError("it sends requests without end, and reads no answers")
+        self._unsent.append(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
+        self._has_unsent.set()
 
     async def _write(self) -> None:
         while True:
-            await self._more.wait()
-            while self._said:
-                await self._connection.write(self._said[0])
-                self._said.popleft()
-            self._more.clear()
+            await self._has_unsent.wait()
+            while self._unsent:
+                await self._connection.write(self._unsent[0])
+                self._unsent.popleft()
+            self._has_unsent.clear()
 
     async def _receive(self) -> dict[str, Any]:
-        while not self._heard:
+        while not self._received:
             piece = await self._read()
             if not piece:
-                raise ConnectionError("it has ended, or does not listen any more")
-            self._heard.extend(self._messages.feed(piece))
-        return self._heard.popleft()
-
-    async def _has_more(self) -> bool:
-        done, _ = await asyncio.wait({self._begun()}, timeout=_AT_ONCE)
-        return bool(done)
+                raise ConnectionError("it has ended, or no longer reads its input")
+            self._received.extend(self._messages.feed(piece))
+        return self._received.popleft()
 
     async def _read(self) -> bytes:
-        """The next piece; empty at the end, and when it no longer listens. Cancelling loses nothing."""
-        reading = self._begun()
+        """Return the next piece; empty at the end, or if the agent no longer reads. Nothing is lost if cancelled."""
+        reading = self._next_read()
         await asyncio.wait({reading, self._writing}, return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
             await asyncio.wait({reading}, timeout=_LAST_WORDS)
@@ -173,14 +183,10 @@ class Peer:
         self._reading = None
         return reading.result()
 
-    def _begun(self) -> asyncio.Task[bytes]:
+    def _next_read(self) -> asyncio.Task[bytes]:
         if self._reading is None:
             self._reading = asyncio.create_task(self._connection.read())
         return self._reading
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int)
 
 
 def _result_of(response: Mapping[str, Any]) -> Any:
@@ -188,7 +194,7 @@ def _result_of(response: Mapping[str, Any]) -> Any:
     if error is None:
         return response.get("result")
     code = at(error, "code")
-    said = text(at(error, "message")) or text(error) or "an error without a word"
+    said = text(at(error, "message")) or text(error) or "an error without a message"
     details = at(error, "data", "details") or at(error, "data", "message") or at(error, "data")
     if isinstance(details, str) and details not in said:
         said = f"{said}: {text(details)}"

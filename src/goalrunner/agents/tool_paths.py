@@ -1,4 +1,4 @@
-"""Paths that file tools may use: the workspace, and nothing outside of it."""
+"""Paths in the workspace, and reading and replacing files there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".tox"})
 
 
 def near_names(root: Path, path: Path, most: int = 3) -> list[str]:
-    """Paths below `root`, relative to it, that `path` may have meant: the same name elsewhere first, then alike names."""
+    """Return paths below `root` that `path` may have meant: the same name elsewhere first, then similar paths."""
     known = list(itertools.islice(_below(root), _MOST_NAMES))
     same = [name for name in known if Path(name).name == path.name]
     alike = difflib.get_close_matches(str(path.relative_to(root)), known, n=most, cutoff=0.7)
@@ -35,9 +35,9 @@ _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def inside(root: Path, text: str) -> Path:
-    """The real path of what a model named, relative to the workspace `root` or absolute inside it.
+    """Return the real path of what a model named, relative to the workspace `root` or absolute inside it.
 
-    Raises ToolError when it lies outside, be it by `..`, as an absolute path, or through a symbolic link.
+    Raise ToolError if it is outside, by `..`, as an absolute path, or through a symbolic link.
     """
     if not text.strip():
         raise ToolError("the path is empty; give one relative to the workspace")
@@ -54,12 +54,12 @@ def inside(root: Path, text: str) -> Path:
 
 
 def relative(root: Path, text: str) -> str:
-    """The same path relative to the workspace, with forward slashes. Raises ToolError like `inside`."""
+    """Return the same path relative to the workspace, with forward slashes. Raise ToolError like `inside`."""
     return inside(root, text).relative_to(root).as_posix()
 
 
 def must_exist(root: Path, text: str) -> Path:
-    """Like `inside`, for what must be there already; the error names what is near."""
+    """Return the same for a path that must exist; the error names similar ones."""
     path = inside(root, text)
     if path.exists():
         return path
@@ -69,7 +69,7 @@ def must_exist(root: Path, text: str) -> Path:
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file of at most `limit` bytes. A pipe or device is refused, for reading it may never end."""
+    """Return the content of a regular file of at most `limit` bytes. Raise ToolError for a pipe or device, and OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _SAFE)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
@@ -82,7 +82,7 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 
 def file_mode(path: Path, text: str) -> int | None:
-    """The permission bits of the file at `path`, or None where there is none. What cannot be written is a ToolError."""
+    """Return the permission bits of a file, or None if there is none. Raise ToolError if it cannot be written."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -97,9 +97,9 @@ def file_mode(path: Path, text: str) -> int | None:
 
 
 def replace(root: Path, path: Path, data: bytes, mode: int | None) -> None:
-    """Put `data` at `path` whole or not at all; parents are made, `mode` is kept (None: what the umask leaves)."""
+    """Write `data` to `path` as a whole or not at all, with parents and the given mode (None: that of the umask)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Checked again after the parents exist: a link may have come to stand among them.
+    # Checked again after the parents exist: one may be a symbolic link now.
     parent = Path(os.path.realpath(path.parent))
     if not parent.is_relative_to(root):
         raise ToolError(f"{path.parent} follows a symbolic link out of the workspace", "outside the workspace")
@@ -116,17 +116,12 @@ def replace(root: Path, path: Path, data: bytes, mode: int | None) -> None:
         raise
 
 
-def is_crlf(data: bytes) -> bool:
-    """Whether every line of it ends in CRLF, and there is one."""
-    ends = data.count(b"\n")
-    return ends > 0 and ends == data.count(b"\r\n")
-
-
 def to_crlf(text: str) -> str:
-    """The same lines with CRLF ends; those that have them already stay."""
+    """Return the text with CRLF line ends."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def with_ends_of(old: bytes, text: str) -> str:
-    """`text` with CRLF line ends where `old` has them throughout; else as it is."""
-    return to_crlf(text) if is_crlf(old) else text
+    """Return the text with CRLF line ends if all lines of `old` have them."""
+    ends = old.count(b"\n")
+    return to_crlf(text) if ends > 0 and ends == old.count(b"\r\n") else text

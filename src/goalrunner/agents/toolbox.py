@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from goalrunner.agents.edit_tool import EditFileTool
-from goalrunner.agents.file_tools import ReadFileTool, WriteFileTool
+from goalrunner.agents.file_tools import EditFileTool, ReadFileTool, WriteFileTool
+from goalrunner.agents.json_access import one_line
 from goalrunner.agents.tool import (
-    Answer,
     Arguments,
     AskTool,
     Effect,
@@ -23,6 +22,7 @@ from goalrunner.agents.tool import (
     Scratch,
     Tool,
     ToolError,
+    ToolOutput,
 )
 from goalrunner.core.agent_ports import ToolResult
 from goalrunner.core.process_ports import Completion, Launcher
@@ -30,14 +30,14 @@ from goalrunner.llm import ToolCall, ToolSpec
 from goalrunner.system.launcher import SHELL
 
 LONGEST_TIMEOUT = 1_800.0
-"""Seconds; a longer wish is cut to it."""
+"""Seconds; the longest timeout of a command."""
 _LONGEST_COMMAND = 128 * 1024 - 1
-"""Bytes; Linux takes no longer string on a command line."""
+"""Bytes; the longest string on a command line of Linux."""
 _NOT_IN_A_NAME = re.compile(r"[^\w.:@/+-]+")
 
 
 class ShellArguments(Arguments):
-    """What `shell` takes."""
+    """The arguments of `shell`."""
 
     command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
     timeout: Annotated[
@@ -47,7 +47,7 @@ class ShellArguments(Arguments):
 
 
 class ShellTool(Tool[ShellArguments]):
-    """Runs a command line in the workspace. Its whole output is kept; nothing that it starts outlives it."""
+    """Runs a command line in the workspace. Its whole output is kept, and all its processes end with it."""
 
     name = "shell"
     arguments = ShellArguments
@@ -63,16 +63,12 @@ class ShellTool(Tool[ShellArguments]):
         self._env = dict(env)
         self._timeout = timeout
 
-    def command(self, arguments: ShellArguments) -> str:
-        """The command line as the model gave it."""
-        return arguments.command
-
     def effect(self, arguments: ShellArguments) -> Effect:
-        """The command is run."""
-        return Effect("shell", self.command(arguments))
+        """Return the command line."""
+        return Effect("shell", arguments.command)
 
-    async def run(self, arguments: ShellArguments, scratch: Scratch) -> Answer:
-        """Run it to its end or its deadline."""
+    async def run(self, arguments: ShellArguments, scratch: Scratch) -> ToolOutput:
+        """Run the command to its end or its timeout."""
         line = arguments.command
         if "\0" in line:
             raise ToolError("the command holds a NUL character, which no command line can")
@@ -83,9 +79,9 @@ class ShellTool(Tool[ShellArguments]):
             [SHELL, "-c", line], cwd=self._workspace, env=self._env, output=scratch(".out"), timeout=timeout
         )
         facts = (_ending(completion, timeout), *_left_behind(completion))
-        # A program that could not be started leaves no file.
+        # A program that could not be started has no output file.
         output: bytes | Path = completion.output if completion.output.exists() else b""
-        return Answer(facts, output, summary=facts[0], duration=completion.duration)
+        return ToolOutput(facts, output, summary=facts[0], duration=completion.duration)
 
 
 def _ending(completion: Completion, timeout: float) -> str:
@@ -102,23 +98,23 @@ def _left_behind(completion: Completion) -> tuple[str, ...]:
     if not number:
         return ()
     noun = "process" if number == 1 else "processes"
-    # A program chooses its own name: as one word it cannot pass for facts.
+    # A program chooses its name, which must not look like another fact.
     names = (_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
     return (f"ended {number} {noun} left behind: {', '.join(names)}",)
 
 
 DEFAULT_SHELL_TIMEOUT = 120.0
-"""Seconds that a command has where the model asks for no other time."""
+"""Seconds that a command has by default."""
 
 
 _LONGEST_REASON = 100
 
 UNKNOWN_TOOL = "unknown_tool"
-"""What stands for a name that is none."""
+"""Replaces a name that is not one of a tool."""
 
 
 class Toolbox:
-    """shell, read_file, write_file and edit_file over one workspace.
+    """The tools for one workspace.
 
     `env` is the whole environment of the commands, without the providers' keys. `shell_timeout` is in seconds. `secret`,
     a path without links, is a file that the tools do not open.
@@ -148,23 +144,23 @@ class Toolbox:
         self._specs = tuple(tool.spec() for tool in tools)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as a model is told of them."""
+        """Return the specifications of the tools for a model."""
         return self._specs
 
     def name(self, call: ToolCall) -> str:
-        """The tool that is asked for, or "unknown_tool" for a name that is none."""
+        """Return the name of the tool that is called, or "unknown_tool"."""
         return call.name if call.name in self._tools else UNKNOWN_TOOL
 
     def summary(self, call: ToolCall) -> str:
-        """One line for people: the command or the path; for a call that cannot be read, what it says."""
+        """Return the command or path of a call on one line; its arguments if they are invalid."""
         try:
             tool, arguments = self._read(call)
         except ToolError:
-            return _one_line(call.arguments if call.name in self._tools else f"{call.name} {call.arguments}")
-        return _one_line(tool.command(arguments))
+            return one_line(call.arguments if call.name in self._tools else f"{call.name} {call.arguments}")
+        return one_line(tool.command(arguments))
 
     def effect(self, call: ToolCall) -> Effect | None:
-        """What a call would do; None where it has no effect, or cannot be read."""
+        """Return what a call would do; None if it has no effect or is invalid."""
         try:
             tool, arguments = self._read(call)
             return tool.effect(arguments)
@@ -172,8 +168,8 @@ class Toolbox:
             return None
 
     async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
-        """Do what a model asks. What is wrong with the call becomes a result with the fact "error", never an exception."""
-        command = _one_line(call.arguments)
+        """Run a call. A failure is a result with the fact "error", never an exception."""
+        command = one_line(call.arguments)
         try:
             tool, arguments = self._read(call)
             command = tool.command(arguments)
@@ -210,7 +206,7 @@ class Toolbox:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call as an object; nothing at all is an empty one. Raises ToolError that says what is wrong."""
+    """Return the arguments of a call; no text is an empty object. Raise ToolError that says what is wrong."""
     if not text.strip():
         return {}
     try:
@@ -231,10 +227,7 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 
 def refused(call: ToolCall, tool: str, command: str, reason: str, short: str = "") -> ToolResult:
-    """The result of a call that was not done. `tool` is never a name that a model made up.
-
-    `short` is the reason for people; without one it is the beginning of `reason`.
-    """
+    """Return the result of a call that was not done. `short` is the reason for people, by default the beginning of `reason`."""
     said = short or reason.partition("\n")[0].partition("; ")[0].rstrip(":")
     return ToolResult(
         tool_call_id=call.id,
@@ -242,11 +235,6 @@ def refused(call: ToolCall, tool: str, command: str, reason: str, short: str = "
         command=command,
         facts=("error",),
         output=f"{reason}\n".encode(errors="replace"),
-        summary=f"error: {_one_line(said, _LONGEST_REASON)}",
+        summary=f"error: {one_line(said, _LONGEST_REASON)}",
         writes=False,
     )
-
-
-def _one_line(text: str, longest: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"

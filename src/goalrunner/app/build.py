@@ -93,7 +93,7 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
 
         def take_over() -> None:
             if earlier and isinstance(run.conversation, Resumable):
-                run.conversation.take_over(earlier, run.recorder)
+                run.conversation.adopt_history(earlier, run.recorder)
 
         now = resources.parts.clock.now()
         secrets = secret_notes(frozen, goal, options.goal_file, options.environ)

@@ -9,14 +9,16 @@ from hashlib import sha256
 from typing import Unpack
 
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.enforcement import refuse_unconfined, refuse_unseen_actions, refuse_untold_usage, told_usage
-from goalrunner.app.library import interrupting, prepare_conversation, refuse_no_chat, run_blocking
+from goalrunner.app.library import interrupting, prepare_conversation, refuse_no_chat, refuse_unconfined, run_blocking
+from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.run_options import JudgeChoice, RunKeywords, goal_and_options, shows_options
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
+from goalrunner.core.agent_preset import BudgetName
+from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import RunEnded
-from goalrunner.core.goal import Goal
+from goalrunner.core.goal import Budget, Goal
 from goalrunner.core.messages import trail_of
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
@@ -24,7 +26,11 @@ from goalrunner.core.ports import Message
 from goalrunner.core.steps import RunRound
 
 CALLER = "the calling program"
-"""Who reports what the agent of a GoalController did."""
+"""The source of reports about the agent of a GoalController."""
+
+_TOKENS = frozenset({"input_tokens", "output_tokens"})
+_FIELDS: dict[BudgetName, frozenset[str]] = {"tokens": _TOKENS, "cost_usd": frozenset({"cost_usd"})}
+"""The fields of a usage that a budget needs."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,12 @@ class GoalController:
     @shows_options
     def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:
         goal, given = goal_and_options("GoalController", objective, judge_llm, options)
-        refuse_unseen_actions(goal, has_validators=bool(goal.validators or given.validators))
+        if key := guarding_key(goal.approvals, goal.risk_class):
+            raise UsageError(
+                f"GoalController sees what the agent did only afterwards, so {key} cannot be kept",
+                "leave it out, or use run_goal with a conversation that asks, such as chat_conversation",
+            )
+        refuse_unseen_work(goal, "the agent", unseen=not (goal.validators or given.validators))
         refuse_unconfined(goal)
         self._goal = goal
         self._options = replace(given, needs_round=True)
@@ -83,7 +94,7 @@ class GoalController:
         if prepared is None or self._round == 0:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
         refuse_no_chat(messages)
-        refuse_untold_usage(self._goal.budget, usage)
+        _refuse_untold_usage(self._goal.budget, usage)
         with settled(prepared, ended=self._is_over):
             # The first event since the agent began to work: from here on the time that it took counts.
             prepared.run.recorder.usage("agent", told_usage(usage))
@@ -150,6 +161,32 @@ class _CallerDrivenAgent:
 
     def restore(self, checkpoint: object) -> None:
         raise NotImplementedError("the caller restores its own agent")
+
+
+def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
+    """Raise UsageError if a budget is set and the usage does not say what it needs; `Usage.unknown()` says that it is unknown."""
+    if not isinstance(usage, Usage | None):
+        raise UsageError(f"usage must be a Usage, not a {type(usage).__name__}", "pass usage=Usage(input_tokens=...)")
+    given = usage.model_fields_set if usage is not None else frozenset()
+    for name in budget.limited:
+        if name not in budget.unenforced and not given & _FIELDS[name]:
+            example = "cost_usd=0.05" if name == "cost_usd" else "input_tokens=1200, output_tokens=300"
+            raise UsageError(
+                f"the goal has a budget of {name}, and on_run_finished was not told what the agent used",
+                f"pass usage=Usage({example}), or set allow_unenforced to count what is known alone",
+            )
+
+
+def told_usage(usage: Usage | None) -> Usage:
+    """Return the usage of one run of the agent; what it leaves out is unknown, not 0."""
+    if usage is None:
+        return Usage.unknown()
+    values = {**usage.model_dump(), "calls": usage.calls or 1}
+    if not usage.model_fields_set & _TOKENS:
+        values |= {"input_tokens": None, "output_tokens": None, "uncounted_calls": values["calls"]}
+    if "cost_usd" not in usage.model_fields_set:
+        values["cost_usd"] = None
+    return Usage.model_validate(values)
 
 
 def _mark(item: Observation | Claim, text: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.failure import HIDDEN_HINT
+from goalrunner.agents.registry import ACP, COMMAND, protocol_of
 from goalrunner.app.agents import Way, versions, ways_of
 from goalrunner.app.check_environment import choose_environment
 from goalrunner.app.sandbox_check import Check, SandboxProbe, sandbox_check
@@ -19,7 +20,6 @@ from goalrunner.core.goal import CHAT, AgentConfig, Goal
 from goalrunner.core.outcome import Usage
 from goalrunner.goalfile import preset_named
 from goalrunner.llm import LLM
-from goalrunner.presets import ACP, COMMAND, protocol_of
 from goalrunner.records.run_folder import goal_home
 from goalrunner.snapshots.git import git_program
 
@@ -75,7 +75,7 @@ def _agent_checks(goal: Goal, folder: Path, environ: Mapping[str, str], probe: S
 
 
 def _model(agent: AgentConfig) -> Check:
-    """Check the model of the built-in agent and its key without a request. Imports LiteLLM."""
+    """Check the model of the built-in agent and its key without calling the model. Imports LiteLLM."""
     if not agent.model:
         return Check("model", "bad", "no model is set", "export GOAL_MODEL=provider/name, or give --goal FILE")
     try:
@@ -83,10 +83,11 @@ def _model(agent: AgentConfig) -> Check:
         llm.check()
         warned = asyncio.run(llm.foresee())
     except GoalError as error:
-        return Check("model", "bad", f"{agent.model}: {error.message}", error.hint)
+        message = error.message if agent.model in error.message else f"{agent.model}: {error.message}"
+        return Check("model", "bad", message, error.hint)
     if warned:
         return Check("model", "note", warned)
-    return Check("model", "good", f"{agent.model} is known and has a key; no request was sent")
+    return Check("model", "good", f"{agent.model} can be used, as far as is known without calling it")
 
 
 def _program(way: Way, preset: Preset, probe: SandboxProbe | None) -> Check:

@@ -14,7 +14,8 @@ from typing import Literal
 from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.failure import not_installed
-from goalrunner.agents.invocation import ExternalAgent, pinned, program_of
+from goalrunner.agents.invocation import ExternalAgent, program_of, resolve_executables
+from goalrunner.agents.registry import protocol_of
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
 from goalrunner.core.approval_rules import Action, guarding_key, rule_for
@@ -22,7 +23,6 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import AgentConfig, Goal
 from goalrunner.core.process_ports import HIDDEN
 from goalrunner.goalfile import preset_named
-from goalrunner.presets import protocol_of
 from goalrunner.system.bubblewrap import Cell
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.environment import child_environment
@@ -132,7 +132,7 @@ def external_conversation(
     """
     env = agent.environment(environ, withhold, jailed=cell is not None)
     config = agent.goal.agent
-    preset = pinned(agent.preset, env, workspace)
+    preset = resolve_executables(agent.preset, env, workspace)
     model = tuple(word.replace("{name}", config.model) for word in preset.model) if config.model else ()
     external = ExternalAgent(agent.name, preset, workspace, env, model=model, args=config.args)
     if agent.protocol == "command":

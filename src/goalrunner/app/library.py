@@ -13,9 +13,8 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import ValidationError
 
-from goalrunner.agents import ChatConversation
+from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
-from goalrunner.app.enforcement import refuse_unasked_actions, refuse_unconfined
 from goalrunner.app.goal_secrets import goal_redactor, withheld
 from goalrunner.app.models import judge_llm as goal_llm
 from goalrunner.app.resources import built_in_conversation
@@ -31,6 +30,7 @@ from goalrunner.app.run_options import (
 )
 from goalrunner.app.session import finish
 from goalrunner.core.agent_ports import Conversation
+from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import AGENT_MODEL, Goal, JudgeConfig
 from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, unknown_block
@@ -120,7 +120,7 @@ async def _run(
 ) -> GoalOutcome:
     refuse_no_conversation(conversation)
     goal, options = goal_and_options(name, objective, judge, keywords, conversation)
-    refuse_unasked_actions(goal, conversation)
+    _refuse_unasked_actions(goal, conversation)
     return await finish(prepare_conversation(goal, options, conversation))
 
 
@@ -133,6 +133,26 @@ def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversa
     judge = options.judge_llm or _judge(goal, conversation)
     warm_up([judge.model] if judge else [])
     return prepare_run(goal, replace(options, conversation=conversation, judge_llm=judge))
+
+
+def refuse_unconfined(goal: Goal) -> None:
+    """Raise UsageError if the goal insists on a sandbox: the commands of a conversation that exists are in none."""
+    if goal.workspace.sandbox == "bwrap":
+        raise UsageError(
+            'sandbox = "bwrap" cannot be kept: the calling program made the conversation, and its commands are in no sandbox',
+            'write sandbox = "auto" to confine the validators alone, or run the goal file with: goal run',
+        )
+
+
+def _refuse_unasked_actions(goal: Goal, conversation: object) -> None:
+    """Raise UsageError if a person must decide on actions, and the conversation does not ask before it acts."""
+    key = guarding_key(goal.approvals, goal.risk_class)
+    if key and not getattr(conversation, "supports_approvals", False):
+        raise UsageError(
+            f"{type(conversation).__name__} does not say that it asks before it acts, so {key} cannot be kept",
+            "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
+            "or use chat_conversation, or leave the setting out",
+        )
 
 
 def _judge(goal: Goal, conversation: Conversation) -> LLM | None:

@@ -30,88 +30,51 @@ _REFERENCE = re.compile(r"(o|e|)([1-9][0-9]{0,9})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Source:
-    """What is referred to, and what it says itself; an event says nothing."""
+class PromotionRequest:
+    """A request to remember one fact of a run, which rests on the observation ("o7") or event ("e12") `item`.
 
-    reference: str
-    observation: Observation | None = None
-    text: str = ""
-
-
-def find_source(folder: RunFolder, item: str) -> Source:
-    """The observation ("o7") or event ("e12", "12") of a run. Raises UsageError for none, RecordError for damage."""
-    match = _REFERENCE.fullmatch(item.strip())
-    if match is None:
-        raise _unknown(folder, item)
-    kind, number = match[1].lower() or "e", int(match[2])
-    for record in read_records(folder.events):
-        if kind == "e" and record.seq == number:
-            return Source(f"e{number}")
-        for observation in observations_of(record.event) if kind == "o" else ():
-            if observation.id == f"o{number}":
-                _refuse_hidden(record.event, observation)
-                return Source(observation.id, observation, _text(folder, observation))
-    raise _unknown(folder, item)
-
-
-def _refuse_hidden(event: events.Event, observation: Observation) -> None:
-    """Raises UsageError: what a hidden validator says would be told to the agent of a later run."""
-    concealed = event.concealed if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) else ()
-    if any(item.id == observation.id for item in concealed):
-        raise UsageError(
-            f"{observation.id} is of a hidden validator, which never speaks to an agent", "name another observation"
-        )
-
-
-def _text(folder: RunFolder, observation: Observation) -> str:
-    """The output, as far as it can be a fact; a longer one is told by its length alone."""
-    ref = observation.output
-    if ref is None:
-        return ""
-    data = ArtifactStore(folder.artifacts, Redactor({})).read(ref)
-    return data.decode("utf-8", errors="replace")[: LONGEST * 10].strip()
-
-
-def _unknown(folder: RunFolder, item: str) -> UsageError:
-    return UsageError(
-        f'run {folder.run_id} has no observation or event "{item[:40]}"',
-        f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} --evidence",
-    )
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request to remember one fact of a run."""
+    Without a `text`, the observation's own output is remembered. `expires` is in seconds.
+    """
 
     item: str
-    """The observation ("o7") or event ("e12") that it rests on."""
     kind: MemoryKind
     by: str
-    """user@host"""
     text: str = ""
-    """Empty: the observation's own output."""
     expires: float | None = None
-    """Seconds; None: never."""
     sensitivity: Sensitivity = "low"
     permission: str = ""
     replaces: str = ""
 
 
-def promote(folder: RunFolder, home: Path, request: Request, clock: Clock, redactor: Redactor) -> MemoryItem:
-    """Keep one fact of a run under `home`. Raises UsageError naming the key that refuses it.
+def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clock, redactor: Redactor) -> MemoryItem:
+    """Keep one fact of a run under `home`, and return it. Raise UsageError with the key that refuses it.
 
-    RecordError where the run is living, its records are damaged, or nothing can be written.
+    Raise RecordError if a process drives the run, its records are damaged, or nothing can be written.
     """
     owner, allowed = frozen_policy(folder)
-    source = find_source(folder, request.item)
-    text = redactor.text(request.text.strip() or source.text)
+    reference, observation = _source(folder, request.item)
+    text = redactor.text(request.text.strip() or _text(folder, observation))
     wanted = Promotion(request.kind, text, request.sensitivity, request.permission, expires=request.expires is not None)
-    refusal = promotion_refusal(wanted, allowed, owner, source.observation)
+    refusal = promotion_refusal(wanted, allowed, owner, observation)
     if refusal is not None:
         raise UsageError(refusal.why, refusal.remedy)
+    now, expires = clock.now(), request.expires
+    item = MemoryItem(
+        memory_id=f"m{secrets.token_hex(4)}",
+        kind=request.kind,
+        text=text,
+        run_id=folder.run_id,
+        source_ref=reference,
+        owner=owner,
+        permission=redactor.text(request.permission.strip()) or f'[memory] promote = ["{request.kind}"] of the goal',
+        sensitivity=request.sensitivity,
+        expires_at=None if expires is None else (now + timedelta(seconds=expires)).isoformat(),
+        promoted_by=request.by,
+        promoted_at=now.isoformat(),
+        replaces=request.replaces,
+    )
     file = MemoryFile.of(home, owner)
     with EventLog(folder.events, clock, redactor) as log, file.writing():
-        item = _item(folder, source, request, text, redactor, owner, clock)
         _refuse_twice(file, item, request.replaces)
         file.append(item)
         try:
@@ -122,8 +85,42 @@ def promote(folder: RunFolder, home: Path, request: Request, clock: Clock, redac
     return item
 
 
+def _source(folder: RunFolder, item: str) -> tuple[str, Observation | None]:
+    """Return the reference of an observation ("o7") or event ("e12", "12"), and the observation. Raise UsageError for none."""
+    if match := _REFERENCE.fullmatch(item.strip()):
+        kind, number = match[1].lower() or "e", int(match[2])
+        for record in read_records(folder.events):
+            if kind == "e" and record.seq == number:
+                return f"e{number}", None
+            for observation in observations_of(record.event) if kind == "o" else ():
+                if observation.id == f"o{number}":
+                    _refuse_hidden(record.event, observation)
+                    return observation.id, observation
+    raise UsageError(
+        f'run {folder.run_id} has no observation or event "{item[:40]}"',
+        f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} --evidence",
+    )
+
+
+def _refuse_hidden(event: events.Event, observation: Observation) -> None:
+    """Refuse the output of a hidden validator: the agent of a later run would read it."""
+    concealed = event.concealed if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) else ()
+    if observation in concealed:
+        raise UsageError(
+            f"{observation.id} is of a hidden validator, whose output no agent reads", "name another observation"
+        )
+
+
+def _text(folder: RunFolder, observation: Observation | None) -> str:
+    """Return the output of an observation, cut where it is too long for a fact anyway."""
+    if observation is None or observation.output is None:
+        return ""
+    data = ArtifactStore(folder.artifacts, Redactor({})).read(observation.output)
+    return data.decode("utf-8", errors="replace")[: LONGEST * 10].strip()
+
+
 def frozen_policy(folder: RunFolder) -> tuple[str, tuple[str, ...]]:
-    """Owner and kinds that may be promoted, of the goal as it was when the run began. What cannot be read allows nothing."""
+    """Return owner and allowed kinds of the goal that was kept with the run. Raise UsageError if it cannot be read."""
     try:
         table = tomllib.loads(folder.goal_file.read_text(encoding="utf-8"))
         memory = MemoryConfig.model_validate(table.get("memory", {}))
@@ -131,27 +128,6 @@ def frozen_policy(folder: RunFolder) -> tuple[str, tuple[str, ...]]:
     except (OSError, ValueError, ValidationError) as error:
         said = f"{folder.goal_file} cannot be read, so nothing of run {folder.run_id} may be promoted"
         raise UsageError(said, "[memory] promote of that goal would have to allow it") from error
-
-
-def _item(
-    folder: RunFolder, source: Source, request: Request, text: str, redactor: Redactor, owner: str, clock: Clock
-) -> MemoryItem:
-    now = clock.now()
-    expires = None if request.expires is None else (now + timedelta(seconds=request.expires)).isoformat()
-    return MemoryItem(
-        memory_id=f"m{secrets.token_hex(4)}",
-        kind=request.kind,
-        text=text,
-        run_id=folder.run_id,
-        source_ref=source.reference,
-        owner=owner,
-        permission=redactor.text(request.permission.strip()) or f'[memory] promote = ["{request.kind}"] of the goal',
-        sensitivity=request.sensitivity,
-        expires_at=expires,
-        promoted_by=request.by,
-        promoted_at=now.isoformat(),
-        replaces=request.replaces,
-    )
 
 
 def _refuse_twice(file: MemoryFile, new: MemoryItem, replaces: str) -> None:
@@ -171,14 +147,14 @@ _LONGEST = 500
 
 @dataclass(frozen=True)
 class Recalled:
-    """What is told to the agent, one line each, newest last; and what people are told of it."""
+    """Facts for the agent, one line each, newest last; and notes for people."""
 
     lines: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def recall(home: Path, owner: str, now: datetime) -> Recalled:
-    """The facts of an owner that have not expired. Never raises: what is wrong with the file is a note."""
+    """Return the facts of an owner that have not expired. Never raise: damage of the file is a note."""
     if not owner.strip():
         return Recalled(notes=("[memory] recall tells nothing: the goal names no owner",))
     try:

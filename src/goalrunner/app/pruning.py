@@ -23,182 +23,159 @@ from goalrunner.snapshots.objects import store_name
 from goalrunner.snapshots.restore import clear
 from goalrunner.snapshots.store_gc import finish, last_used, remove_store, remove_whole, shrink, unfinished
 
+_WAITING = ("approval_required", "question_open")
+"""Stop reasons of a run that waits for a person."""
+_PRUNED = ("runs", "stores")
+"""Folders of GOAL_HOME in which folders are removed."""
+_ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+"""What may be the id of a snapshot: in doubt it is kept, in a damaged log as well."""
+
 
 def clear_leftovers(home: Path) -> None:
-    """Remove the checkouts of runs that no process works on, in the background. Never raises."""
+    """Remove the checkouts of runs that no process drives, in the background. Never raise."""
     with contextlib.suppress(OSError):
-        found = [path for path in (home / CHECKOUTS).iterdir() if not _leftovers_is_used(home, path)]
+        folders = list((home / CHECKOUTS).iterdir())
+        found = [path.name for path in folders if not is_written(RunFolder(home / "runs" / path.name).events)]
         if found:
-            threading.Thread(target=_clear, args=(found,), name="goal-leftovers", daemon=True).start()
+            threading.Thread(target=clear_own, args=(home, *found), name="goal-leftovers", daemon=True).start()
 
 
-def clear_own(home: Path, run_id: str) -> None:
-    """Remove a run's checkouts when it is over. Never raises."""
-    _clear([checkouts_of(home, run_id)])
-
-
-def _leftovers_is_used(home: Path, path: Path) -> bool:
-    return is_written(RunFolder(home / "runs" / path.name).events)
-
-
-def _clear(paths: list[Path]) -> None:
-    for path in paths:
+def clear_own(home: Path, *run_ids: str) -> None:
+    """Remove the checkouts of runs that are over. Never raise."""
+    for run_id in run_ids:
         with contextlib.suppress(OSError):
-            clear(path)
-
-
-WAITING = frozenset({"approval_required", "question_open"})
-"""Stop reasons of a run that a person is still to answer."""
-
-
-_HOMES = ("runs", "stores")
-"""Folders of the home in which `goal prune` removes folders."""
+            clear(checkouts_of(home, run_id))
 
 
 @dataclass(frozen=True)
 class OldRun:
-    """A run that is old enough to go."""
+    """A run that is old enough to be removed, and how it ended. `workspace` is empty if it is not known."""
 
     folder: RunFolder
     workspace: str
-    """Where it worked; empty where that is not known."""
     why: str
-    """How it ended, in words; of one that could go on, that it could."""
     resumable: bool
 
 
 def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
-    """The runs that were last touched longer ago than that, oldest first; living and waiting ones are left out."""
+    """Return the runs that ended longer ago than that, oldest first, without those that run or wait for a person."""
     found = []
     for summary in reversed(list_runs(home)):
         folder = RunFolder(home / "runs" / str(summary["run_id"]))
-        if summary.get("stop_reason") in WAITING or is_written(folder.events):
+        if summary.get("stop_reason") in _WAITING or is_written(folder.events):
             continue
-        if (now - _touched(summary)).total_seconds() > seconds:
-            why, resumable = _how(summary)
-            found.append(OldRun(folder, str(summary.get("workspace") or ""), why, resumable))
+        if (now - _last_time(summary)).total_seconds() > seconds:
+            why, resumable = _ended(summary)
+            more = "; could be resumed" if resumable and "whole" not in why else ""
+            found.append(OldRun(folder, str(summary.get("workspace") or ""), why + more, resumable))
     return found
 
 
-def remove_run(home: Path, folder: RunFolder) -> None:
-    """Remove a run's folder and its checkouts. Half a run is never seen. Raises UsageError where it cannot be."""
-    try:
-        remove_whole(folder.path)
-    except OSError as error:
-        raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "see who owns it") from error
-    clear_own(home, folder.run_id)
-
-
-def half_removed(home: Path) -> list[Path]:
-    """Folders of runs and stores whose removal was interrupted and is not under way."""
-    return [path for folder in _HOMES for path in unfinished(home / folder)]
-
-
-def finish_removals(home: Path) -> int:
-    """Remove those; gives how many. Never raises."""
-    return sum(finish(home / folder) for folder in _HOMES)
-
-
-def _how(summary: dict[str, Any]) -> tuple[str, bool]:
-    """How a run ended, and whether `goal resume` might still take it up."""
+def _ended(summary: dict[str, Any]) -> tuple[str, bool]:
+    """Return how a run ended, and whether it can be resumed."""
     status, reason = str(summary.get("status")), str(summary.get("stop_reason") or "")
     if status == "unreadable":
         return f"unreadable ({summary.get('message')}); its log may still be whole", True
     if status == "running":
-        return "lost: its process is gone; could be resumed", True
+        return "lost: its process is gone", True
     ended = f"{status}, {reason}" if reason and reason not in (status, "satisfied") else status
-    resumable = reason not in {str(final) for final in FINAL}
-    return (f"{ended}; could be resumed" if resumable else ended), resumable
+    return ended, reason not in FINAL
 
 
-def _touched(summary: dict[str, object]) -> datetime:
+def _last_time(summary: dict[str, Any]) -> datetime:
     for key in ("finished_at", "updated_at", "started_at"):
         with contextlib.suppress(ValueError):
             return datetime.fromisoformat(str(summary.get(key) or ""))
     raise UsageError(f"run {summary['run_id']} has no time", "remove its folder by hand")
 
 
-_ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-"""Whatever looks like the id of a snapshot: one too many is kept rather than one too few, of a damaged log as well."""
+def remove_run(home: Path, folder: RunFolder) -> None:
+    """Remove a run's folder, as a whole, and its checkouts. Raise UsageError if it cannot be removed."""
+    try:
+        remove_whole(folder.path)
+    except OSError as error:
+        raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "check who owns it") from error
+    clear_own(home, folder.run_id)
+
+
+def half_removed(home: Path) -> list[Path]:
+    """Return the folders of runs and stores whose removal was interrupted."""
+    return [path for folder in _PRUNED for path in unfinished(home / folder)]
+
+
+def finish_removals(home: Path) -> int:
+    """Remove those folders, and return how many. Never raise."""
+    return sum(finish(home / folder) for folder in _PRUNED)
 
 
 @dataclass(frozen=True)
 class StoresPruned:
-    """What happened to the stores."""
+    """The names of removed stores, the number of snapshots dropped from others, and why others were left alone."""
 
     removed: tuple[str, ...] = ()
-    """Their names, which are those of their folders."""
     dropped: int = 0
-    """Snapshots that went from stores that stay."""
     left: tuple[str, ...] = ()
-    """Why others were left alone, one sentence each."""
 
 
 def prune_stores(home: Path, environ: Mapping[str, str], since: float) -> StoresPruned:
-    """After runs were removed: what no run needs goes. `since`: what is younger stays, in seconds since 1970."""
+    """Remove stores and snapshots that no run needs. What is younger than `since`, in seconds since 1970, stays."""
     removed: list[str] = []
     left: list[str] = []
     dropped = 0
     for store in sorted(path for path in (home / "stores").glob("*") if path.is_dir() and path.name[0] != "."):
+        name = store.name
         try:
-            users = _users(home)
-            if None in users.values():
-                lost = next(name for name, user in users.items() if user is None)
-                left.append(f"run {lost} does not say where it worked, so no snapshot was removed")
+            workspaces = _workspaces(home)
+            if unknown := [run for run, workspace in workspaces.items() if workspace is None]:
+                left.append(f"run {unknown[0]} does not say where it worked, so no snapshot was removed")
                 break
-            workspace = next(
-                (Path(user) for user in users.values() if user and store_name(Path(user)) == store.name), None
-            )
-            if workspace is not None:
-                dropped += shrink(store, workspace, environ, lambda: _named(home, store.name), since)  # noqa: B023
-            elif last_used(store) < since and remove_store(store, store, lambda: _is_used(home, store.name)):  # noqa: B023
-                removed.append(store.name)
+            found = [Path(user) for user in workspaces.values() if user and store_name(Path(user)) == name]
+            if found:
+                dropped += shrink(store, found[0], environ, lambda: _named(home, name), since)  # noqa: B023
+            elif last_used(store) < since and remove_store(store, store, lambda: bool(_users(home, name))):  # noqa: B023
+                removed.append(name)
         except WorkspaceError as error:
             left.append(f"{store}: {error.message}")
     return StoresPruned(tuple(removed), dropped, tuple(left))
 
 
 def orphans(home: Path, going: Collection[str]) -> tuple[str, ...]:
-    """Workspaces of which no run would be left when those of these ids are gone."""
-    users = _users(home)
-    staying = {user for name, user in users.items() if name not in going}
-    lost = {user for name, user in users.items() if name in going and user} - staying
-    return () if None in staying else tuple(sorted(user for user in lost if user))
+    """Return the workspaces that have no other runs than these."""
+    workspaces = _workspaces(home)
+    staying = {workspace for run, workspace in workspaces.items() if run not in going}
+    return () if None in staying else tuple(sorted({user for user in workspaces.values() if user} - staying))
 
 
-def _users(home: Path) -> dict[str, str | None]:
-    """By run: its workspace; None if it is not known."""
+def _workspaces(home: Path) -> dict[str, str | None]:
+    """Return the workspace of each run; None if it is not known."""
     return {
-        str(item["run_id"]): str(item.get("workspace") or "") or _said_in(home / "runs" / str(item["run_id"]))
+        str(item["run_id"]): str(item.get("workspace") or "") or _workspace_in(home, str(item["run_id"]))
         for item in list_runs(home)
     }
 
 
-def _said_in(folder: Path) -> str | None:
-    """The workspace of a run whose summary does not say it."""
+def _workspace_in(home: Path, run_id: str) -> str | None:
+    """Return the workspace that the log of a run names."""
     with contextlib.suppress(RecordError):
-        for record in read_records(RunFolder(folder).events):
+        for record in read_records(RunFolder(home / "runs" / run_id).events):
             if isinstance(record.event, RunStarted):
                 return record.event.workspace
     return None
 
 
-def _is_used(home: Path, name: str) -> bool:
-    return any(user is None or store_name(Path(user)) == name for user in _users(home).values())
+def _users(home: Path, store: str) -> list[str]:
+    """Return the runs that use a store, with those whose workspace is not known."""
+    return [run for run, user in _workspaces(home).items() if user is None or store_name(Path(user)) == store]
 
 
 def _named(home: Path, store: str) -> set[str]:
-    """Every snapshot that a run of that store names. Raises WorkspaceError for a log that cannot be read."""
+    """Return every snapshot that a run of the store names. Raise WorkspaceError for a log that cannot be read."""
     found: set[str] = set()
-    for name, user in _users(home).items():
-        if user is None or store_name(Path(user)) == store:
-            found |= _ids(RunFolder(home / "runs" / name).events)
+    for run in _users(home, store):
+        log = RunFolder(home / "runs" / run).events
+        try:
+            with log.open("rb") as file:
+                found |= {match.decode() for line in file for match in _ID.findall(line)}
+        except OSError as error:
+            raise WorkspaceError(f"{log} cannot be read: {error.strerror}", "check who owns it") from error
     return found
-
-
-def _ids(log: Path) -> set[str]:
-    try:
-        with log.open("rb") as file:
-            return {match.decode() for line in file for match in _ID.findall(line)}
-    except OSError as error:
-        raise WorkspaceError(f"{log} cannot be read: {error.strerror}", "see who owns it") from error

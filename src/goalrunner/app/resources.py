@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from goalrunner.agents import ChatConversation, Toolbox
+from goalrunner.agents.chat import ChatConversation
+from goalrunner.agents.toolbox import Toolbox
 from goalrunner.app.check_environment import Choice, dependencies_of, goal_file_rule, undo_interrupted
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.external_agent import external_conversation
@@ -83,8 +84,8 @@ def open_resources(
     goal, options, workspace, redactor = config.goal, config.options, config.workspace, config.redactor
     launcher, clock = ProcessLauncher(), SystemClock()
     log = EventLog(folder.events, clock, redactor, end, on_torn)
-    transcript = TranscriptFile(folder.transcript, redactor)
-    artifacts = ArtifactStore(folder.artifacts, redactor)
+    transcript = TranscriptFile(folder.transcript, redactor, log)
+    artifacts = ArtifactStore(folder.artifacts, redactor, log)
     for kept in ("stores", CHECKOUTS):
         (config.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(config.home)

@@ -19,8 +19,8 @@ from typing import Any
 from goalrunner.checking.environment import File
 from goalrunner.checking.ignored_classes import Classifier, Mark, folders_above
 from goalrunner.checking.ignored_files import MODE, PACK, SIZE, Kept, Stat, content_of, stat_of, write_pack
-from goalrunner.checking.installed import Installed
-from goalrunner.checking.packages import inspect, labels, listing
+from goalrunner.checking.installed import inspect, listing
+from goalrunner.checking.packages import Installed, labels
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.run_folder import write_whole
 

@@ -38,26 +38,28 @@ def agents(goal: GoalOption = None, json: Json = False) -> int:
     return int(errors[0].exit_code) if errors else 0
 
 
-def _candidates(goal_file: Path | None) -> tuple[list[Candidate], list[GoalFileError]]:
-    """Return all external agents, and the errors in the user's files."""
+def _candidates(goal_file: Path | None) -> tuple[list[Candidate], list[GoalFileError | UsageError]]:
+    """Return all external agents, and the errors in the user's files and in registered classes."""
+    from goalrunner.agents.registry import builtin_names, registered_names, user_files
     from goalrunner.app.agents import Candidate, Origin
     from goalrunner.goalfile import load_goal
     from goalrunner.goalfile.parsing import Known
-    from goalrunner.presets import builtin_names, user_files
 
     files = user_files(os.environ)
     own = load_goal(goal_file, {}, os.environ, runnable=False).agents if goal_file is not None else {}
     known = Known(own, files)
     origins: dict[str, Origin] = {
         **dict.fromkeys(builtin_names(), "built in"),
+        **dict.fromkeys(registered_names(), "installed"),
         **dict.fromkeys(files, "user"),
         **{name: "goal file" for name in own if name not in files},
     }
-    candidates, errors = [], []
+    candidates: list[Candidate] = []
+    errors: list[GoalFileError | UsageError] = []
     for name, origin in sorted(origins.items()):
         try:
             candidates.append(Candidate(name, known.preset(name), origin))
-        except GoalFileError as error:
+        except (GoalFileError, UsageError) as error:
             errors.append(error)
     return candidates, errors
 
@@ -94,9 +96,9 @@ def doctor(
 
 def _target(name: str | None, goal_file: Path | None) -> Goal:
     """Return a goal with the agent to check: the named one, else that of the goal, of GOAL_AGENT, or the built-in one."""
+    from goalrunner.agents.registry import ACP, COMMAND
     from goalrunner.core.goal import CHAT, AgentConfig
     from goalrunner.goalfile import load_goal, preset_named, resolve_goal
-    from goalrunner.presets import ACP, COMMAND
 
     environ = {key: value for key, value in os.environ.items() if name is None or key != "GOAL_AGENT"}
     if goal_file is None:

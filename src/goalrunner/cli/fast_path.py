@@ -19,7 +19,7 @@ def list_runs(*, json: bool = False) -> int:
     """Print the runs, newest first; return 0."""
     from goalrunner.reports.listing import listing_text
 
-    found = [Summary(values).told for values in run_index.list_runs(runs.home())]
+    found = [Summary(values).corrected for values in run_index.list_runs(runs.home())]
     if json:
         output.say_json(found)
         return 0
@@ -36,7 +36,7 @@ def print_status(reference: str | None, *, json: bool = False) -> int:
     folder = _find(reference)
     summary = Summary(run_index.read_summary(folder))
     if json:
-        output.say_json({**summary.told, "path": str(folder.path)})
+        output.say_json({**summary.corrected, "path": str(folder.path)})
     else:
         output.say(status_text(summary, now=datetime.now(UTC), folder=str(folder.path), columns=output.columns()))
     return summary.exit_code

@@ -63,7 +63,7 @@ def promote(
     if expires is not None and (not seconds or seconds > 1e9):
         raise UsageError(f'--expires: "{expires}" is not a valid duration', 'use "90d", "12h" or "30m"')
     folder = runs.find(run)
-    request = promotion.Request(
+    request = promotion.PromotionRequest(
         item=item,
         kind=kind,
         by=person(),

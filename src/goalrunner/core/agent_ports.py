@@ -84,7 +84,7 @@ class Recorder(Protocol):
     """Records what an agent or a judge does. Everything is redacted and durable when a call returns."""
 
     def message(self, message: Message) -> None:
-        """A chat message: transcript line, then event."""
+        """Record a chat message."""
         ...
 
     async def permit(
@@ -105,7 +105,7 @@ class Recorder(Protocol):
         ...
 
     def usage(self, account: Account, usage: Usage) -> None:
-        """One model call's usage."""
+        """Record the usage of a model call."""
         ...
 
     def session(self, session: AgentSession) -> None:
@@ -117,7 +117,7 @@ class Recorder(Protocol):
         ...
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """The judge gave no usable answer."""
+        """Record that the judge gave no usable answer."""
         ...
 
     @property
@@ -126,7 +126,7 @@ class Recorder(Protocol):
         ...
 
     def text(self, delta: str) -> None:
-        """A piece of the agent's text as it streams: for progress alone, never written."""
+        """Show a piece of the agent's streamed text; it is not recorded."""
         ...
 
     def check_budget(self) -> None:
@@ -134,7 +134,7 @@ class Recorder(Protocol):
         ...
 
     def scratch(self, suffix: str = "") -> Path:
-        """A fresh path for a file in the run's own folder, outside the workspace."""
+        """Return a new path for a file in the run's folder, outside of the workspace."""
         ...
 
 
@@ -199,11 +199,11 @@ class Resumable(Protocol):
         """Load the recorded chat of an earlier process without recording it again."""
         ...
 
-    def take_over(self, messages: Sequence[Message], recorder: Recorder) -> None:
+    def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Start with the chat of another run, which is recorded as the start of this one."""
         ...
 
-    async def proceed(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Continue an interrupted turn: calls that did not start are run, interrupted ones are reported to the agent.
 
         `notice` is a user message that is sent first if it is not empty. Raises as `send` does.

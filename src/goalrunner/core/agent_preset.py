@@ -1,9 +1,9 @@
-"""An external agent as data: how it is started, and where in its output its calls and its usage stand."""
+"""An external agent as data: how it is started, what it needs, and what it reports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
@@ -16,7 +16,6 @@ from goalrunner.core.field_types import (
     KeyVariable,
     Line,
     OptionalLine,
-    OptionalText,
     String,
     Text,
     from_file,
@@ -24,20 +23,20 @@ from goalrunner.core.field_types import (
 from goalrunner.core.wording import TYPING_ERROR, braced, nearest, quoted
 
 Protocol = Literal["command", "acp"]
-"""How an external agent is driven: one process a round, or one a run that speaks the Agent Client Protocol."""
+"""How an external agent is driven: one process per round, or one per run that speaks the Agent Client Protocol."""
 
 BudgetName = Literal["tokens", "cost_usd"]
 """A budget by its key in the goal file."""
 
 Scope = Literal["turn", "session"]
-"""What a number is of that an agent reports: one turn of it, or all of the session so far."""
+"""What a reported number covers: one turn, or the session so far."""
 
 
 PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
-"""What the words of a preset's command may name in braces."""
+"""What the words of a command may name in braces."""
 
 _WHOLE = ("model", "args")
-"""Of these: what stands for any number of words, and so is a word of its own."""
+"""Placeholders for any number of words, which are words of their own."""
 
 
 def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -51,7 +50,7 @@ def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _wrong_placeholder(name: str, word: str, *, is_line: bool) -> str:
-    """Return what is wrong with a name in braces; empty if it is a placeholder, or plainly something else."""
+    """Return what is wrong with a name in braces; empty if it is a placeholder or clearly something else."""
     is_word = word == f"{{{name}}}"
     if name in _WHOLE and not is_word and not is_line:
         return f"{quoted(word)}: {{{name}}} stands for several words; write it as a word of its own"
@@ -91,89 +90,73 @@ _Paths = Annotated[
 ]
 
 
-class StreamRule(Frozen):
-    """Where in one line of an agent's output something stands. Paths are keys joined by dots: "message.content".
+TEXT = "text"
+"""The output format in which all output is the answer."""
 
-    A field that names several paths takes the first that is there. What is found that is no string is written as JSON.
-    """
+PARSERS = (
+    'stream = "NAME" reads the output like that of the agent NAME, such as "claude" or "codex"; for another format, '
+    "register a parser class in the entry-point group goalrunner.agents"
+)
+"""What replaces the rules of earlier versions."""
 
-    kind: Literal["session", "text", "delta", "call", "result", "usage", "error"] = Field(
-        description="session id; a whole text; a piece of one; a tool call; its result; usage; the agent's own failure"
-    )
-    when: dict[str, str | int | bool | tuple[str, ...]] = Field(
-        default_factory=dict, description="path -> the value it must have (or one of several) for the rule to hold"
-    )
-    each: str = Field(default="", description="path of a list, each item of which is looked at instead of the line")
-    where: dict[str, str | int | bool | tuple[str, ...]] = Field(
-        default_factory=dict, description="as `when`, of the item"
-    )
-    fields: _Paths = Field(
-        default_factory=dict,
-        description="name -> paths. session: id. text, delta: text. call: id, tool, command. result: id, output, exit_code,"
-        " failed, tool, command. usage: input, output, cached, cost. error: message. `cached` are tokens that `input`"
-        " does not hold: all its paths are added to it; cost is in US dollars",
-    )
-    cumulative: bool = Field(default=False, description="usage: totals of the session, not of this line")
-    ends: bool = Field(default=False, description="error: the round is over, whatever the agent would still try")
+
+def _stream(name: str) -> str:
+    if name == "json":
+        raise ValueError(f'"json" was removed: {PARSERS}')
+    return name
 
 
 class Preset(Frozen):
-    """How one agent is driven. In argv: `{prompt}`, `{prompt_file}`, `{session}`, `{workspace}`; the whole words `{model}`
-    and `{args}` become the words of `model` and of `[agent] args`, or nothing. Without `{prompt}` or `{prompt_file}` the
-    prompt is given on stdin.
+    """How one agent is started. In commands, `{prompt}`, `{prompt_file}`, `{session}` and `{workspace}` are replaced by
+    their values, and the words `{model}` and `{args}` by the words of `model` and of `[agent] args`. Without `{prompt}`
+    or `{prompt_file}`, the prompt is written to stdin.
     """
 
-    argv: Command = Field(default=(), description="command of a first round")
-    resume: Command = Field(default=(), description="command of a later one; empty: it cannot resume")
-    acp: Command = Field(default=(), description="command that speaks ACP on stdin and stdout; empty: none")
+    argv: Command = Field(default=(), description="command of the first round")
+    resume: Command = Field(default=(), description="command of later rounds; empty: it cannot resume")
+    stream: Annotated[Line, AfterValidator(_stream)] = Field(
+        default=TEXT, description='"text": all output is the answer; else the agent whose parser reads the output'
+    )
+    reports: dict[BudgetName, Scope] = Field(
+        default_factory=dict, description="usage that its output reports, of the turn or of the session so far"
+    )
+    acp: Command = Field(default=(), description="command that speaks ACP on stdin and stdout")
     acp_reports: dict[BudgetName, Scope] = Field(
-        default_factory=dict,
-        description="what it reports of each turn where it speaks ACP, and of what: budgets of these can be kept to then",
+        default_factory=dict, description="usage that it reports when it speaks ACP"
     )
     model: Annotated[tuple[String, ...], AfterValidator(_with_name)] = Field(
         default=(), description='words that choose a model: ["--model", "{name}"]'
     )
-    env: Environment = Field(default_factory=dict, description="added to its environment")
+    env: Environment = Field(default_factory=dict, description="variables that are added to its environment")
     asking: Environment = Field(
-        default_factory=dict,
-        description="added to it where a person decides on what it does: with it, an agent that speaks ACP asks first",
+        default_factory=dict, description="variables that make it ask first; added when a person decides on its actions"
     )
-    jailed_env: Environment = Field(
-        default_factory=dict, description="added to it in a jail, and only there: what says that it is in one"
-    )
+    jailed_env: Environment = Field(default_factory=dict, description="variables that are added in a sandbox only")
     helpers: tuple[Line, ...] = Field(
         default=(),
-        description="names of processes that it starts for itself where it speaks ACP, and needs in later rounds: a terminal."
-        " They are left alone at the end of a round, and their children; not those below",
+        description="names of its own processes that keep running between rounds when it speaks ACP, with their children",
     )
     keys: tuple[KeyVariable, ...] = Field(
-        default=(), description="variables that hold its key: given on to it, never to its commands"
+        default=(), description="variables with its keys; its commands do not get them"
     )
     login: tuple[HomePath, ...] = Field(
-        default=(), description="files below HOME, any of which shows that it is logged in"
+        default=(), description="files below HOME; any of them shows that it is signed in"
     )
     home: tuple[HomePath, ...] = Field(
-        default=(), description="paths below HOME that it needs in a jail, its login among them"
+        default=(), description="paths below HOME that it needs in a sandbox, including its login"
     )
     version: Command = Field(default=(), description="command that prints its version")
-    install: OptionalLine = Field(default="", description="what to type where it is not there")
+    install: OptionalLine = Field(default="", description="command that installs it")
     acp_install: OptionalLine = Field(
-        default="", description="what to type where the program that speaks ACP is not there; empty: the same"
+        default="", description="the same for the program that speaks ACP, if that is another one"
     )
-    sign_in: OptionalLine = Field(default="", description="what to type where it has neither key nor login")
+    sign_in: OptionalLine = Field(default="", description="what to type if it has neither key nor login")
     denied: tuple[Text, ...] = Field(
-        default=(),
-        description="texts, without regard to case, by which its own failure is known as a wrong or missing key",
+        default=(), description="texts of failures that mean a wrong or missing key; case is ignored"
     )
     hints: dict[Text, Line] = Field(
-        default_factory=dict,
-        description="text of a failure of its own, without regard to case -> what to type next",
+        default_factory=dict, description="text of a failure -> what to type next; case is ignored"
     )
-    stream: Literal["json", "text"] = Field(default="text", description="lines of JSON, or words alone")
-    session_after: OptionalText = Field(
-        default="", description="words at the start of a line that is no JSON, after which the session id stands"
-    )
-    rules: tuple[StreamRule, ...] = ()
 
     @model_validator(mode="after")
     def _combined(self, info: ValidationInfo) -> Preset:
@@ -194,38 +177,20 @@ class Preset(Frozen):
             yield "acp_reports", "is for an agent that speaks ACP; write acp = [...], its command"
         if self.model and not any("{model}" in word for word in (*self.argv, *self.resume, *self.acp)):
             yield "model", "is never used; write {model} as a word of argv, resume or acp"
-        if self.rules and self.stream == "text":
-            yield "rules", 'is for lines of JSON; write stream = "json", or remove it'
-        if self.session_after and self.stream == "text":
-            yield "session_after", 'is for a line between lines of JSON; write stream = "json"'
-        finds_session = self.session_after or any(rule.kind == "session" for rule in self.rules)
-        if any("{session}" in word for word in self.resume) and not finds_session:
-            yield "resume", 'names {session}, which no rule finds; add one of kind "session", or session_after = "..."'
+        if self.reports and (self.stream == TEXT or not self.argv):
+            yield "reports", 'needs argv and stream = "NAME", the agent whose parser reads the usage'
+        if any("{session}" in word for word in self.resume) and self.stream == TEXT:
+            yield "resume", 'names {session}, which text output does not contain; write stream = "NAME", as for reports'
 
     def installing(self, protocol: Protocol) -> str:
-        """What to type where the program of this protocol is not there; may be empty."""
+        """Return the command that installs the program of this protocol; may be empty."""
         return (self.acp_install if protocol == "acp" else "") or self.install
 
     def reports_by(self, protocol: Protocol) -> frozenset[BudgetName]:
-        """The budgets that can be kept to when it is driven so."""
-        return frozenset(self.acp_reports) if protocol == "acp" else self.reports
-
-    @property
-    def reports(self) -> frozenset[BudgetName]:
-        """The budgets that its own report of usage can keep to."""
-        return self._told(rule for rule in self.rules if rule.kind == "usage")
+        """Return the budgets that can be enforced with this protocol."""
+        return frozenset(self.acp_reports if protocol == "acp" else self.reports)
 
     @property
     def totals(self) -> frozenset[BudgetName]:
-        """Those of them that it reports as totals of the session."""
-        return self._told(rule for rule in self.rules if rule.kind == "usage" and rule.cumulative)
-
-    @staticmethod
-    def _told(rules: Iterable[StreamRule]) -> frozenset[BudgetName]:
-        names = {name for rule in rules for name in rule.fields}
-        found: set[BudgetName] = set()
-        if names & {"input", "output"}:
-            found.add("tokens")
-        if "cost" in names:
-            found.add("cost_usd")
-        return frozenset(found)
+        """Return the budgets that its output reports as totals of the session."""
+        return frozenset(name for name, scope in self.reports.items() if scope == "session")

@@ -12,23 +12,23 @@ from goalrunner.core.verdict import GoalVerdict
 
 
 def with_fields(state: RunState, **changes: Any) -> RunState:
-    """The state with other fields."""
+    """Return the state with other fields."""
     return state.model_copy(update=changes)
 
 
 def with_memory(state: RunState, **changes: Any) -> RunState:
-    """The state with other fields of its working memory."""
+    """Return the state with other fields of its working memory."""
     return with_fields(state, memory=state.memory.model_copy(update=changes))
 
 
 def with_budget(state: RunState, **changes: Any) -> RunState:
-    """The state with other fields of its budget."""
+    """Return the state with other fields of its budget."""
     budget: BudgetState = state.memory.budget_state.model_copy(update=changes)
     return with_memory(state, budget_state=budget)
 
 
 def with_evidence(state: RunState, ids: Sequence[str], *, counted: bool = True) -> RunState:
-    """The state with more references to evidence; `counted` where they are new observations."""
+    """Return the state with more references to evidence; `counted` where they are new observations."""
     refs = state.memory.evidence_refs
     for identifier in ids:
         refs = kept(refs, identifier)
@@ -38,7 +38,7 @@ def with_evidence(state: RunState, ids: Sequence[str], *, counted: bool = True) 
 
 
 def kept(refs: tuple[str, ...], new: str) -> tuple[str, ...]:
-    """The newest references with one more."""
+    """Return the newest references with one more."""
     return (*refs[-KEPT + 1 :], new)
 
 

@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class Frozen(BaseModel):
     """An immutable record; an unknown field is an error, so that a typing mistake can never pass in silence."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True
+    )
 
 
 class Snapshot(Frozen):

@@ -124,7 +124,7 @@ class Workspace(Protocol):
         ...
 
     async def diff(self, old: Snapshot, new: Snapshot) -> str:
-        """A unified patch of what differs, for people."""
+        """Return a unified patch of what differs."""
         ...
 
 

@@ -71,7 +71,7 @@ def evidence_rows(
 
 
 def observations_of(event: events.Event) -> tuple[Observation, ...]:
-    """The observations that an event carries."""
+    """Return the observations in an event."""
     match event:
         case events.ToolResultRecorded():
             return (event.observation,)
@@ -92,7 +92,7 @@ def cited_stale(verdict: GoalVerdict, stale: Mapping[str, str]) -> dict[str, str
 
 
 def cited_in(verdict: GoalVerdict) -> tuple[str, ...]:
-    """The ids that a verdict cites, each once."""
+    """Return the ids that a verdict cites, each once."""
     citations = (citation for criterion in verdict.criteria for citation in criterion.evidence)
     return tuple(dict.fromkeys(_identifier(citation) for citation in citations))
 

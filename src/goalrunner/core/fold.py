@@ -69,7 +69,7 @@ def _ended(state: RunState, event: events.RunEnded) -> RunState:
 
 
 def apply(state: RunState | None, record: Record) -> RunState:
-    """The state after `record`. The first record must be goal_created; raises RecordError for a gap or a stray start."""
+    """Return the state after `record`. Raise RecordError for a missing event or a misplaced start."""
     event = record.event
     if state is None:
         if not isinstance(event, events.GoalCreated):
@@ -101,7 +101,7 @@ def _created(event: events.GoalCreated, record: Record) -> RunState:
 
 
 def _moved(old: RunState, new: RunState) -> bool:
-    """Whether what remains to be done may be another."""
+    """Return whether the remaining steps may differ."""
     before, after = old.memory, new.memory
     return (
         old.phase is not new.phase
@@ -258,7 +258,7 @@ def _confirmed(state: RunState, event: events.ConfirmationRecorded) -> RunState:
 
 
 def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:
-    """The criteria that bind: the goal's own, or all that audits derived so far. A later audit may add, never drop."""
+    """Return the binding criteria: the goal's own, or all that audits derived so far."""
     if state.goal.success_criteria:
         return state.criteria
     derived = (item.criterion for item in event.verdict.criteria if item.criterion not in state.goal.constraints)

@@ -110,7 +110,7 @@ class Trail:
     read: Callable[[Observation | Claim], str]
 
     def observation(self, identifier: str) -> Observation | None:
-        """The observation of that id ("o12"), or None; a claim has no id and can never be cited."""
+        """Return the observation with that id ("o12"), or None."""
         for item in self.items:
             if isinstance(item, Observation) and item.id == identifier:
                 return item

@@ -52,11 +52,11 @@ class Approver(Protocol):
     """Asks a person. None as an answer means that no person is available, and the run waits."""
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Whether it may be done. May take as long as a person takes; cancellation ends the question."""
+        """Ask for the decision on an action; cancellation withdraws the question."""
         ...
 
     async def answer(self, question: str) -> QuestionReply | None:
-        """What a person says to a question."""
+        """Ask a question."""
         ...
 
 
@@ -68,7 +68,7 @@ class Clock(Protocol):
     """Where time comes from."""
 
     def now(self) -> datetime:
-        """The time of day, aware, in UTC."""
+        """Return the current time in UTC."""
         ...
 
     def monotonic(self) -> float:
@@ -80,15 +80,19 @@ class Ids(Protocol):
     """Where names come from."""
 
     def run_id(self, objective: str) -> str:
-        """A short, unused id that a person can read and type: `k3f9-make-parse`."""
+        """Return a short, unused id that a person can read and type: `k3f9-make-parse`."""
         ...
 
 
 class Log(Protocol):
-    """The append-only log of a run; appending is durable when it returns."""
+    """The append-only log of a run. An appended event outlives the process; `sync` makes all of them outlive a power cut."""
 
     def append(self, event: Event) -> Record:
         """Write one event and give it its place. Raises RecordError when it cannot be written whole."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until everything recorded is durable; to be called before an effect that has no event of its own."""
         ...
 
     def paused(self) -> AbstractContextManager[None]:
@@ -100,11 +104,11 @@ class Transcript(Protocol):
     """The chat of a run, whole; what events refer to."""
 
     def append(self, message: Message) -> TranscriptRef:
-        """Write one message durably and say where it stands."""
+        """Write one message and say where it stands."""
         ...
 
     def read(self, ref: TranscriptRef) -> Message:
-        """Read one message back. Raises RecordError when it is not what was written."""
+        """Return a message. Raise RecordError if it was changed."""
         ...
 
 
@@ -112,24 +116,24 @@ class Artifacts(Protocol):
     """Large outputs, whole, by hash."""
 
     def put(self, data: bytes) -> ArtifactRef:
-        """Keep bytes durably; the same bytes twice are one file."""
+        """Store bytes durably; equal bytes are one file."""
         ...
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Keep a file's content (secrets replaced) and remove the file. Can be called in a thread.
+        """Store a file's content (secrets replaced) and remove the file. Can be called in a thread.
 
-        As soon as `hurried` says so, of what is not kept yet the two ends are, with the omission marked.
+        Once `hurried` returns True, only both ends of the rest are stored, with the omission marked.
         """
         ...
 
     def read(self, ref: ArtifactRef) -> bytes:
-        """The bytes. Raises RecordError when they are gone or do not match their hash."""
+        """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
         ...
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
-        """The first and the last `each` bytes; all of them and nothing where it is no longer than both."""
+        """Return the first and the last `each` bytes, or all bytes and an empty end of a short artifact."""
         ...
 
     def path(self, ref: ArtifactRef) -> Path:
-        """Where the bytes lie."""
+        """Return the path of the bytes."""
         ...

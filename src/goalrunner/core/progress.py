@@ -46,7 +46,7 @@ def accounts_of(state: RunState, *, over: bool | None = None) -> dict[str, Usage
 
 
 def total_of(state: RunState, *, over: bool | None = None) -> Usage:
-    """The sum of `accounts_of`."""
+    """Return the sum of `accounts_of`."""
     return sum(accounts_of(state, over=over).values(), Usage())
 
 
@@ -63,7 +63,7 @@ _OBSERVATION = re.compile(r"o([1-9][0-9]{0,9})")
 
 
 def is_runners(step: str) -> bool:
-    """Whether a step is one of the runner's own; the agent's plan may not name those."""
+    """Return whether a step is one of the runner's own, which an agent's plan must not name."""
     return _RUNNERS.fullmatch(step) is not None
 
 

@@ -61,7 +61,7 @@ def _missing(verdict: GoalVerdict) -> object:
 
 
 def baselined(state: RunState, event: events.BaselineTaken) -> RunState:
-    """The validators ran before round 1."""
+    """Return the state after the baseline."""
     seen = progress.ended(with_evidence(state, [item.id for item in (*event.observations, *event.concealed)]))
     baseline = Baseline(standing=event.standing, reason=event.reason, results=event.results)
     green = event.standing == "green"
@@ -74,7 +74,7 @@ def baselined(state: RunState, event: events.BaselineTaken) -> RunState:
 
 
 def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
-    """The validators ran on what a round left."""
+    """Return the state after the validators ran."""
     seen = [observation.id for observation in (*event.observations, *event.concealed)]
     ran = progress.ended(with_evidence(state, seen))
     ran = with_fields(
@@ -113,7 +113,7 @@ def obstacle_of(results: Sequence[ValidatorResult]) -> str:
 
 
 def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:
-    """A person decided which versions of the checks count."""
+    """Return the state after a decision on changed checks."""
     about = next((item for item in state.approvals if item.id == event.approval_id), None)
     changed = state.changed_checks
     if changed is None or about is None or about.kind != "checks" or about.snapshot != changed.key:
@@ -139,7 +139,7 @@ def _denied(state: RunState, changed: events.ChangedChecks | None) -> Approval |
 
 
 def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Approval) -> RunState:
-    """The agent's versions of the checks do not count: the round is red."""
+    """Return the state in which the agent's versions of the checks were refused: the round is red."""
     said = f" ({approval.reason})" if approval.reason else ""
     verdict = verdict_of(state.validators, f"Your changes to {', '.join(changed.paths)} were not accepted{said}.")
     return decided(with_fields(state, changed_checks=None), verdict)

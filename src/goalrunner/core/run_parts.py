@@ -18,7 +18,7 @@ class Observer(Protocol):
     """Observes a run. An observer that raises is removed, and the run goes on."""
 
     def on_record(self, record: Record) -> None:
-        """An event was written."""
+        """Handle an event that was written."""
         ...
 
 
@@ -27,7 +27,7 @@ class TextObserver(Observer, Protocol):
     """An observer that shows the agent's text while it streams. Without one, models are asked for whole answers."""
 
     def on_text(self, delta: str) -> None:
-        """A piece of the agent's text, as it streams."""
+        """Handle a piece of the agent's streamed text."""
         ...
 
 

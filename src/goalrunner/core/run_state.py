@@ -236,7 +236,7 @@ class RunState(Frozen):
         return tuple(approval for approval in self.approvals if approval.decision is None)
 
     def approval_of(self, tool_call_id: str) -> Approval | None:
-        """The approval that a tool call asked for before it began. Ids of calls come again: one that began is another."""
+        """Return the approval that was requested for a tool call that has not started. Ids of calls may repeat."""
         of_it = (item for item in reversed(self.approvals) if item.tool_call_id == tool_call_id)
         return next((item for item in of_it if not item.used and item.decision != "withdrawn"), None)
 

@@ -10,7 +10,7 @@ from goalrunner.core.run_state import Approval, RunState
 
 
 def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
-    """The outcome of a state, ended or not (status `running`)."""
+    """Return the outcome of a state, also of a run that has not ended (status `running`)."""
     return GoalOutcome(
         run_id=state.goal.run_id,
         objective=state.goal.description,
@@ -40,7 +40,7 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
 
 
 def summary_of(state: RunState) -> dict[str, Any]:
-    """A flat dict of JSON values, rewritten after each round as summary.json."""
+    """Return the content of summary.json, a flat dict of JSON values."""
     verdict = state.verdict
     outcome = outcome_of(state)
     judge, total = outcome.usage.get("judge", Usage()), sum(outcome.usage.values(), Usage())

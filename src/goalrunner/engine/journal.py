@@ -59,6 +59,10 @@ class Journal:
         self._notify(lambda observer: observer.on_record(record))
         return record
 
+    def sync(self) -> None:
+        """Wait until everything recorded is durable."""
+        self._log.sync()
+
     def count(self, replaced: dict[str, int]) -> None:
         """Record how many secrets were replaced since the last call, by kind."""
         if replaced:

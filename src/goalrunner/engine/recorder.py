@@ -170,11 +170,12 @@ class RunRecorder:
         self._journal.stream(delta)
 
     def check_budget(self) -> None:
-        """Raises BudgetExhausted when nothing is left to pay the next call with."""
+        """Make the record durable before the next call. Raise BudgetExhausted if nothing is left to pay the call with."""
+        self._journal.sync()
         spent = budget_spent(self._journal.state)
         if spent:
             raise BudgetExhausted(spent, "raise [budget] tokens or cost_usd (--tokens, --cost)")
 
     def scratch(self, suffix: str = "") -> Path:
-        """A fresh path in the run's own folder."""
+        """Return a new path in the run's folder."""
         return self._scratch(suffix)

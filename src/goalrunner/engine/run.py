@@ -253,7 +253,7 @@ class Run:
         if not self.state.prompted:
             return await conversation.send(prompt, self.recorder)
         if isinstance(conversation, Resumable):
-            return await conversation.proceed(prompt, self._resumption.unfinished, self.recorder)
+            return await conversation.resume_turn(prompt, self._resumption.unfinished, self.recorder)
         return await conversation.send(prompt or self._render(Brief("neutral", brief.round)), self.recorder)
 
     def begin_round(self, brief: Brief) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from goalrunner.core.agent_preset import Preset
+from goalrunner.agents.registry import ACP, COMMAND, agent_names, protocol_of, user_files
+from goalrunner.core.agent_preset import TEXT, Preset
 from goalrunner.core.goal import AGENT_MODEL, CHAT, Goal
 from goalrunner.core.wording import listed, nearest, quoted
 from goalrunner.goalfile.layers import Layer
 from goalrunner.goalfile.parsing import Known
 from goalrunner.goalfile.problems import Problems
-from goalrunner.presets import ACP, COMMAND, protocol_of, user_files
 
 CHAT_KEYS = ("max_steps", "system_prompt", "params", "api_base", "api_key_env")
 """Keys of `[agent]` that only the built-in agent has."""
@@ -48,6 +48,10 @@ def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str
         "add words with args, or describe an agent in [agents.NAME]",
     )
     preset = known.preset(name)
+    if preset.stream not in (TEXT, *agent_names()):
+        key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
+        why = f"the stream {quoted(preset.stream)} of the agent {quoted(name)} is unknown"
+        layer.spot(key, problems).wrong_key(f"{why}; valid: {listed((TEXT, *agent_names()))}")
     checks.check_preset(goal, preset)
     is_own_file = name in known.files and name not in goal.agents
     return goal.model_copy(update={"agents": {**goal.agents, name: preset}}) if is_own_file else goal

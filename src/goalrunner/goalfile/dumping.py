@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.goalfile.agent_checks import CHAT_KEYS
@@ -38,7 +37,7 @@ def _table(goal: Goal) -> dict[str, Any]:
         validator["expect"] = _said(validator["expect"]) if validator["run"] is not None else None
     table["validators"] = [_said(validator) for validator in table["validators"]]
     table["agent"] = _agent(goal)
-    table["agents"] = {name: _preset(preset) for name, preset in goal.agents.items()}
+    table["agents"] = {name: _said(preset.model_dump()) for name, preset in goal.agents.items()}
     table["judge"] = (
         _said({**table["judge"], "params": _without_none(table["judge"]["params"])}) if goal.has_judge else None
     )
@@ -55,11 +54,6 @@ def _agent(goal: Goal) -> dict[str, Any]:
     if len(goal.agent.command) == 1:
         table["command"] = goal.agent.command[0]
     return _said({key: item for key, item in table.items() if not (goal.agent.external and key in CHAT_KEYS)})
-
-
-def _preset(preset: Preset) -> dict[str, Any]:
-    table = preset.model_dump()
-    return _said({**table, "rules": [_said(rule) for rule in table["rules"]]})
 
 
 def _redact_table(goal: Goal) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from goalrunner.core.agent_preset import PARSERS
 from goalrunner.core.field_types import InnerError
 from goalrunner.core.wording import kind, listed, nearest, quoted, shown
 from goalrunner.goalfile.positions import Key
@@ -33,10 +34,7 @@ _TRIAL = "was removed: goal doctor --try runs one real round with the agent's ow
 
 REMOVED_FROM_AGENTS: dict[str, str] = {
     **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
-    "rules": (
-        'was removed: register a parser of its output in Python, in the entry-point group "goalrunner.agents"; '
-        'remove it, and write stream = "text"'
-    ),
+    **dict.fromkeys(("rules", "session_after"), f"was removed: {PARSERS}"),
 }
 """The same for the keys of an agent in [agents.NAME], or in a file of its own."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from goalrunner.agents.registry import ACP, COMMAND, agent_names, parser_class, user_files
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import GoalFileError, Problem, UsageError
 from goalrunner.core.field_types import FROM_FILE
@@ -20,7 +21,6 @@ from goalrunner.goalfile.messages import report
 from goalrunner.goalfile.positions import LongKeyError, Positions, line_starts_of, locate, place_of
 from goalrunner.goalfile.problems import Problems, Source, Spot
 from goalrunner.goalfile.schema import schema_of
-from goalrunner.presets import ACP, COMMAND, builtin_names, builtin_text, user_files
 
 LARGEST = 1_000_000
 """Bytes that a goal file may have."""
@@ -134,7 +134,7 @@ class Known:
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, those that are no presets first."""
-        return (*RESERVED_AGENTS, *sorted({*builtin_names(), *self.files, *self.own}))
+        return (*RESERVED_AGENTS, *sorted({*agent_names(), *self.files, *self.own}))
 
     def preset(self, name: str) -> Preset:
         """The one of that name. Raises GoalFileError for a user's file that does not hold, KeyError for no such name."""
@@ -144,9 +144,7 @@ class Known:
             return Preset()
         if name in self.files:
             return read_preset(self.files[name])
-        if name in builtin_names():
-            return preset_of_text(builtin_text(name), f"{name}.toml")
-        raise KeyError(name)
+        return parser_class(name).preset
 
 
 def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:

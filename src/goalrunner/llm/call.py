@@ -106,8 +106,9 @@ class Call:
             async with deadline:
                 await self._receive(request, draft)
         except (ProviderFailure, TimeoutError, asyncio.CancelledError) as error:
-            # Providers charge for what they had read and written before the break.
-            if draft.started:
+            # Providers charge for what they had read and written before the break, whether it came or not.
+            is_abandoned = not request.streaming and not isinstance(error, ProviderFailure)
+            if draft.started or is_abandoned:
                 self.spent = self.spent + self.transport.account(request, draft)
             if isinstance(error, TimeoutError) and deadline.expired():
                 words = f"no whole answer within {request.timeout:g} s"

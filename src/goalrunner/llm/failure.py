@@ -35,12 +35,6 @@ class FailureKind(StrEnum):
     CUT = "cut stream"
 
 
-TRANSIENT = frozenset(
-    {FailureKind.RATE_LIMIT, FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.CUT}
-)
-"""The kinds for which a repetition may help."""
-
-
 class ProviderFailure(Exception):
     """A failed call: the HTTP status if there was one, the provider's words, and its Retry-After in seconds.
 
@@ -133,7 +127,6 @@ class Caller:
     """Values that must not be shown."""
 
 
-_UNAVAILABLE = "{model}{where} did not answer{after}: {kind}{why}"
 _MESSAGES: dict[FailureKind, tuple[type[ModelError], str, str]] = {
     FailureKind.AUTHENTICATION: (AuthenticationFailed, "the key for {model} {state}{why}", "{key_hint}"),
     FailureKind.MODEL: (
@@ -156,33 +149,19 @@ _MESSAGES: dict[FailureKind, tuple[type[ModelError], str, str]] = {
         "the provider of {model} refused the request{why}",
         "Check [{account}] params and api_base: what is set there is sent as it stands.",
     ),
-    FailureKind.RATE_LIMIT: (
-        ProviderUnavailable,
-        _UNAVAILABLE,
-        "Wait and run again, or ask the provider for a higher rate limit.",
-    ),
-    FailureKind.SERVER: (
-        ProviderUnavailable,
-        _UNAVAILABLE,
-        "Wait and run again; the provider's status page may say more.",
-    ),
-    FailureKind.TIMEOUT: (
-        ProviderUnavailable,
-        _UNAVAILABLE,
-        "Run again, or allow more seconds with timeout in [{account}.params].",
-    ),
-    FailureKind.CONNECTION: (
-        ProviderUnavailable,
-        _UNAVAILABLE,
-        "Check the network, and [{account}] api_base if a server of your own is meant.",
-    ),
-    FailureKind.CUT: (
-        ProviderUnavailable,
-        _UNAVAILABLE,
-        "Run again; if it happens again, a proxy on the way may cut long answers.",
-    ),
 }
-"""Type, message and hint of each error."""
+"""Type, message and hint of errors for which a repetition cannot help."""
+
+_TRANSIENT_HINTS = {
+    FailureKind.RATE_LIMIT: "Wait and run again, or ask the provider for a higher rate limit.",
+    FailureKind.SERVER: "Wait and run again; the provider's status page may say more.",
+    FailureKind.TIMEOUT: "Run again, or allow more seconds with timeout in [{account}.params].",
+    FailureKind.CONNECTION: "Check the network, and [{account}] api_base if a server of your own is meant.",
+    FailureKind.CUT: "Run again; if it happens again, a proxy on the way may cut long answers.",
+}
+TRANSIENT = frozenset(_TRANSIENT_HINTS)
+"""The kinds for which a repetition may help."""
+_UNAVAILABLE = "{model}{where} did not answer{after}: {kind}{why}"
 
 
 def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> ModelError:
@@ -195,8 +174,13 @@ def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> Model
         words = f"{caller.key_variable} is not set" if caller.key_variable else ""
     status = f" ({failure.status})" if failure.status else ""
     named = caller.similar and "did you mean" not in words
-    key = f"export {caller.key_variable}=...   (or name another variable with api_key_env in [{caller.account}])"
-    error, message, hint = _MESSAGES[failure.kind]
+    key_hint = f"Name the variable that holds the key with api_key_env in [{caller.account}]."
+    if caller.key_variable:
+        key_hint = (
+            f"export {caller.key_variable}=...   (or name another variable with api_key_env in [{caller.account}])"
+        )
+    unavailable = (ProviderUnavailable, _UNAVAILABLE, _TRANSIENT_HINTS.get(failure.kind, ""))
+    error, message, hint = _MESSAGES.get(failure.kind, unavailable)
     values = {
         "model": caller.model,
         "account": caller.account,
@@ -206,9 +190,7 @@ def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> Model
         "where": f" at {caller.api_base}" if caller.api_base else "",
         "after": {0: "", 1: " after 1 retry"}.get(retries, f" after {retries} retries"),
         "state": "was not accepted" if caller.key_known else "is missing",
-        "key_hint": key
-        if caller.key_variable
-        else f"Name the variable that holds the key with api_key_env in [{caller.account}].",
+        "key_hint": key_hint,
     }
     return error(message.format(**values), hint.format(**values))
 

@@ -11,17 +11,24 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, Self
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
 from goalrunner.core.ports import Message
+from goalrunner.records.event_log import EventLog
 from goalrunner.records.log_lines import AppendFile, encode
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.run_folder import sync_folder
 
 _CHUNK = 1 << 20
 _SEAM = 1 << 16
 """Bytes on either side of a cut that are looked through for secrets."""
+
+
+_MOST_SYNCS = 8
+"""Files and folders that are flushed at the same time."""
 
 
 class Redacts(Protocol):
@@ -35,12 +42,35 @@ class Redacts(Protocol):
 class ArtifactStore:
     """The port `Artifacts` over a folder: `<folder>/<first two of the hash>/<hash>`, mode 0600."""
 
-    def __init__(self, folder: Path, redactor: Redacts) -> None:
+    def __init__(self, folder: Path, redactor: Redacts, log: EventLog | None = None) -> None:
+        """With a `log`, what is kept becomes durable before the next event that waits for the disk; else at once."""
         self._folder = folder
         self._redactor = redactor
+        self._pending: list[tuple[int, Path]] = []
+        self._lock = Lock()
+        self._waits = log is None
+        if log is not None:
+            log.sync_first(self)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether an artifact was written that is not durable yet."""
+        return bool(self._pending)
+
+    def sync(self) -> None:
+        """Make all artifacts durable. Raise RecordError if the disk refuses."""
+        with self._lock:
+            pending, self._pending = self._pending, []
+        try:
+            _sync([handle for handle, _ in pending], {self._folder, *(folder for _, folder in pending)})
+        except OSError as error:
+            raise RecordError(f"cannot write {self._folder}: {error.strerror}", "free some space") from error
+        finally:
+            for handle, _ in pending:
+                os.close(handle)
 
     def put(self, data: bytes) -> ArtifactRef:
-        """Keep bytes durably, secrets replaced; the same bytes twice are one file. Raises RecordError."""
+        """Keep bytes, secrets replaced; the same bytes twice are one file. Raises RecordError."""
         return self._keep(data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
@@ -124,16 +154,19 @@ class ArtifactStore:
             return
         path.parent.mkdir(mode=0o700, exist_ok=True)
         new.replace(path)
-        _sync(handle, path.parent, self._folder)
+        with self._lock:
+            self._pending.append((os.dup(handle), path.parent))
+        if self._waits:
+            self.sync()
 
 
-def _sync(handle: int, *folders: Path) -> None:
-    """Flush a file and folders, all at once: the disk then does it in one go, which is several times faster."""
-    with ThreadPoolExecutor(len(folders)) as threads:
-        others = [threads.submit(_sync_folder, folder) for folder in folders]
-        os.fsync(handle)
-        for other in others:
-            other.result()
+def _sync(handles: list[int], folders: set[Path]) -> None:
+    """Flush files and folders, all at once: the disk then does it in one go, which is several times faster."""
+    with ThreadPoolExecutor(_MOST_SYNCS) as threads:
+        done = [*(threads.submit(os.fsync, handle) for handle in handles)]
+        done += [threads.submit(sync_folder, folder) for folder in folders]
+        for one in done:
+            one.result()
 
 
 def _digest(path: Path) -> str:
@@ -178,25 +211,21 @@ def _around(handle: int, place: int) -> tuple[bytes, bytes]:
     return os.pread(handle, place - start, start), os.pread(handle, _SEAM, place)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 class TranscriptFile:
     """The port `Transcript` over a file, secrets replaced. The run's log holds the lock for it. Raises RecordError."""
 
-    def __init__(self, path: Path, redactor: Redactor) -> None:
+    def __init__(self, path: Path, redactor: Redactor, log: EventLog | None = None) -> None:
+        """With a `log`, messages become durable before the next event that waits for the disk; else at once."""
         self._redactor = redactor
         self._file = AppendFile(path)
+        self._waits = log is None
+        if log is not None:
+            log.sync_first(self._file)
 
     def append(self, message: Message) -> TranscriptRef:
-        """Write one message durably and say where it stands."""
+        """Write one message; return where it is in the file."""
         line = encode(self._redactor.json(dict(message)))
-        offset = self._file.append(line)
+        offset = self._file.append(line, wait=self._waits)
         return TranscriptRef(offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest())
 
     def read(self, ref: TranscriptRef) -> Message:

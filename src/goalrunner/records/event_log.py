@@ -8,14 +8,25 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from goalrunner.core.errors import RecordError
-from goalrunner.core.events import RECORD, Event, Record
+from goalrunner.core.events import (
+    RECORD,
+    Event,
+    MessageRecorded,
+    Record,
+    RoundFinished,
+    SecretsReplaced,
+    SnapshotTaken,
+    ToolResultRecorded,
+    UsageRecorded,
+)
 from goalrunner.core.ports import Clock
 from goalrunner.records.log_lines import AppendFile, encode, link, without_surrogates
 from goalrunner.records.reading import LogEnd, TornTail, read_end
@@ -86,8 +97,28 @@ def lock_of(log: Path) -> Path:
     return log.with_suffix(".lock")
 
 
+class Syncable(Protocol):
+    """What events refer to: a transcript, or artifacts."""
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was written that is not durable yet."""
+        ...
+
+    def sync(self) -> None:
+        """Make it durable. Raise RecordError if the disk refuses."""
+        ...
+
+
+_NO_WAIT = (MessageRecorded, RoundFinished, SecretsReplaced, SnapshotTaken, ToolResultRecorded, UsageRecorded)
+"""Events after which the runner only records, until a `sync` or an event that waits for the disk: no effect lies between."""
+
+
 class EventLog:
     """The port `Log` over a file. Continues a log that is there; one writer at a time.
+
+    Every event is in the file when `append` returns, so killing the process loses nothing. The wait for the disk, which
+    matters in a power cut, comes before the next effect: what events refer to becomes durable first, then the events.
 
     `start` is the end of the log as its reader found it; without it the log is read here. A tail that a crash left is
     cut and told to `on_torn`. Raises RecordError when the log is damaged, in use, or not to be written.
@@ -112,6 +143,7 @@ class EventLog:
             raise
         if self._file.torn and on_torn is not None:
             on_torn(TornTail(path, end.size, self._file.torn))
+        self._parts: list[Syncable] = []
         self._seq = end.seq
         self._link = end.link
         self._before = end.elapsed
@@ -140,12 +172,35 @@ class EventLog:
         record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), p=self._link, event=event)
         written = self._written(record)
         line = encode(written.model_dump(mode="python"))
-        self._file.append(line)
+        wait = not isinstance(event, _NO_WAIT)
+        if wait:
+            self._sync_parts()
+        self._file.append(line, wait=wait)
         self._seq, self._link = written.seq, link(line)
         return written
 
+    def sync_first(self, part: Syncable) -> None:
+        """Make `part` durable before the events that refer to it."""
+        self._parts.append(part)
+
+    def sync(self) -> None:
+        """Wait until all events, and what they refer to, are durable. Raise RecordError if the disk refuses."""
+        self._sync_parts()
+        self._file.sync()
+
+    def _sync_parts(self) -> None:
+        dirty = [part for part in self._parts if part.is_dirty]
+        if len(dirty) < 2:
+            for part in dirty:
+                part.sync()
+            return
+        with ThreadPoolExecutor(len(dirty)) as threads:  # all at once: the disk then does it in one go
+            list(threads.map(lambda part: part.sync(), dirty))
+
     def close(self) -> None:
-        """Give log and lock back; closing twice does nothing."""
+        """Close log and lock; closing twice does nothing."""
+        with contextlib.suppress(RecordError):
+            self.sync()
         self._file.close()
         self._lock.close()
 

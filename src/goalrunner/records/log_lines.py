@@ -1,4 +1,4 @@
-"""Records as lines of JSON, linked by hashes and appended durably; records of earlier schemas are converted."""
+"""Records as lines of JSON: their encoding, the hash that links a line to the next, and the file they are appended to."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.errors import RecordError
+from goalrunner.records.run_folder import sync_folder
 
 
 def encode(value: Any) -> bytes:
-    """A JSON value as a line, without its newline. Lone surrogates become U+FFFD: no reader takes them.
+    """Return a JSON value as a line without its newline; lone surrogates become U+FFFD.
 
-    Raises RecordError for what JSON cannot say, NaN included.
+    Raise RecordError for what JSON cannot express, NaN included.
     """
     try:
         return json.dumps(_whole(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
@@ -24,7 +25,7 @@ def encode(value: Any) -> bytes:
 
 
 def without_surrogates(text: str) -> str:
-    """The text with U+FFFD for lone surrogates."""
+    """Return the text with U+FFFD for lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -45,76 +46,21 @@ def _whole(value: Any) -> Any:
 
 
 _LENGTH = 16
-"""Hexadecimal digits: chance is ruled out, and a line stays short."""
+"""Hexadecimal digits of a link."""
 
 
 def link(line: bytes) -> str:
-    """What the next line says of this one, given without its newline; `link(b"")` is what the first line says."""
+    """Return the link to a line (without its newline) that the next line holds; the first line holds `link(b"")`."""
     return hashlib.sha256(line).hexdigest()[:_LENGTH]
 
 
 BEGINNING = link(b"")
 
 
-_STOPS = {"baseline_differs": "environment_failed"}
-
-
-def as_current(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the event of a record before schema 1.4 with the fields that the current schema has."""
-    new = dict(event)
-    if isinstance(plan := new.get("plan"), dict):
-        new["plan"] = {key: value for key, value in plan.items() if key != "clean_proof"}
-    match new.get("type"):
-        case "run_started":
-            new.pop("goal_seals", None)  # keyed hashes of secrets, until schema 1.4
-        case "proof_finished":
-            return _checked_again(new)
-        case "baseline_taken":
-            # It names another content: results of then and now are never compared.
-            new.pop("content", None)
-        case "validators_finished":
-            new.pop("content", None)
-            new["protected_changes"] = new.pop("touched", [])
-            if drift := new.pop("drift", None):
-                new["refusal"] = f"the checks changed {', '.join(map(str, drift))}"
-        case "completed" | "blocked" | "capped" | "cancelled" | "failed" as kind:
-            return _ended(kind, new)
-        case _:
-            pass
-    return new
-
-
-def _ended(kind: str, old: dict[str, Any]) -> dict[str, Any]:
-    """Return one of the five kinds of endings that logs had until schema 1.4."""
-    reason = old.get("stop_reason", {"completed": "satisfied", "cancelled": "interrupted"}.get(kind))
-    return {
-        "type": "run_ended",
-        "stop_reason": _STOPS.get(str(reason), reason),
-        "message": old.get("reason", old.get("result_ref", "")),
-        "signal": old.get("signal"),
-    }
-
-
-def _checked_again(proof: dict[str, Any]) -> dict[str, Any]:
-    """Return the second run of the validators, in a clean checkout, as a run of the validators."""
-    results = proof.get("results", [])
-    hidden = {result.get("observation") for result in results if result.get("hidden")}
-    observations = proof.get("observations", [])
-    red = any(not result.get("passed") for result in results)
-    return {
-        "type": "validators_finished",
-        "round": proof.get("round"),
-        "results": results,
-        "observations": [item for item in observations if item.get("id") not in hidden],
-        "concealed": [item for item in observations if item.get("id") in hidden],
-        "refusal": "" if proof.get("passed") or red else proof.get("feedback") or "the clean checkout proved nothing",
-    }
-
-
 _BLOCK = 1 << 16
 
 _flush = getattr(os, "fdatasync", os.fsync)
-"""Data and length to the disk; times of change may come later, which is several times faster. (macOS has only fsync.)"""
+"""Flush data and length, without the times of change, which is several times faster. (macOS has only fsync.)"""
 
 
 class AppendFile:
@@ -122,6 +68,7 @@ class AppendFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.is_dirty = False
         self._broken = ""
         self._handle = -1
         try:
@@ -130,7 +77,7 @@ class AppendFile:
             self._size = os.fstat(self._handle).st_size
             if new:
                 os.fsync(self._handle)
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
             self.torn = self._cut_tail()
         except OSError as error:
             self.close()
@@ -138,18 +85,22 @@ class AppendFile:
 
     @property
     def size(self) -> int:
-        """Bytes, all of them in whole lines."""
+        """The number of bytes, all of them in whole lines."""
         return self._size
 
-    def append(self, line: bytes) -> int:
-        """Write a line (given without its newline) durably; gives its offset. Raises RecordError, the file unchanged."""
+    def append(self, line: bytes, *, wait: bool = True) -> int:
+        """Write a line (given without its newline) and return its offset. Raise RecordError, the file unchanged.
+
+        It is durable when this returns, or with `wait=False` when `sync` has been called.
+        """
         self._check()
         offset = self._size
         data = memoryview(line + b"\n")
         try:
             while data:
                 data = data[os.write(self._handle, data) :]  # a full disk writes less, and fails only the next time
-            _flush(self._handle)
+            if wait:
+                _flush(self._handle)
         except OSError as error:
             self._take_back(offset)
             raise RecordError(
@@ -157,17 +108,28 @@ class AppendFile:
                 "free some space; what is there is intact",
             ) from error
         self._size = offset + len(line) + 1
+        self.is_dirty = not wait
         return offset
 
+    def sync(self) -> None:
+        """Make all lines durable. Raise RecordError if the disk refuses."""
+        try:
+            if self.is_dirty:
+                _flush(self._handle)
+        except OSError as error:
+            self._broken = f"its last lines cannot be made durable: {error.strerror}"
+            raise RecordError(f"cannot write {self.path}: {error.strerror}", "free some space") from error
+        self.is_dirty = False
+
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes as they are on disk; fewer at the end. Raises RecordError."""
+        """Return bytes as they are in the file; fewer at the end. Raise RecordError."""
         try:
             return os.pread(self._handle, length, offset)
         except OSError as error:
             raise RecordError(f"cannot read {self.path}: {error.strerror} at byte {offset}") from error
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; closing twice does nothing."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -203,11 +165,3 @@ class AppendFile:
             os.fsync(self._handle)
             self._size = end
         return torn
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

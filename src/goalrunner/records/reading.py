@@ -12,11 +12,12 @@ from pydantic import ValidationError
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import KINDS, RECORD, SCHEMA_VERSION, Record, Unrecognised
-from goalrunner.records.log_lines import BEGINNING, as_current, link
+from goalrunner.records.log_lines import BEGINNING, link
+from goalrunner.records.older_schemas import as_current
 
 
 class LogDamage(RecordError):
-    """A line of a log is not what was written: which file, from which byte, and what is wrong there."""
+    """A line of a log is not what was written; `offset` is the byte at which it begins."""
 
     def __init__(self, path: Path, offset: int, what: str, hint: str = "") -> None:
         self.path = path
@@ -26,7 +27,7 @@ class LogDamage(RecordError):
 
 @dataclass(frozen=True)
 class TornTail:
-    """The beginning of a line that was never finished: where it begins, and how many bytes there are of it."""
+    """The beginning of a last line that was never finished: its offset and its length in bytes."""
 
     path: Path
     offset: int
@@ -38,7 +39,7 @@ class TornTail:
 
 @dataclass(frozen=True)
 class LogEnd:
-    """Where a log ends: its last place (0: empty), its active time in seconds, its whole lines in bytes, its chain."""
+    """The end of a log: its last number (0: empty), active time in seconds, bytes in whole lines, and link."""
 
     seq: int = 0
     elapsed: float = 0.0
@@ -46,66 +47,66 @@ class LogEnd:
     link: str = BEGINNING
 
 
-def read_records(path: Path, on_torn: Callable[[TornTail], None] | None = None) -> Iterator[Record]:
-    """The records of a log in their order, with bounded memory. Raises RecordError for damage.
+OnTorn = Callable[[TornTail], None] | None
 
-    A kind of a newer minor schema is an event `unrecognised`; it stays in the file as it is.
+
+def read_records(path: Path, on_torn: OnTorn = None) -> Iterator[Record]:
+    """Yield the records of a log in order, with bounded memory. Raise RecordError for damage.
+
+    An event kind of a newer minor schema becomes `unrecognised`.
     """
-    for record, _ in read_places(path, on_torn):
+    for record, _ in read_lines(path, on_torn=on_torn):
         yield record
 
 
-def read_places(path: Path, on_torn: Callable[[TornTail], None] | None = None) -> Iterator[tuple[Record, int]]:
-    """`read_records`, each record with the byte at which its line begins."""
+def read_places(path: Path, on_torn: OnTorn = None) -> Iterator[tuple[Record, int]]:
+    """Yield each record of a log with the byte at which its line begins. Raise RecordError for damage."""
     offset = 0
-    for record, end in _walk(path, on_torn):
+    for record, end in read_lines(path, on_torn=on_torn):
         yield record, offset
         offset = end.size
 
 
 def read_end(path: Path) -> LogEnd:
-    """Where a log ends; a missing file is an empty log. Raises RecordError for damage."""
+    """Return the end of a log; a missing file is an empty log. Raise RecordError for damage."""
     end = LogEnd()
-    if not path.exists():
-        return end
-    for _, place in _walk(path, None):
-        end = place
+    if path.exists():
+        for _, place in read_lines(path):
+            end = place
     return end
 
 
-def read_lines(path: Path, wait: Callable[[], bool]) -> Iterator[tuple[Record, LogEnd]]:
-    """Every line as a record, and where the log ends with it.
+def follow_records(path: Path, wait: Callable[[], bool]) -> Iterator[Record]:
+    """Yield the records of a log that is still written. Raise RecordError for damage.
 
-    Where no whole line follows, `wait()` says whether to look again. Raises RecordError for damage.
+    At the end of the file `wait()` is called; it returns whether to look again.
     """
-    return _walk(path, None, wait)
+    for record, _ in read_lines(path, wait):
+        yield record
 
 
-def _walk(
-    path: Path, on_torn: Callable[[TornTail], None] | None, wait: Callable[[], bool] | None = None
+def read_lines(
+    path: Path, wait: Callable[[], bool] | None = None, on_torn: OnTorn = None
 ) -> Iterator[tuple[Record, LogEnd]]:
-    offset = before = 0
-    expected = 1
-    chain, chained = BEGINNING, False
+    """Yield each record with the end of the log up to it. Raise RecordError for damage."""
+    end, before, chained = LogEnd(), 0, False
     try:
-        for line in _lines(path, on_torn, wait):
-            read = _parse(line, path, offset)
-            if read.seq != expected:
-                said = f"record {read.seq} at byte {offset} where {expected} should be"
-                raise LogDamage(path, offset, said)
-            if (read.p or chained) and read.p != chain:
-                raise LogDamage(path, offset, _broken_chain(offset, before if expected > 1 else None))
-            chain, chained = link(line[:-1]), bool(read.p)
-            before = offset
-            offset += len(line)
-            expected += 1
-            yield read, LogEnd(read.seq, read.elapsed, offset, chain)
+        for line in _lines(path, wait, on_torn):
+            offset = end.size
+            record = _parse(line, path, offset)
+            if record.seq != end.seq + 1:
+                raise LogDamage(path, offset, f"record {record.seq} at byte {offset} where {end.seq + 1} should be")
+            if (record.p or chained) and record.p != end.link:
+                raise LogDamage(path, offset, _broken_chain(offset, before if end.seq else None))
+            before, chained = offset, bool(record.p)
+            end = LogEnd(record.seq, record.elapsed, offset + len(line), link(line[:-1]))
+            yield record, end
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _lines(path: Path, on_torn: Callable[[TornTail], None] | None, wait: Callable[[], bool] | None) -> Iterator[bytes]:
-    """Whole lines, newline included; in bytes, they end at \\n alone."""
+def _lines(path: Path, wait: Callable[[], bool] | None, on_torn: OnTorn) -> Iterator[bytes]:
+    """Yield whole lines, newline included; in bytes, they end at \\n alone."""
     with path.open("rb") as file:
         offset = 0
         while True:
@@ -122,7 +123,7 @@ def _lines(path: Path, on_torn: Callable[[TornTail], None] | None, wait: Callabl
 
 
 def _broken_chain(offset: int, before: int | None) -> str:
-    """Which of the two lines was changed cannot be known."""
+    """Return the message for a wrong link; which of the two lines was changed is unknown."""
     if before is None:
         return f"the record at byte {offset} is not the first one of its log"
     return f"the record at byte {offset} does not follow the one at byte {before}: one of them is not what was written"
@@ -165,10 +166,10 @@ def _older(data: Any, path: Path, offset: int) -> Record:
 
 
 def _unrecognised(data: Any, path: Path, offset: int) -> Record:
-    """The place of a kind that is not known here; what it says stays in the file."""
+    """Return the place of an event kind that only a newer minor schema has."""
     kind = data["event"].get("type") if isinstance(data.get("event"), dict) else None
     if kind in KINDS:
-        # What it says more would be lost: a state without it might be wrong.
+        # Without its unknown fields the state might be wrong.
         said = f"the {kind} at byte {offset} says more than this program understands (schema {data['v']})"
         raise LogDamage(path, offset, said, "install the version of goalrunner that wrote it")
     try:
@@ -178,7 +179,7 @@ def _unrecognised(data: Any, path: Path, offset: int) -> Record:
 
 
 def _check_version(version: str, path: Path, offset: int) -> bool:
-    """Whether a record is of a newer minor schema. Raises RecordError for another major one."""
+    """Return whether a record is of a newer minor schema. Raise RecordError for another major one."""
     ours = SCHEMA_VERSION.split(".")
     major, _, minor = version.partition(".")
     if not (major.isdecimal() and minor.isdecimal()):
@@ -191,12 +192,3 @@ def _check_version(version: str, path: Path, offset: int) -> bool:
 
 def _damage(path: Path, offset: int, why: str) -> LogDamage:
     return LogDamage(path, offset, f"the record at byte {offset} is damaged: {why}")
-
-
-def follow_records(path: Path, wait: Callable[[], bool]) -> Iterator[Record]:
-    """The records of a log, those that are still to come too, in their order. Raises RecordError for damage.
-
-    At the end of the file `wait()` is called: it takes its time, and says whether to look again.
-    """
-    for record, _ in read_lines(path, wait):
-        yield record

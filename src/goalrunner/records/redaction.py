@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 from goalrunner.core.errors import UsageError
+from goalrunner.core.field_types import secret_pattern, secret_variable
 from goalrunner.records.secret_values import VisibleText, roots_of, secrets_among, spellings, without_codes
 from goalrunner.records.token_formats import marker_of
 from goalrunner.records.token_search import Passage, Passages, TokenSearch
 
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
-
-
-def pattern_of(entry: str) -> re.Pattern[str] | None:
-    """The pattern between slashes; None where none stands there. Raises ValueError that says what is wrong with it."""
-    if len(entry) < 2 or not (entry.startswith("/") and entry.endswith("/")):
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pattern = re.compile(entry[1:-1])
-    except re.error as error:
-        where = f" at its character {error.pos + 1}" if error.pos is not None else ""
-        raise ValueError(f"is no regular expression: {error.msg}{where}") from error
-    except (OverflowError, RecursionError) as error:
-        raise ValueError("is no regular expression that can be run: it is too large") from error
-    if pattern.search(""):
-        raise ValueError("matches the empty text; say what is to be replaced")
-    return pattern
-
-
-def variable_of(entry: str) -> str | None:
-    """The variable that `$NAME` or `${NAME}` stands for; None for anything else."""
-    match = _VARIABLE.fullmatch(entry)
-    return match[1] if match else None
-
-
-def check_extra(entry: str) -> None:
-    """Raises ValueError for what is neither a pattern nor a variable. Its text is not in the message."""
-    if pattern_of(entry) is None and variable_of(entry) is None:
-        raise ValueError(
-            'must be "$NAME", a variable that holds the secret, or "/pattern/"; a secret itself has no place in a goal file'
-        )
-
 
 def forced_values(extra: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values that `$NAME` stands for, by name. Raises UsageError where a variable is not set: nobody would be warned."""
+    """Return the values that `$NAME` stands for, by name. Raise UsageError if a variable is not set."""
     forced: dict[str, str] = {}
-    for name in filter(None, map(variable_of, extra)):
+    for name in filter(None, map(secret_variable, extra)):
         value = environ.get(name, "").strip()
         if not value:
             raise UsageError(
@@ -217,7 +183,7 @@ class Redactor:
         entries, allowed = tuple(extra), frozenset(allow)
         secrets = secrets_among(environ, frozenset(names), allowed) | forced_values(entries, environ)
         tokens = TokenSearch([text.encode("utf-8", "surrogateescape") for text in allowed])
-        patterns = [pattern for pattern in map(pattern_of, entries) if pattern is not None]
+        patterns = [pattern for pattern in map(secret_pattern, entries) if pattern is not None]
         self._names = tuple(sorted(secrets))
         self._forms = spellings(secrets)
         self._roots = roots_of(self._forms)

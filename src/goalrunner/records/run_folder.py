@@ -86,9 +86,19 @@ def _goal_home(environ: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home()) / ".local" / "state" / "goal"
 
 
+class _File:
+    """A path in the folder of a run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, _: object = None) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run. Properties are paths; what they name need not exist yet."""
+    """The folder of one run, and the paths in it; what they name need not exist yet."""
 
     path: Path
 
@@ -102,7 +112,7 @@ class RunFolder:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
             (path / "scratch").mkdir(mode=0o700)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except FileExistsError as error:
             raise UsageError(f"{error.filename} exists already") from error
         except OSError as error:
@@ -112,55 +122,29 @@ class RunFolder:
             ) from error
         return cls(path)
 
+    events = _File("events.jsonl")
+    """The log."""
+    transcript = _File("transcript.jsonl")
+    """The chat."""
+    artifacts = _File("artifacts")
+    """The folder of large outputs."""
+    goal_file = _File("goal.toml")
+    """The goal as it was at the start."""
+    start = _File("start")
+    """The folder with the state at the start of the run."""
+    summary = _File("summary.json")
+    """What `list` and `status` read."""
+    outcome = _File("outcome.json")
+    """How the run ended."""
+    cancellation = _File("cancel.json")
+    """The request to cancel a running process; usually missing."""
+    scratch = _File("scratch")
+    """The folder of temporary files."""
+
     @property
     def run_id(self) -> str:
         """The run's id, which is the folder's name."""
         return self.path.name
-
-    @property
-    def events(self) -> Path:
-        """The log."""
-        return self.path / "events.jsonl"
-
-    @property
-    def transcript(self) -> Path:
-        """The chat."""
-        return self.path / "transcript.jsonl"
-
-    @property
-    def artifacts(self) -> Path:
-        """The folder of large outputs."""
-        return self.path / "artifacts"
-
-    @property
-    def goal_file(self) -> Path:
-        """The goal as it was at the start."""
-        return self.path / "goal.toml"
-
-    @property
-    def start(self) -> Path:
-        """The folder of what the start of the run was like."""
-        return self.path / "start"
-
-    @property
-    def summary(self) -> Path:
-        """What `list` and `status` read."""
-        return self.path / "summary.json"
-
-    @property
-    def outcome(self) -> Path:
-        """How it ended."""
-        return self.path / "outcome.json"
-
-    @property
-    def cancellation(self) -> Path:
-        """Who asks a living run to end, and why; not there while nobody does."""
-        return self.path / "cancel.json"
-
-    @property
-    def scratch(self) -> Path:
-        """The folder of files that nobody needs later."""
-        return self.path / "scratch"
 
     def scratch_file(self, suffix: str = "") -> Path:
         """A path in the scratch folder that nobody else has, with no file there yet."""
@@ -196,12 +180,13 @@ class RunFolder:
         try:
             write_whole(path, text.encode(errors="replace"))
             if lasting:
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Flush a folder: the names of its files. Raise OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -213,25 +198,7 @@ _LETTERS = "abcdefghjkmnpqrstvwxyz"
 _SIGNS = "0123456789" + _LETTERS
 """Base 32 after Crockford: no i, l, o, u, which are misread or spell words."""
 
-_FILLERS = {
-    "a",
-    "an",
-    "the",
-    "to",
-    "of",
-    "and",
-    "or",
-    "in",
-    "on",
-    "for",
-    "with",
-    "that",
-    "this",
-    "is",
-    "are",
-    "be",
-    "please",
-}
+_FILLERS = frozenset("a an the to of and or in on for with that this is are be please".split())  # noqa: SIM905
 _MOST_WORDS = 3
 _ENOUGH = 10
 _LONGEST_WORD = 12

@@ -57,11 +57,9 @@ def waiting_line(summary: Summary) -> str:
 
 def pending(summary: Summary) -> list[tuple[str, str, str]]:
     """Return id, kind and action of each approval that waits."""
-    found = summary.values.get("approvals")
-    entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
     return [
         (str(one.get("id", "?")), str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), _ACTION))
-        for one in entries
+        for one in summary.tables("approvals")
     ]
 
 

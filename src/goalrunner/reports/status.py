@@ -26,13 +26,15 @@ def _lines(summary: Summary, now: datetime, folder: str) -> Iterator[Line]:
     if summary.text("objective"):
         yield Fact("goal", summary.text("objective"))
     yield Fact("status", _status(summary))
-    yield from message_lines(_message(summary))
-    if summary.text("status") != UNREADABLE:
+    if summary.status != "complete":
+        yield from message_lines(summary.text("message"))
+    readable = summary.text("status") != UNREADABLE
+    if readable:
         yield from _progress(summary)
         yield from _setting(summary, now)
     if folder:
         yield Fact("folder", home_path(folder), whole=True)
-    if summary.text("status") != UNREADABLE:
+    if readable:
         yield from next_steps(of_summary(summary, [identifier for identifier, _, _ in pending(summary)]))
 
 
@@ -44,10 +46,6 @@ def _status(summary: Summary) -> str:
     if status == RUNNING:
         return f"{RUNNING}: {step}" if step else RUNNING
     return f"{status} ({reason.replace('_', ' ')})" if reason else status
-
-
-def _message(summary: Summary) -> str:
-    return "" if summary.status == "complete" else summary.text("message")
 
 
 def _progress(summary: Summary) -> Iterator[Line]:
@@ -63,10 +61,10 @@ def _progress(summary: Summary) -> Iterator[Line]:
         yield Fact("verdict", " · ".join(parts))
     if summary.text("missing"):
         yield from output_lines("missing", summary.text("missing"), _TAIL)
-    checks = [
-        f"{'✓' if passed else '✗'} {one_line(name)}  {one_line(said)}" for name, passed, said in summary.validators
-    ]
-    yield from (Fact("checks" if index == 0 else "", check) for index, check in enumerate(checks))
+    for index, check in enumerate(summary.tables("validators")):
+        mark = "✓" if check.get("passed") is True else "✗"
+        text = f"{mark} {one_line(str(check.get('name', '?')))}  {one_line(str(check.get('summary', '')))}"
+        yield Fact("checks" if index == 0 else "", text)
     yield from waiting_facts(summary)
 
 

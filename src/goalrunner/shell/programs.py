@@ -113,7 +113,7 @@ def _stages(program: Program, depth: int) -> Iterator[Program]:
         yield replace(program, problem=program.problem or problem)
         return
     try:
-        inner = [one for stage in _started_by(program, depth) for one in stage]
+        inner = [*_started_by(program, depth)]
     except _UnknownError as error:
         yield replace(program, problem=str(error))
         return
@@ -125,22 +125,20 @@ class _UnknownError(Exception):
     """It is not known what a program runs."""
 
 
-def _started_by(program: Program, depth: int) -> Iterator[Iterator[Program]]:
+def _started_by(program: Program, depth: int) -> Iterator[Program]:
     """Yield the programs that a program starts, each with what it starts in turn. Raise _UnknownError."""
     name = program.name
     through = replace(program, through=(*program.through, name))
     if name in SHELLS and not program.module:
         script, strict, pipefail = _script(program)
         if script is not None:
-            yield _of_script(through, script, depth, strict=strict, pipefail=pipefail)
-    elif name == "eval":
-        yield _of_script(through, " ".join(program.words[1:]), depth)
+            yield from _of_script(through, script, depth, strict=strict, pipefail=pipefail)
     elif name == "trap" and len(program.words) > 2 and program.words[1] not in ("-", "-l", "-p"):
-        yield _of_script(through, program.words[-2] if len(program.words) == 3 else program.words[1], depth)
+        yield from _of_script(through, program.words[1], depth)
     elif name == "find":
         for words in executed(program.words):
             command = replace(program.command, optional=True)
-            yield _stages(replace(through, words=words, command=command), depth + 1)
+            yield from _stages(replace(through, words=words, command=command), depth + 1)
     elif name in WRAPPERS and not program.module:
         yield from _wrapped(program, through, WRAPPERS[name], depth)
     else:
@@ -150,7 +148,7 @@ def _started_by(program: Program, depth: int) -> Iterator[Iterator[Program]]:
         elif not program.module and _PYTHON.fullmatch(name):
             inner = _module(program, program.words, _PYTHON_OPTIONS)
         if inner is not None and inner.words:
-            yield _stages(replace(inner, through=through.through), depth + 1)
+            yield from _stages(replace(inner, through=through.through), depth + 1)
 
 
 def _of_script(
@@ -198,29 +196,28 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
     return script, "-e" in names or "errexit" in values, "pipefail" in values
 
 
-def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Iterator[Program]]:
+def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Program]:
     """Yield the programs in the arguments of a wrapper."""
     words = command_part(program.words, wrapper)
     at, given = options(words, wrapper.options)
     if not words or any(name in wrapper.describes.split() for name, _ in given):
         return
-    inner = replace(through, clean=program.clean or wrapper.clean)
-    if wrapper.repeats:
-        inner = replace(inner, command=replace(program.command, optional=True))
+    command = replace(program.command, optional=True) if wrapper.repeats else program.command
+    inner = replace(through, clean=program.clean or wrapper.clean, command=command)
     if (script := line_option(words, at, given, wrapper)) is not None:
-        yield _of_script(inner, script, depth)
+        yield from _of_script(inner, script, depth)
         return
     rest = words[at + wrapper.operands :]
     if wrapper.assigns:
         inner, rest = _environment(inner, (program.words[0], *words[1:]), wrapper)
     if program.name in ("xargs", "parallel"):
         rest = with_inputs(program.name, rest, given)
-    if wrapper.only and rest and PurePosixPath(rest[0]).name not in wrapper.only.split():
+    if not rest or (wrapper.only and PurePosixPath(rest[0]).name not in wrapper.only.split()):
         return
-    if wrapper.line and rest:
-        yield _of_script(inner, " ".join(rest), depth)
-    elif rest:
-        yield _stages(replace(inner, words=rest), depth + 1)
+    if wrapper.line:
+        yield from _of_script(inner, " ".join(rest), depth)
+    else:
+        yield from _stages(replace(inner, words=rest), depth + 1)
 
 
 def _environment(program: Program, words: _Words, wrapper: Wrapper) -> tuple[Program, _Words]:

@@ -247,13 +247,13 @@ def taken_out(line: str) -> tuple[str, dict[str, tuple[str, bool]]]:
     found: dict[str, tuple[str, bool]] = {}
     at = 0
     while at < len(rows):
-        row = rows[at]
+        row = given = rows[at]
         at += 1
-        for start in list(_START.finditer(row)):
-            before, tabs = row[: start.start()], "\t" if start[2] else ""
+        for start in _START.finditer(given):
+            before, tabs = given[: start.start()], "\t" if start[2] else ""
             end = next((end for end in range(at, len(rows)) if rows[end].lstrip(tabs) == start[4]), None)
-            if end is None or before.count("'") % 2 or before.count('"') % 2:
-                continue
+            if end is None or before.count("'") % 2 or before.count('"') % 2 or "#" in before:
+                continue  # it is perhaps in quotes or a comment
             name = f"here_document_{len(found)}"
             found[name] = "".join(f"{text.lstrip(tabs)}\n" for text in rows[at:end]), bool(start[3])
             row = row.replace(start[0], f"<<<{name} ", 1)

@@ -58,6 +58,7 @@ WRAPPERS: dict[str, Wrapper] = {
     **dict.fromkeys(("rye", "pipenv"), Wrapper(behind="run")),
     **dict.fromkeys(("conda", "mamba", "micromamba"), Wrapper("-n --name -p --prefix --cwd", behind="run")),
     **dict.fromkeys(("pnpm", "yarn"), Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx", direct="jest vitest")),
+    "eval": Wrapper(line=True),
     "env": Wrapper("-u --unset -C --chdir -S --split-string", assigns=True),
     "exec": Wrapper("-a"),
     "command": Wrapper(describes="-v -V"),

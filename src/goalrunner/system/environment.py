@@ -22,7 +22,7 @@ _PROVIDERS = """
     QWENCLOUD QWEN_AI_PLATFORM RAGFLOW RECRAFT REPLICATE RUNWAYML SAMBANOVA SONIOX STABILITY SYNTHETIC TENCENT TOGETHER
     TOGETHERAI TOGETHER_AI TOPAZ V0 VERCEL_AI_GATEWAY VERTEXAI VOLCENGINE VOYAGE VOYAGE_AI WATSONX WX XAI XINFERENCE ZAI
 """.split()  # noqa: SIM905 - a table, to be read
-"""The prefixes under which LiteLLM looks for a provider's key, besides `LLM_`, which is our own fallback."""
+"""The prefixes of the variables in which LiteLLM looks for a provider's key, and `LLM_`, our own fallback."""
 
 _PROVIDER_KEY = re.compile(rf"(?:{'|'.join(_PROVIDERS)})_API_?KEYS?(?:_\d+)?")
 
@@ -46,15 +46,15 @@ _CLOUDS: Mapping[str, tuple[str, ...]] = {
     "heroku": ("HEROKU_API_KEY",),
     "github": ("GITHUB_API_KEY",),
 }
-"""Credentials that open a whole cloud, by the first word of the model's name that makes them a model's key."""
+"""Credentials of a whole cloud that models need, by the first word of the model's name."""
 
 
 def child_environment(
     environ: Mapping[str, str], *, extra: Mapping[str, str] | None = None, withhold: Iterable[str] = ()
 ) -> dict[str, str]:
-    """`environ` without the model providers' keys and the names in `withhold`, then `extra` on top.
+    """Return `environ` without the keys of model providers and the names in `withhold`, and with `extra`.
 
-    `extra` is what the user gave by name, so it wins: a validator that needs a provider's key gets it there.
+    `extra` is what the user named: a validator that needs a provider's key gets it there.
     """
     withheld = frozenset(withhold)
     kept = {name: value for name, value in environ.items() if name not in withheld and not is_provider_key(name)}
@@ -62,12 +62,12 @@ def child_environment(
 
 
 def is_provider_key(name: str) -> bool:
-    """Whether an environment variable of that name holds the key of a model provider."""
+    """Return whether an environment variable with that name contains the key of a model provider."""
     return name in _MORE_KEYS or _PROVIDER_KEY.fullmatch(name) is not None
 
 
 def credentials_of(model: str) -> tuple[str, ...]:
-    """The cloud credentials that a model in LiteLLM's naming ("bedrock/...") is reached with, to be withheld as well."""
+    """Return the cloud credentials of a model in LiteLLM's naming ("bedrock/..."), which are withheld as well."""
     provider = model.partition("/")[0]
     return next((names for cloud, names in _CLOUDS.items() if provider.startswith(cloud)), ())
 
@@ -85,7 +85,7 @@ _CACHES = {
     "COMPOSER_CACHE_DIR": ".cache/composer",
     "MPLCONFIGDIR": ".cache/matplotlib",
 }
-"""What tools write at every use, although nobody asked them to: below the /tmp of the jail."""
+"""Caches that tools write at every use: below the /tmp of the sandbox."""
 
 _INSTALLED = {
     "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright",
@@ -94,13 +94,13 @@ _INSTALLED = {
     "HF_HOME": "huggingface",
     "TORCH_HOME": "torch",
 }
-"""What lies in a cache and is no cache: programs and models that somebody installed. They are read where they are."""
+"""Installed programs and models in cache folders; they are read where they are."""
 
 _GONE = (
     "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS",
     "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST", "WAYLAND_DISPLAY", "XAUTHORITY", "TMUX", "STY", "GOAL_HOME",
 )  # fmt: skip
-"""Ways to somebody who would act outside of the jail, and the home that is not there."""
+"""Sockets of services that act outside of the sandbox, and the hidden GOAL_HOME."""
 
 _FOLDERS = ("PATH", "PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "GOPATH")
 _ROOTS = (
@@ -110,7 +110,7 @@ _ROOTS = (
 
 
 def inside(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` as it is to be in a jail whose /tmp lasts: caches are there, and no ways out."""
+    """Return `environ` for a sandbox: with caches in its /tmp, and without sockets of services."""
     kept = {name: value for name, value in environ.items() if name not in _GONE}
     for name in ("TMPDIR", "TMP", "TEMP"):
         if name in kept:
@@ -121,7 +121,7 @@ def inside(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def shown(environ: Mapping[str, str], home: Path | None = None) -> tuple[Path, ...]:
-    """Programs and packages that must stay in view although they lie in /tmp, in /run, or in a home that is replaced."""
+    """Return the programs and packages that must stay visible although they lie in /tmp, in /run, or in a replaced home."""
     folders = (part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep))
     own = "" if home else environ.get("HOME", "")
     named = (*folders, *(environ.get(name, "") for name in _ROOTS), *_interpreter(), own)
@@ -141,9 +141,9 @@ def _of(path: Path, places: list[Path], home: Path | None) -> Iterator[Path]:
         if place is None:
             continue
         if place == home:
-            # Programs there are mostly links to somewhere near: ~/.local/bin/x leads to ~/.local/share/x.
+            # Programs there are mostly links: ~/.local/bin/x leads to ~/.local/share/x.
             yield Path(os.path.realpath(place / spelled.relative_to(place).parts[0]))
         else:
-            # node_modules/.bin holds links to what lies beside it.
+            # node_modules/.bin contains links to its siblings.
             prefix = spelled.parent if spelled.name in ("bin", ".bin") and spelled.parent != place else spelled
             yield Path(os.path.realpath(prefix))

@@ -55,6 +55,9 @@ class MemoryLog:
             self._stood = None
             self._waited += self._clock.monotonic() - since
 
+    def sync(self) -> None:
+        """Do nothing: memory has no disk to wait for."""
+
     def append(self, event: Event) -> Record:
         """Add the event with the next number."""
         record = Record(

@@ -17,6 +17,7 @@ from goalrunner.system.launcher import SHELL
 from goalrunner.validators.command_lint import CHECKERS
 from goalrunner.validators.runners import RUNNERS
 
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _PLAIN = re.compile(r"[\w.+@%,:/-]+")
 _BUILTINS = frozenset(
     """
@@ -65,6 +66,12 @@ class Place:
         """Return the path that a word with a slash means, absolute and without `..`."""
         return os.path.normpath(os.path.join(self.folder, program.folder, word))  # noqa: PTH118 - may not exist
 
+    def expanded(self, word: str) -> str:
+        """Return a word with its variables and `~/`, as the shell does."""
+        if word.startswith("~/") and self.env.get("HOME"):
+            word = f"{self.env['HOME']}{word[1:]}"
+        return _VARIABLE.sub(lambda found: self.env.get(found[1] or found[2], found[0]), word)
+
     def holds(self, path: str) -> bool:
         """Return whether a path lies in the workspace."""
         return Path(path).is_relative_to(self.workspace)
@@ -92,11 +99,11 @@ class Absent:
         return self.install
 
 
-def absent_program(line: str, place: Place) -> Absent | None:
+def absent_program(line: str, place: Place, *, ran: bool = False) -> Absent | None:
     """Return the first program or module that a line certainly needs and that only a person can provide.
 
-    A program below the workspace may be what the work is to bring, and so may one that an earlier command of the line
-    installs.
+    A program below the workspace may be what the work is to bring. So may one that an earlier command of the line may
+    install, unless the line `ran` and failed.
     """
     for program in programs(line):
         loads = _LOADING & {program.name, *program.through} or "PATH=" in " ".join(program.command.words[:2])
@@ -106,7 +113,7 @@ def absent_program(line: str, place: Place) -> Absent | None:
         conditional = command.fallback or command.optional or (command.lost is not None and command.lost.how != "|")
         if not conditional and (found := _absent(program, place)):
             return found
-        if not brings_nothing(program):
+        if not ran and not brings_nothing(program):
             return None
     return None
 
@@ -134,7 +141,7 @@ def unstartable_script(line: str, place: Place) -> str:
 def _absent(program: Program, place: Place) -> Absent | None:
     if program.clean or any(word.startswith("PATH=") for word in program.assignments):
         return None
-    for word in _looked_up(program):
+    for word in map(place.expanded, _looked_up(program)):
         if not _PLAIN.fullmatch(word) or word in _BUILTINS:
             continue
         if "/" not in word and shutil.which(word, path=place.path_variable) is None:
@@ -171,7 +178,8 @@ def _absent_module(program: Program, place: Place) -> Absent | None:
     python = next((word for word in program.command.words if _PYTHON.fullmatch(word)), "")
     near = difflib.get_close_matches(module, TOOLS, n=1, cutoff=0.8)
     similar = near[0] if near and module not in TOOLS and near[0][:2] == module[:2] else ""
-    known = (similar or module in TOOLS) and not in_workspace(module, place.workspace)
+    own = (place.workspace / folder / name for folder in ("", "src") for name in (module, f"{module}.py"))
+    known = (similar or module in TOOLS) and not any(path.exists() for path in own)
     if not (python and known and all(map(_is_transparent, program.through))) or program.assignments:
         return None
     found = shutil.which(place.path(program, python) if "/" in python else python, path=place.path_variable)
@@ -190,19 +198,8 @@ def _absent_module(program: Program, place: Place) -> Absent | None:
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
     what = f"{python}: No module named {module}"
-    install = install_line(python, module)
+    install = f"{python} -m pip install {module.replace('_', '-')}"
     return Absent(module, what, similar, install, module=True) if done.returncode == _NO_MODULE else None
-
-
-def install_line(python: str, module: str) -> str:
-    """Return the command that installs a tool."""
-    return f"{python} -m pip install {module.replace('_', '-')}"
-
-
-def in_workspace(module: str, workspace: Path) -> bool:
-    """Return whether the workspace itself has a module of that name, installed or not."""
-    places = (workspace / folder / name for folder in ("", "src") for name in (module, f"{module}.py"))
-    return any(path.exists() for path in places)
 
 
 def similar_program(name: str, place: Place) -> str:

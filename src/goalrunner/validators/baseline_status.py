@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -13,18 +13,13 @@ from goalrunner.core.errors import RecordError
 from goalrunner.core.process_ports import HIDDEN
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.run_folder import write_whole
-from goalrunner.shell import programs
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.absent_programs import TOOLS, Place, in_workspace, install_line, may_be_made, similar_program
+from goalrunner.validators.absent_programs import Place, absent_program
 from goalrunner.validators.runners import PYTEST_USAGE, usage_obstacle
 
-_MISSING = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
 _NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
 _OF_CHECKOUT = re.compile(r"/checkouts/[^/]+/[^/]+/env/bin/")
 """In the path of an interpreter: the virtual environment that `setup` prepares, which lasts no longer than the run."""
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-_NO_SHELL = f"{SHELL}: not found"
-_NOT_STARTED, _NOT_FOUND = 126, 127
 
 _ENVIRONMENTAL = re.compile(
     r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
@@ -44,7 +39,7 @@ _PYTEST_ERRORS = (2, 4, 5)
 """Exit codes of pytest for a collection error, a usage error, and no tests."""
 
 
-def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] | None = None) -> str:
+def obstacle(result: ValidatorResult, place: Place) -> str:
     """Return why a validator's own command line cannot work on this machine, and what helps; empty if it can.
 
     A script, a module or a test that is not there yet inside the workspace may be what the work is to bring. So may a
@@ -53,61 +48,23 @@ def obstacle(result: ValidatorResult, workspace: Path, env: Mapping[str, str] | 
     if result.passed:
         return ""
     if result.reason == "not_found":
-        return _missing_program(result, workspace, env or {})
-    if result.exit_code == 1 and (found := _NO_MODULE.search(result.feedback)):
-        return _missing_module(result.command, found[1], found[2], workspace)
-    return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
-
-
-def _missing_program(result: ValidatorResult, workspace: Path, env: Mapping[str, str]) -> str:
-    if result.summary == _NO_SHELL:
-        return result.summary
-    if HIDDEN in result.summary:
-        return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
-    if result.exit_code not in (None, _NOT_FOUND, _NOT_STARTED) or not _MISSING.search(result.summary):
-        return ""
-    written = [word for program in programs(result.command) for word in (*program.through, *program.words[:1])]
-    started = [_expanded(word, env) for word in written]
-    named = [word for word in started if _is_named(word, result.summary)]
-    # `./pytest` also holds the word `pytest`: what was written longest is what was meant.
-    missing = max(named, key=len, default="")
-    if not missing or _lies_inside(missing, workspace):
-        return ""
-    near, place = "", Place(workspace, workspace, env)
-    if env and "/" not in missing:
-        near = similar_program(missing, place) if result.exit_code == _NOT_FOUND else ""
-        if not near and may_be_made(place):
+        if result.summary == f"{SHELL}: not found":
+            return result.summary
+        if HIDDEN in result.summary:
+            return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
+        absent = absent_program(result.command, place, ran=True)
+        if absent is None or absent.module or absent.word not in result.summary:
             return ""
-    return f"{result.summary}; did you mean {near}?" if near else result.summary
-
-
-def _missing_module(command: str, python: str, module: str, workspace: Path) -> str:
-    """Return why `python -m MODULE` cannot work, if MODULE is a tool that the work does not bring."""
-    own = any(program.module and program.words[0] == module for program in programs(command))
-    if not own or module not in TOOLS or in_workspace(module, workspace):
-        return ""
-    if _OF_CHECKOUT.search(python):
-        package = module.replace("_", "-")
-        return f"No module named {module}; install it with [workspace] setup, for example: pip install -e . {package}"
-    return f"No module named {module}; to install it: {install_line(python, module)}"
-
-
-def _is_named(word: str, message: str) -> bool:
-    return re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", message) is not None
-
-
-def _expanded(word: str, env: Mapping[str, str]) -> str:
-    """A word with its variables and `~/` in it, as the shell names it."""
-    if word.startswith("~/") and env.get("HOME"):
-        word = f"{env['HOME']}{word[1:]}"
-    return _VARIABLE.sub(lambda found: env.get(found[1] or found[2], found[0]), word)
-
-
-def _lies_inside(word: str, workspace: Path) -> bool:
-    """Return whether a word is a path of the workspace. `$HOME/x` is not a path that could be known."""
-    root = os.path.realpath(workspace)
-    path = os.path.normpath(os.path.join(root, word))  # noqa: PTH118 - what is missing has no links
-    return "/" in word and path.startswith(root + os.sep)
+        return f"{absent.what}; did you mean {absent.instead}?" if absent.instead else absent.what
+    if result.exit_code == 1 and (found := _NO_MODULE.search(result.feedback)):
+        absent = absent_program(result.command, place, ran=True)
+        if absent is None or not absent.module or absent.is_guess or absent.word != found[2]:
+            return ""
+        package = absent.word.replace("_", "-")
+        in_setup = f"install it with [workspace] setup, for example: pip install -e . {package}"
+        how = in_setup if _OF_CHECKOUT.search(found[1]) else f"to install it: {found[1]} -m pip install {package}"
+        return f"No module named {absent.word}; {how}"
+    return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
 
 
 def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
@@ -115,7 +72,7 @@ def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
 
     With `incomplete`, something of the workspace is not there, so what a program prints about missing files counts too.
     """
-    if result.exit_code in (126, _NOT_FOUND) or result.reason == "not_found" or result.cannot_run:
+    if result.exit_code in (126, 127) or result.reason == "not_found" or result.cannot_run:
         return True
     if result.exit_code in _PYTEST_ERRORS and "pytest" in result.command:
         return True

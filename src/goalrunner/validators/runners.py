@@ -19,13 +19,28 @@ _Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Runner:
-    """A test runner. `arguments` gives those of a call of it, or None; `read` its last summary in an output's lines."""
+    """A test runner. `read` returns its last summary in the lines of an output."""
 
     name: str
-    arguments: Callable[[Program], _Words | None]
+    programs: str
     read: Callable[[Sequence[str]], Summary | None]
-    idle: frozenset[str] = frozenset()
+    idle: str = ""
     """Options with which it runs no test at all."""
+    commands: str = ""
+    """Subcommands that run tests; empty: it needs none."""
+    option: str = ""
+    """An option without which it is no test runner."""
+    module: bool = False
+    """Whether it is only started with `python -m`."""
+
+    def arguments(self, program: Program) -> _Words | None:
+        """Return the arguments of a call; None if the program is not this runner."""
+        words = tuple(word for word in program.words[:2] if not word.startswith("+")) + program.words[2:]
+        if program.name not in self.programs.split() or (self.module and not program.module):
+            return None
+        if self.commands:
+            return words[2:] if words[1:2] and words[1] in self.commands.split() else None
+        return words[1:] if not self.option or self.option in words else None
 
 
 @dataclass(frozen=True)
@@ -39,7 +54,7 @@ class Call:
     @property
     def tests(self) -> bool:
         """Whether it is asked to run tests, rather than to list them or to say its version."""
-        return not any(word.partition("=")[0] in self.runner.idle for word in self.arguments)
+        return not any(word.partition("=")[0] in self.runner.idle.split() for word in self.arguments)
 
 
 def calls(line: str) -> tuple[Call, ...]:
@@ -55,47 +70,21 @@ def calls(line: str) -> tuple[Call, ...]:
     )
 
 
-def _named(*names: str) -> Callable[[Program], _Words | None]:
-    return lambda program: program.words[1:] if program.name in names else None
-
-
-def _unittest(program: Program) -> _Words | None:
-    return program.words[1:] if program.module and program.name == "unittest" else None
-
-
-def _go(program: Program) -> _Words | None:
-    return program.words[2:] if program.name == "go" and program.words[1:2] == ("test",) else None
-
-
-def _node_test(program: Program) -> _Words | None:
-    return program.words[1:] if program.name == "node" and "--test" in program.words else None
-
-
-def _cargo(program: Program) -> _Words | None:
-    words = tuple(word for word in program.words[:2] if not word.startswith("+")) + program.words[2:]
-    return words[2:] if program.name == "cargo" and words[1:2] in (("test",), ("t",)) else None
-
-
-_PYTEST_IDLE = frozenset(
-    """
+_PYTEST_IDLE = """
     --collect-only --collectonly --co --version -V -VV --help -h --fixtures --funcargs --fixtures-per-test --markers
     --setup-plan --setup-only --cache-show
-    """.split()  # noqa: SIM905 - a table, to be read
-)
-
+"""
 RUNNERS: tuple[Runner, ...] = (
-    Runner("pytest", _named("pytest", "py.test"), summaries.pytest, _PYTEST_IDLE),
-    Runner("unittest", _unittest, summaries.unittest, frozenset({"-h", "--help"})),
-    Runner("jest", _named("jest", "jest.js"), summaries.jest, frozenset({"--listTests", "--version", "--showConfig"})),
-    Runner("vitest", _named("vitest", "vitest.mjs"), summaries.vitest, frozenset({"list", "--version"})),
-    Runner(
-        "mocha", _named("mocha", "_mocha", "mocha.js"), summaries.mocha, frozenset({"--dry-run", "--version", "--help"})
-    ),
-    Runner("node --test", _node_test, summaries.node),
-    Runner("go test", _go, summaries.go, frozenset({"-list", "-c", "-n"})),
-    Runner("cargo test", _cargo, summaries.cargo, frozenset({"--no-run", "--list"})),
+    Runner("pytest", "pytest py.test", summaries.pytest, _PYTEST_IDLE),
+    Runner("unittest", "unittest", summaries.unittest, "-h --help", module=True),
+    Runner("jest", "jest jest.js", summaries.jest, "--listTests --version --showConfig"),
+    Runner("vitest", "vitest vitest.mjs", summaries.vitest, "list --version"),
+    Runner("mocha", "mocha _mocha mocha.js", summaries.mocha, "--dry-run --version --help"),
+    Runner("node --test", "node", summaries.node, option="--test"),
+    Runner("go test", "go", summaries.go, "-list -c -n", commands="test"),
+    Runner("cargo test", "cargo", summaries.cargo, "--no-run --list", commands="test t"),
 )
-"""Every runner whose words about itself are understood."""
+"""The test runners whose summaries are understood."""
 
 
 PYTEST_USAGE = 4

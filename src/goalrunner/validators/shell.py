@@ -50,15 +50,15 @@ class ShellValidator(SpecValidator):
         if reported:
             tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
         result = result.model_copy(update=tests)
-        if why := obstacle(result, context.workspace, self._variables) or self._wrong_folder(result, context, cwd):
+        place = Place(context.workspace, cwd, self._variables)
+        if why := await in_thread(obstacle, result, place) or self._wrong_folder(result, context, place):
             result = result.model_copy(update={"cannot_run": True, "summary": why})
         return result, completion.output if completion.output.exists() else None
 
-    def _wrong_folder(self, result: ValidatorResult, context: ValidationContext, cwd: Path) -> str:
+    def _wrong_folder(self, result: ValidatorResult, context: ValidationContext, place: Place) -> str:
         """Return the folder that is meant if pytest finds no test at the baseline, and tests exist elsewhere."""
         if result.exit_code != PYTEST_NO_TESTS or context.iteration:
             return ""
-        place = Place(context.workspace, cwd, self._variables)
         found = absent_paths(self.command, place, TestTree(context.workspace), context.objective)
         meant = next((item for item in found if item.empty and item.instead), None)
         return f"no tests collected in {meant.word}; did you mean {meant.instead}?" if meant else ""

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_calls import Call, allowed, rejected
-from goalrunner.agents.acp_session import ending_of, failure_of, note_of
+from goalrunner.agents.acp_calls import AcpCall, allowed, rejected
+from goalrunner.agents.acp_turn import ending_of, failure_of, note_of
 
 WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
 KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])
@@ -23,18 +23,20 @@ NAMES = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutp
 UPDATES = st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, JSON))
 
 
+@settings(deadline=None)
 @given(st.lists(UPDATES, max_size=3))
 def test_nothing_that_is_reported_of_a_call_does_harm(updates: list[Any]) -> None:
-    call = Call("c", Path("/w"))
+    call = AcpCall("c", Path("/w"))
 
     for update in updates:
-        call.learn(update)
+        call.update(update)
 
     assert "\n".join((call.kind, call.command, call.summary, call.output, call.diff, *call.facts)).encode()
     assert call.effect in (None, "shell", "write")
     assert len(call.facts) == 1
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_nothing_that_is_asked_or_answered_does_harm(value: Any) -> None:
     assert allowed({"params": {"options": value}}, guarded=True) is None
@@ -44,9 +46,9 @@ def test_nothing_that_is_asked_or_answered_does_harm(value: Any) -> None:
     assert ending_of(value) in ("answered", "max_steps")
 
 
-def made(**update: Any) -> Call:
-    call = Call("c", Path("/w"))
-    call.learn(update)
+def made(**update: Any) -> AcpCall:
+    call = AcpCall("c", Path("/w"))
+    call.update(update)
     return call
 
 
@@ -74,7 +76,7 @@ def test_facts_are_what_it_says_of_the_end(update: dict[str, Any], facts: tuple[
         ({"rawOutput": "b"}, "b"),
         ({"rawOutput": {"stdout": "out\n", "stderr": "err\n"}}, "out\nerr\n"),
         ({"rawOutput": {"output": "both", "stdout": "out"}}, "both"),
-        ({"rawOutput": {"odd": 1}}, '{\n "odd": 1\n}'),
+        ({"rawOutput": {"odd": 1}}, '{"odd": 1}'),
         ({"content": [{"type": "terminal", "terminalId": "t"}, 3, None]}, ""),
         ({}, ""),
     ],
@@ -108,9 +110,9 @@ def test_a_difference_that_is_too_long_is_told_in_numbers() -> None:
     ],
 )
 def test_a_title_in_ticks_is_what_stands_between_them(title: str, command: str) -> None:
-    call = Call("c", Path("/w"))
+    call = AcpCall("c", Path("/w"))
 
-    call.learn({"kind": "execute", "title": title})
+    call.update({"kind": "execute", "title": title})
 
     assert call.command == command
 
@@ -119,8 +121,8 @@ def test_an_output_that_is_nested_too_deep_to_be_written_is_none() -> None:
     nested: list[Any] = []
     for _ in range(20_000):
         nested = [nested]
-    call = Call("c", Path("/w"))
+    call = AcpCall("c", Path("/w"))
 
-    call.learn({"rawOutput": nested})
+    call.update({"rawOutput": nested})
 
     assert call.output == ""

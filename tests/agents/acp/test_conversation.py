@@ -187,10 +187,10 @@ async def test_an_edit_is_told_by_its_path_and_its_difference(tmp_path: Path) ->
     ("steps", "said"),
     [
         ([["complain", "boom: out of cheese"], ["die", 3]], "failed (exit 3): boom: out of cheese"),
-        ([["killed"]], "failed (killed by SIGKILL): it said nothing"),
+        ([["killed"]], "failed (killed by SIGKILL): it printed no message"),
         ([["end", "refusal"]], "failed: it refuses to go on"),
         ([["say", "hm"], ["end", "cancelled"]], "failed: it says that its turn was cancelled"),
-        ([["end", "end_turn"]], "failed: it ended its turn without a word (end_turn)"),
+        ([["end", "end_turn"]], "failed: it ended its turn without a message (end_turn)"),
         ([["refuse", -32603, "Internal error: overloaded"]], "failed: Internal error: overloaded"),
         ([["raw", '{"id": 3, "error": "just text"}']], "failed: just text"),
     ],
@@ -214,7 +214,7 @@ async def test_a_turn_that_is_no_answer_is_a_failure_in_the_agents_own_words(
     [
         ("max_tokens", "max_steps", "its last answer was cut at the limit of its tokens"),
         ("max_turn_requests", "max_steps", "its turn was cut at its own limit of model calls"),
-        ("something_new", "answered", "it ended its turn for a reason that is not known here: something_new"),
+        ("something_new", "answered", "it ended its turn for an unknown reason: something_new"),
         (None, "answered", "it gave no reason for the end of its turn"),
     ],
 )
@@ -272,7 +272,7 @@ async def test_another_version_of_the_protocol_is_refused(tmp_path: Path) -> Non
 async def test_an_agent_that_listens_no_more_is_lost(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [], after={"session/new": [["deafen"]]})
 
-    with pytest.raises(AgentError, match="does not listen any more"):
+    with pytest.raises(AgentError, match="no longer reads its input"):
         await bench.conversation().send("more than a pipe holds" * 10_000, bench.recorder())
 
 
@@ -358,7 +358,7 @@ async def test_another_process_goes_on_in_the_same_session_where_the_agent_can(
     bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]], capabilities=capabilities, **replayed)
     talk, recorder, left = await in_another_process(bench)
 
-    reply = await talk.proceed("", left, recorder)
+    reply = await talk.resume_turn("", left, recorder)
     await talk.close()
 
     assert left.session is not None
@@ -394,7 +394,7 @@ async def test_a_session_that_is_lost_is_a_new_one_that_is_told_what_was_said(
     assert left.session is not None
     assert recorder.sessions[-1].id != left.session.id
     assert recorder.runs[-1].note == (
-        "its earlier session could not be taken up; a new one began, with what was said before in its prompt"
+        "its earlier session could not be resumed; a new one began, with the history in its prompt"
     )
 
 
@@ -402,7 +402,7 @@ async def test_calls_that_another_process_saw_begin_are_closed(tmp_path: Path) -
     bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]])
     talk, recorder, left = await in_another_process(bench)
 
-    await talk.proceed("", Unfinished({}, ("c9",), left.session), recorder)
+    await talk.resume_turn("", Unfinished({}, ("c9",), left.session), recorder)
     await talk.close()
 
     assert [(result.tool_call_id, result.facts) for result in recorder.results] == [("c9", ("interrupted",))]
@@ -412,7 +412,7 @@ async def test_the_chat_of_another_run_stands_in_the_first_prompt(tmp_path: Path
     bench = AcpBench(tmp_path, [["say", "one"]])
     recorder, talk = bench.recorder(), bench.conversation()
 
-    talk.take_over([{"role": "user", "content": "earlier"}, {"role": "assistant", "content": "was done"}], recorder)
+    talk.adopt_history([{"role": "user", "content": "earlier"}, {"role": "assistant", "content": "was done"}], recorder)
     await talk.send("now", recorder)
     await talk.close()
 
@@ -547,7 +547,7 @@ def test_its_session_is_one_of_its_own(tmp_path: Path) -> None:
 
     talk.load([], Unfinished(session=AgentSession(agent="another", id="x")), AcpBench(tmp_path, []).recorder())
 
-    assert talk._link.earlier == ""
+    assert talk._earlier == ""
 
 
 def alive(path: Path) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.jsonrpc import Messages, message_in
+from goalrunner.agents.json_access import object_in
+from goalrunner.agents.jsonrpc import Messages
 
 OBJECTS = st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.lists(st.booleans()))
 
@@ -42,7 +43,7 @@ def test_a_line_that_is_too_long_is_left_out_and_the_next_is_not() -> None:
 
 
 def test_what_is_too_deep_or_no_object_is_no_message() -> None:
-    assert message_in("[" * 100_000) is None
-    assert message_in("[1]") is None
-    assert message_in(None) is None
-    assert message_in('{"n": ' + "9" * 10_000 + "}") is None
+    assert object_in("[" * 100_000) is None
+    assert object_in("[1]") is None
+    assert object_in(None) is None
+    assert object_in('{"n": ' + "9" * 10_000 + "}") is None

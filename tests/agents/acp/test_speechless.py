@@ -26,7 +26,7 @@ async def failure(bench: AcpBench, *command: str, **settings: Any) -> AgentError
     ("command", "said"),
     [
         (("true",), "it ended (exit 0) without an answer"),
-        (("cat",), "it repeats what it is told, as cat does"),
+        (("cat",), "it repeats its input, as cat does"),
         (("sh", "-c", USAGE), "it ended (exit 2) without an answer; it printed:\nusage: tool [-h]"),
         (("echo", HTML), f"it ended (exit 0) without an answer; it printed:\n{HTML}"),
         (("sh", "-c", "echo '{}'; echo help"), "it ended (exit 0) without an answer; it printed:\nhelp"),
@@ -53,8 +53,8 @@ async def test_one_that_never_answers_is_not_waited_for_without_end(tmp_path: Pa
             {"error": {"code": -32601, "message": "Method not found"}},
             "first request of the protocol (Method not found)",
         ),
-        ({"protocolVersion": "2025-06-18", "serverInfo": {}}, "its first answer is one of another protocol"),
-        ({}, "its first answer is one of another protocol"),
+        ({"protocolVersion": "2025-06-18", "serverInfo": {}}, "its first answer is not one of the protocol"),
+        ({}, "its first answer is not one of the protocol"),
     ],
 )
 async def test_a_server_of_another_protocol_is_no_agent(tmp_path: Path, answer: dict[str, Any], said: str) -> None:

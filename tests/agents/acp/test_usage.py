@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_usage import Meter
+from goalrunner.agents.acp_usage import AcpUsage
 from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.outcome import Usage
 
@@ -29,11 +29,11 @@ SCOPES = st.dictionaries(st.sampled_from(["tokens", "cost_usd"]), st.sampled_fro
 
 @given(SCOPES, st.lists(JSON, max_size=4), JSON)
 def test_nothing_that_is_said_of_costs_does_harm(scopes: Any, updates: list[Any], response: Any) -> None:
-    meter = Meter(scopes)
+    meter = AcpUsage(scopes)
     for update in updates:
-        meter.hear(update)
-        meter.hear(dollars(update))
-    usage = meter.turn({"usage": response, "_meta": {"quota": {"model_usage": response}}})
+        meter.update(update)
+        meter.update(dollars(update))
+    usage = meter.end_turn({"usage": response, "_meta": {"quota": {"model_usage": response}}})
     assert usage.cost_usd is None or 0 <= usage.cost_usd < float("inf")
     assert usage.tokens >= 0
 
@@ -50,60 +50,60 @@ def tokens(given: int, made: int) -> dict[str, Any]:
 def test_dollars_are_totals_of_the_session_unless_the_preset_says_otherwise() -> None:
     used = []
     for scopes in ({}, CLAUDE, {"cost_usd": "turn"}):
-        meter = Meter(scopes)  # type: ignore[arg-type]
+        meter = AcpUsage(scopes)  # type: ignore[arg-type]
         for amount in (0.25, 1.0):
-            meter.hear(dollars(amount))
-            used.append(meter.turn({}).cost_usd)
+            meter.update(dollars(amount))
+            used.append(meter.end_turn({}).cost_usd)
     assert used == [0.25, 0.75, 0.25, 0.75, 0.25, 1.0]
 
 
 def test_totals_of_an_earlier_process_are_not_counted_again() -> None:
-    meter = Meter(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5, calls=2))
-    meter.hear(dollars(0.75))
-    assert meter.turn(tokens(150, 15)) == Usage(input_tokens=50, output_tokens=5, cost_usd=0.25, calls=1)
+    meter = AcpUsage(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5, calls=2))
+    meter.update(dollars(0.75))
+    assert meter.end_turn(tokens(150, 15)) == Usage(input_tokens=50, output_tokens=5, cost_usd=0.25, calls=1)
     assert (meter.total.tokens, meter.total.cost_usd) == (165, 0.75)
 
 
 def test_a_total_of_tokens_that_begins_anew_takes_no_dollars_with_it() -> None:
-    meter = Meter(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5))
-    meter.hear(dollars(0.75))
-    assert meter.turn(tokens(30, 3)) == Usage(input_tokens=30, output_tokens=3, cost_usd=0.25, calls=1)
+    meter = AcpUsage(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5))
+    meter.update(dollars(0.75))
+    assert meter.end_turn(tokens(30, 3)) == Usage(input_tokens=30, output_tokens=3, cost_usd=0.25, calls=1)
 
 
 def test_tokens_of_the_turn_leave_no_total_behind() -> None:
-    meter = Meter(CLAUDE)
-    meter.hear(dollars(0.25))
-    assert meter.turn(tokens(30, 3)).tokens == 33
+    meter = AcpUsage(CLAUDE)
+    meter.update(dollars(0.25))
+    assert meter.end_turn(tokens(30, 3)).tokens == 33
     assert (meter.total.tokens, meter.total.cost_usd) == (0, 0.25)
 
 
 @pytest.mark.parametrize("amount", ["much", None, True, -1, float("nan"), float("inf"), 10**400])
 def test_what_is_no_amount_is_unknown(amount: object) -> None:
-    meter = Meter(CLAUDE)
-    meter.hear(dollars(amount))
-    assert meter.turn(tokens(1, 1)).cost_usd is None
+    meter = AcpUsage(CLAUDE)
+    meter.update(dollars(amount))
+    assert meter.end_turn(tokens(1, 1)).cost_usd is None
 
 
 def test_tokens_that_nobody_promised_are_a_lower_bound() -> None:
-    meter = Meter({"cost_usd": "session"})
-    told = meter.turn(tokens(10, 5)) + meter.turn(tokens(20, 5))
+    meter = AcpUsage({"cost_usd": "session"})
+    told = meter.end_turn(tokens(10, 5)) + meter.end_turn(tokens(20, 5))
     assert (told.tokens, told.calls, told.uncounted_calls) == (40, 2, 2)
-    assert Meter(CLAUDE).turn(tokens(10, 5)).uncounted_calls == 0
+    assert AcpUsage(CLAUDE).end_turn(tokens(10, 5)).uncounted_calls == 0
 
 
 def test_other_currencies_are_unknown_and_so_is_a_turn_that_tells_nothing() -> None:
-    meter = Meter(CLAUDE)
-    meter.hear(dollars(0.25, "EUR"))
-    assert meter.turn(tokens(1, 1)).cost_usd is None
-    meter.hear(dollars(0.25))
-    assert meter.turn({}).cost_usd == 0.25
-    assert meter.turn({}) == Usage(cost_usd=None, calls=1)
+    meter = AcpUsage(CLAUDE)
+    meter.update(dollars(0.25, "EUR"))
+    assert meter.end_turn(tokens(1, 1)).cost_usd is None
+    meter.update(dollars(0.25))
+    assert meter.end_turn({}).cost_usd == 0.25
+    assert meter.end_turn({}) == Usage(cost_usd=None, calls=1)
 
 
 def test_tokens_for_no_dollars_have_no_known_price() -> None:
-    meter = Meter(CLAUDE)
-    meter.hear(dollars(0))
-    assert meter.turn(tokens(10, 1)).cost_usd is None
+    meter = AcpUsage(CLAUDE)
+    meter.update(dollars(0))
+    assert meter.end_turn(tokens(10, 1)).cost_usd is None
 
 
 def test_what_helpers_used_is_told_by_model_alone() -> None:
@@ -113,33 +113,35 @@ def test_what_helpers_used_is_told_by_model_alone() -> None:
         {"token_count": {"inputTokens": 9}},
     ]
     told = {**tokens(50, 5), "_meta": {"quota": {"token_count": {"inputTokens": 50}, "model_usage": rows}}}
-    assert Meter(CLAUDE).turn(told) == Usage(input_tokens=89, output_tokens=5, cost_usd=None, calls=1)
+    assert AcpUsage(CLAUDE).end_turn(told) == Usage(input_tokens=89, output_tokens=5, cost_usd=None, calls=1)
 
 
 def test_gemini_tells_the_tokens_of_a_turn_in_its_quota() -> None:
     row = {"model": "m", "token_count": {"input_tokens": 3000, "output_tokens": 14}}
     told = {"stopReason": "end_turn", "_meta": {"quota": {"token_count": row["token_count"], "model_usage": [row]}}}
-    assert Meter({"tokens": "turn"}).turn(told) == Usage(input_tokens=3000, output_tokens=14, cost_usd=None, calls=1)
+    assert AcpUsage({"tokens": "turn"}).end_turn(told) == Usage(
+        input_tokens=3000, output_tokens=14, cost_usd=None, calls=1
+    )
 
 
 @pytest.mark.parametrize("where", [lambda told: {"field_meta": {METRICS: told}}, lambda told: {METRICS: told}])
 def test_openhands_tells_totals_beside_what_it_says(where: Callable[[Any], Any]) -> None:
-    meter = Meter(TOTALS)
+    meter = AcpUsage(TOTALS)
     used = []
     for taken, cost in ((1000, 0.25), (3000, 0.75)):
         told = {"input_tokens": taken, "output_tokens": 7, "cost": cost, "status_line": "1K"}
         for _ in range(2):
-            meter.hear({"update": {"sessionUpdate": "agent_message_chunk"}, "_meta": where(told)})
-        used.append(meter.turn({"stopReason": "end_turn"}))
+            meter.update({"update": {"sessionUpdate": "agent_message_chunk"}, "_meta": where(told)})
+        used.append(meter.end_turn({"stopReason": "end_turn"}))
     assert used[0] == Usage(input_tokens=1000, output_tokens=7, cost_usd=0.25, calls=1)
     assert used[1] == Usage(input_tokens=2000, output_tokens=0, cost_usd=0.5, calls=1)
 
 
 def test_what_was_heard_of_a_turn_that_was_cut_counts_with_the_next() -> None:
-    meter = Meter({"tokens": "turn"})
+    meter = AcpUsage({"tokens": "turn"})
     used = {"usage": {"inputTokens": 100, "outputTokens": 1}}
     piece = {"update": {"sessionUpdate": "agent_message_chunk", "_meta": used}}
-    meter.hear(piece)
-    meter.hear(piece)
-    assert meter.turn({}).tokens == 202
-    assert meter.turn({}).tokens == 0
+    meter.update(piece)
+    meter.update(piece)
+    assert meter.end_turn({}).tokens == 202
+    assert meter.end_turn({}).tokens == 0

@@ -83,7 +83,7 @@ async def test_another_process_goes_on_in_the_session(tmp_path: Path, recorder: 
     told = {"c7": ("Bash", "make all")}
     left = Unfinished(cut=("c7", "c8"), session=AgentSession(agent="double", id="s-9"), told=told)
     talk.load([{"role": "user", "content": "one"}], left, recorder)
-    reply = await talk.proceed("", left, recorder)
+    reply = await talk.resume_turn("", left, recorder)
     words, prompt = json.loads(reply.text)
     assert words == ["--resume", "s-9"]
     assert prompt.startswith("The run was interrupted")
@@ -141,7 +141,7 @@ async def test_a_checkpoint_gives_a_fresh_session(tmp_path: Path, recorder: Memo
     [
         ('say("error", message="quota exceeded")', AgentError, "quota exceeded"),
         ('say("text", text="API Error")\nsay("error", message="overloaded")', AgentError, "overloaded"),
-        ('say("usage", input=0, output=0)', AgentError, "nothing that could be understood"),
+        ('say("usage", input=0, output=0)', AgentError, "its output was not understood"),
         ('print("Error: boom", file=sys.stderr)', AgentError, "Error: boom"),
         ('say("call", id="1", tool="x")\nsys.exit(3)', AgentError, "exit 3"),
         ('say("error", message="401 Unauthorized")', AgentNotSignedIn, "401"),

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command_turn import handed_on
+from goalrunner.agents.external_chat import output_of
 from goalrunner.agents.jsonrpc import Messages
-from goalrunner.agents.stream import JsonStream
-from goalrunner.core.agent_preset import Preset
+from goalrunner.agents.output_reader import JsonReader
+from goalrunner.agents.registry import parser_class
 from goalrunner.core.errors import RecordError
 from tests.support.agents import MemoryRecorder
-from tests.support.external import rules
 
 SIZE = 8_000_000
 PIECE = 1 << 16
@@ -30,7 +29,7 @@ def lines(number: int) -> Iterator[bytes]:
 
 
 def command() -> Callable[[bytes], object]:
-    stream = JsonStream(Preset(argv=("x",), stream="json", rules=rules()))
+    stream = JsonReader(parser_class("plain")())
 
     def take(piece: bytes) -> None:
         for happening in stream.feed(piece):
@@ -65,7 +64,7 @@ def test_a_long_line_is_held_twice_at_most_and_the_one_before_it_not_at_all(
 
 @pytest.mark.parametrize("output", ["", "short é", "line\r\n" * 300_000, "é" * 1_500_000 + "\ud83d"])
 def test_an_output_is_the_same_in_memory_and_in_a_file(tmp_path: Path, output: str) -> None:
-    handed = handed_on(output, MemoryRecorder(tmp_path))
+    handed = output_of(output, MemoryRecorder(tmp_path))
     assert isinstance(handed, Path) is (len(output) > 1_000_000)
     data = handed.read_bytes() if isinstance(handed, Path) else handed
     assert data == output.encode("utf-8", "replace")
@@ -74,10 +73,10 @@ def test_an_output_is_the_same_in_memory_and_in_a_file(tmp_path: Path, output: s
 def test_an_output_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     recorder = MemoryRecorder(tmp_path / "gone")
     with pytest.raises(RecordError, match="cannot write"):
-        handed_on("x" * 2_000_000, recorder)
+        output_of("x" * 2_000_000, recorder)
 
 
 def test_a_line_of_json_is_read_whatever_its_bytes() -> None:
     told = json.dumps({"type": "text", "text": "é\ud83d"}).encode() + b"\n"
-    stream = JsonStream(Preset(argv=("x",), stream="json", rules=rules()))
-    assert [repr(one) for one in stream.feed(told)] == ["Said(text='é?')"]
+    stream = JsonReader(parser_class("plain")())
+    assert [repr(one) for one in stream.feed(told)] == ["Text(text='é?')"]

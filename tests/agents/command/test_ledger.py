@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command_turn import Turn
-from goalrunner.agents.stream_events import Called, Happening, Reported, Returned, Said, SessionNamed
-from goalrunner.agents.usage import INTERVAL
+from goalrunner.agents.command_turn import CommandTurn
+from goalrunner.agents.parser import CallFinished, CallStarted, SessionStarted, StreamEvent, Text, UsageReported
+from goalrunner.agents.usage_tracker import INTERVAL
 from goalrunner.core.outcome import Usage
 from tests.support.agents import MemoryRecorder
 
@@ -27,10 +27,10 @@ class Clock:
 
 
 async def turned(
-    folder: Path, *happenings: Happening, clock: Clock | None = None, cut: bool = False
-) -> tuple[Turn, MemoryRecorder]:
+    folder: Path, *happenings: StreamEvent, clock: Clock | None = None, cut: bool = False
+) -> tuple[CommandTurn, MemoryRecorder]:
     recorder = MemoryRecorder(folder)
-    turn = Turn("x", recorder, [], None, clock or Clock())
+    turn = CommandTurn("x", recorder, [], None, clock or Clock())
     for happening in happenings:
         await turn.add(happening)
     await turn.end()
@@ -46,8 +46,8 @@ def total(recorder: MemoryRecorder) -> Usage:
 @pytest.mark.bench
 async def test_a_flood_of_reports_is_one_sum_in_flat_memory(tmp_path: Path) -> None:
     recorder, clock = MemoryRecorder(tmp_path), Clock()
-    turn = Turn("x", recorder, [], None, clock)
-    report, named = Reported(3, 1, 0.25), (SessionNamed("a"), SessionNamed("b"))
+    turn = CommandTurn("x", recorder, [], None, clock)
+    report, named = UsageReported(3, 1, 0.25), (SessionStarted("a"), SessionStarted("b"))
     for number in range(1_000):
         await turn.add(named[number % 2])
         await turn.add(report)
@@ -59,23 +59,23 @@ async def test_a_flood_of_reports_is_one_sum_in_flat_memory(tmp_path: Path) -> N
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     for _ in range(MANY - MANY // 3 - 1_000):
-        turn.ledger.reported(report)
+        turn.usage.add(report)
     await turn.end()
     assert after - before < 10_000
     assert len(recorder.usages) == 1
     assert len(recorder.sessions) <= 2
     used = total(recorder)
     assert (used.tokens, used.cost_usd, used.calls) == (4 * MANY, MANY / 4, MANY)
-    assert turn.ledger.reports == MANY
+    assert turn.usage.reports == MANY
 
 
 async def test_a_sum_is_written_now_and_then(tmp_path: Path) -> None:
     recorder, clock = MemoryRecorder(tmp_path), Clock()
-    turn = Turn("x", recorder, [], None, clock)
+    turn = CommandTurn("x", recorder, [], None, clock)
     seen = []
     for _ in range(10):
         clock.now += INTERVAL / 2
-        await turn.add(Reported(1, 1, 0.5))
+        await turn.add(UsageReported(1, 1, 0.5))
         seen.append(len(recorder.usages))
     assert seen == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
     await turn.end()
@@ -83,41 +83,45 @@ async def test_a_sum_is_written_now_and_then(tmp_path: Path) -> None:
 
 
 async def test_what_was_used_is_written_before_what_is_done_next(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, Reported(1, 1, 0.5), Called("1", "sh"), Reported(2, 2, 0.5), Returned("1"))
+    _, recorder = await turned(
+        tmp_path, UsageReported(1, 1, 0.5), CallStarted("1", "sh"), UsageReported(2, 2, 0.5), CallFinished("1")
+    )
     assert recorder.trail[:4] == ["usage", "called 1 sh ", "usage", "result 1 "]
 
 
 async def test_a_session_is_written_at_once_with_what_was_used_before(tmp_path: Path) -> None:
     recorder = MemoryRecorder(tmp_path)
-    turn = Turn("x", recorder, [], None, Clock())
-    await turn.add(SessionNamed("a"))
+    turn = CommandTurn("x", recorder, [], None, Clock())
+    await turn.add(SessionStarted("a"))
     assert [session.id for session in recorder.sessions] == ["a"]
-    await turn.add(Reported(5, 5, 1.0, cumulative=True))
+    await turn.add(UsageReported(5, 5, 1.0, cumulative=True))
     await turn.end()
     assert [session.total.tokens for session in recorder.sessions] == [0, 10]
 
 
-TOKENS = Reported(5, 5, 0.0, dollars=False)
-DOLLARS = Reported(cost=0.5, cumulative=True, tokens=False)
+TOKENS = UsageReported(5, 5, 0.0, dollars=False)
+DOLLARS = UsageReported(cost=0.5, cumulative=True, tokens=False)
 
 
 @pytest.mark.parametrize(
     ("told", "known"),
     [
-        ((Said("a"),), Usage.unknown()),
-        ((Said("a"), TOKENS, DOLLARS), Usage(input_tokens=5, output_tokens=5, cost_usd=0.5, calls=1)),
-        ((Said("a"), TOKENS), Usage(input_tokens=5, output_tokens=5, cost_usd=None, calls=1)),  # dollars were promised
-        ((Said("a"), DOLLARS), Usage(cost_usd=0.5, calls=1, uncounted_calls=1)),
+        ((Text("a"),), Usage.unknown()),
+        ((Text("a"), TOKENS, DOLLARS), Usage(input_tokens=5, output_tokens=5, cost_usd=0.5, calls=1)),
+        ((Text("a"), TOKENS), Usage(input_tokens=5, output_tokens=5, cost_usd=None, calls=1)),  # dollars were promised
+        ((Text("a"), DOLLARS), Usage(cost_usd=0.5, calls=1, uncounted_calls=1)),
         ((), Usage()),
     ],
 )
-async def test_what_a_turn_does_not_tell_is_unknown(tmp_path: Path, told: tuple[Happening, ...], known: Usage) -> None:
+async def test_what_a_turn_does_not_tell_is_unknown(
+    tmp_path: Path, told: tuple[StreamEvent, ...], known: Usage
+) -> None:
     _, recorder = await turned(tmp_path, *told)
     assert total(recorder) == known
 
 
 async def test_of_a_turn_that_was_cut_only_what_it_told_is_written(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, Said("a"), cut=True)
+    _, recorder = await turned(tmp_path, Text("a"), cut=True)
     assert recorder.usages == []
-    _, recorder = await turned(tmp_path, Said("a"), TOKENS, cut=True)
+    _, recorder = await turned(tmp_path, Text("a"), TOKENS, cut=True)
     assert total(recorder) == Usage(input_tokens=5, output_tokens=5, calls=1)

@@ -10,8 +10,8 @@ import pytest
 
 from goalrunner.agents.failure import not_installed
 from goalrunner.agents.invocation import ExternalAgent
-from goalrunner.agents.stream_events import grown
-from goalrunner.core.agent_preset import Preset, StreamRule
+from goalrunner.agents.output_reader import growing_file
+from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentError, AgentNotSignedIn, BudgetExhausted, ConversationBusy
 from goalrunner.core.process_ports import HIDDEN
 from goalrunner.system.launcher import ProcessLauncher
@@ -68,14 +68,15 @@ async def test_a_failure_that_no_other_try_can_mend_ends_the_round_at_once(
     tmp_path: Path, recorder: MemoryRecorder
 ) -> None:
     """The agent itself would never end: what is awaited here is that it is ended."""
-    given_up = StreamRule(kind="error", when={"type": "retry", "attempt": 2}, fields={"message": ("why",)}, ends=True)
     chosen = preset(tmp_path, STUBBORN)
-    talk = conversation(tmp_path, chosen.model_copy(update={"rules": (*chosen.rules, given_up)}))
-    with pytest.raises(AgentNotSignedIn, match=r"ended, for it went on trying.*authentication_failed") as failed:
+    talk = conversation(tmp_path, chosen)
+    with pytest.raises(
+        AgentNotSignedIn, match=r"ended, because retrying could not help.*authentication_failed"
+    ) as failed:
         await talk.send("do it", recorder)
     assert failed.value.hint == chosen.sign_in
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
-    assert [ran.ending for ran in recorder.runs] == ["ended, for it went on trying"]
+    assert [ran.ending for ran in recorder.runs] == ["ended, because retrying could not help"]
     assert [(one.command, one.facts) for one in recorder.results] == [("make", ("interrupted",))]
 
 
@@ -179,7 +180,7 @@ async def test_the_chat_of_another_run_stands_in_the_first_prompt(tmp_path: Path
         {"role": "tool", "content": "a result"},
         {"role": "assistant", "content": [{"type": "text", "text": "an answer"}]},
     ]
-    talk.take_over(earlier, recorder)
+    talk.adopt_history(earlier, recorder)
     told = (await talk.send("now", recorder)).text
     assert "> before" in told
     assert "> an answer" in told
@@ -190,7 +191,7 @@ async def test_a_file_is_read_to_its_end_when_its_writer_is_gone(tmp_path: Path)
     path, over = tmp_path / "f", asyncio.get_running_loop().create_future()
     path.write_bytes(b"a" * 3_000_000)
     length = 0
-    async for piece in grown(path, over):
+    async for piece in growing_file(path, over):
         length += len(piece)
         if not over.done():
             with path.open("ab") as file:
@@ -202,7 +203,7 @@ async def test_a_file_is_read_to_its_end_when_its_writer_is_gone(tmp_path: Path)
 async def test_a_file_that_never_comes_gives_nothing(tmp_path: Path) -> None:
     over = asyncio.get_running_loop().create_future()
     over.set_result(None)
-    assert [piece async for piece in grown(tmp_path / "none", over)] == []
+    assert [piece async for piece in growing_file(tmp_path / "none", over)] == []
 
 
 def test_a_program_that_only_a_jail_hides_is_not_to_be_installed_again(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.invocation import Round, invocation, pinned, pinned_words
+from goalrunner.agents.invocation import Round, invocation, resolve_executable, resolve_executables
 from goalrunner.core.agent_preset import Preset
 
 
@@ -32,28 +32,28 @@ def test_a_program_in_the_workspace_is_not_started_for_one_of_its_name_elsewhere
     link.symlink_to(workspace / "bin")
     environ = {"PATH": f"{first.format(work=workspace, link=link)}:{outside}"}
 
-    assert pinned_words(("double", "-p"), environ, workspace) == (f"{outside}/double", "-p")
-    assert pinned_words(("double -p {prompt}",), environ, workspace) == (f"{outside}/double -p {{prompt}}",)
+    assert resolve_executable(("double", "-p"), environ, workspace) == (f"{outside}/double", "-p")
+    assert resolve_executable(("double -p {prompt}",), environ, workspace) == (f"{outside}/double -p {{prompt}}",)
 
 
 def test_one_that_is_in_the_workspace_alone_was_installed_there(workspace: Path) -> None:
     environ = {"PATH": f"{workspace}/bin:/usr/bin"}
 
-    assert pinned_words(("double", "-p"), environ, workspace) == ("double", "-p")
+    assert resolve_executable(("double", "-p"), environ, workspace) == ("double", "-p")
 
 
 @pytest.mark.parametrize("words", [("./double",), ("{workspace}/double", "x"), ("A=1 double | cat",), ("cd", "x"), ()])
 def test_what_names_its_place_or_no_program_stays_as_it_is(workspace: Path, words: tuple[str, ...]) -> None:
     environ = {"PATH": f"{workspace.parent}/bin"}
 
-    assert pinned_words(words, environ, workspace) == words
+    assert resolve_executable(words, environ, workspace) == words
 
 
 def test_every_command_of_a_preset_is_pinned(workspace: Path) -> None:
     environ, path = {"PATH": f"{workspace.parent}/bin"}, f"{workspace.parent}/bin/double"
     preset = Preset(argv=("double",), resume=("double", "-r"), acp=("double", "acp"), version=("double", "-v"))
 
-    found = pinned(preset, environ, workspace)
+    found = resolve_executables(preset, environ, workspace)
 
     assert (found.argv, found.resume, found.acp) == ((path,), (path, "-r"), (path, "acp"))
     assert found.version == (path, "-v")

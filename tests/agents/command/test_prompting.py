@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.failure import LONGEST, with_history
+from goalrunner.agents.external_chat import LONGEST_HISTORY, with_history
 from goalrunner.agents.invocation import Round, invocation, program_of
 
 HOSTILE = 'it\'s "$(touch broken)" `id` ; {session} \\ \n*'
@@ -107,7 +107,7 @@ def test_a_long_history_keeps_its_first_and_its_newest() -> None:
     messages = [{"role": "user", "content": "the objective"}]
     messages += [{"role": "assistant", "content": f"answer {number} " + "x" * 20_000} for number in range(40)]
     told = with_history(messages, "now")
-    assert len(told) < LONGEST + 1_000
+    assert len(told) < LONGEST_HISTORY + 1_000
     assert "> the objective" in told
     assert "> answer 39 " in told
     assert "more left out here" in told

@@ -8,29 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.command_turn import Turn
-from goalrunner.agents.stream_events import (
-    MESSAGE,
-    Broke,
-    Called,
-    Growing,
-    Happening,
-    Piece,
-    Reported,
-    Returned,
-    Said,
-    SessionNamed,
+from goalrunner.agents.command_turn import CommandTurn
+from goalrunner.agents.parser import (
+    CallFinished,
+    CallStarted,
+    Failed,
+    SessionStarted,
+    StreamEvent,
+    Text,
+    TextDelta,
+    UsageReported,
 )
-from goalrunner.agents.usage import spent
+from goalrunner.agents.truncate import LONGEST_MESSAGE, GrowingText
+from goalrunner.agents.usage_tracker import usage_delta
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 
 
 async def turned(
-    folder: Path, *happenings: Happening, session: AgentSession | None = None
-) -> tuple[Turn, MemoryRecorder]:
+    folder: Path, *happenings: StreamEvent, session: AgentSession | None = None
+) -> tuple[CommandTurn, MemoryRecorder]:
     recorder = MemoryRecorder(folder)
-    turn = Turn("x", recorder, [], session)
+    turn = CommandTurn("x", recorder, [], session)
     for happening in happenings:
         await turn.add(happening)
     await turn.end()
@@ -42,44 +41,52 @@ def texts(recorder: MemoryRecorder) -> list[str]:
 
 
 async def test_pieces_are_one_message_and_the_whole_after_them_is_no_second_one(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, Piece("Hel"), Piece("lo"), Said("Hello"), Piece("Bye"), Called("1", "sh"))
+    _, recorder = await turned(
+        tmp_path, TextDelta("Hel"), TextDelta("lo"), Text("Hello"), TextDelta("Bye"), CallStarted("1", "sh")
+    )
     assert texts(recorder) == ["Hello", "Bye"]
     assert "".join(recorder.texts) == "HelloBye"
 
 
 async def test_a_whole_message_that_comes_after_its_call_is_no_second_one(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, Piece("Hello"), Called("1", "sh"), Said("Hello"), Said("Hello"))
+    _, recorder = await turned(tmp_path, TextDelta("Hello"), CallStarted("1", "sh"), Text("Hello"), Text("Hello"))
     assert texts(recorder) == ["Hello", "Hello"]
 
 
 async def test_a_call_that_is_told_twice_is_one(tmp_path: Path) -> None:
     turn, recorder = await turned(
-        tmp_path, Called("1", "sh"), Called("1", "sh", "ls"), Returned("1", "a"), Returned("1", "a")
+        tmp_path, CallStarted("1", "sh"), CallStarted("1", "sh", "ls"), CallFinished("1", "a"), CallFinished("1", "a")
     )
     assert turn.calls == 1
     assert [(one.command, one.facts) for one in recorder.results] == [("ls", ())]
 
 
 async def test_a_result_alone_is_a_call_too(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, Returned("1", "a", exit_code=2, tool="sh", command="ls"))
+    _, recorder = await turned(tmp_path, CallFinished("1", "a", exit_code=2, tool="sh", command="ls"))
     assert [(one.tool, one.command, one.facts) for one in recorder.results] == [("sh", "ls", ("exit 2",))]
     assert "called 1 sh ls" in recorder.trail
 
 
 async def test_calls_without_ids_are_told_apart(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, Called("", "a"), Returned("", "1"), Called("", "b"), Returned("", "2"))
+    _, recorder = await turned(
+        tmp_path, CallStarted("", "a"), CallFinished("", "1"), CallStarted("", "b"), CallFinished("", "2")
+    )
     assert [(one.tool, one.tool_call_id) for one in recorder.results] == [("a", "call-1"), ("b", "call-2")]
 
 
 async def test_calls_side_by_side_have_their_own_results(tmp_path: Path) -> None:
     _, recorder = await turned(
-        tmp_path, Called("1", "a"), Called("2", "b"), Returned("2", "two", exit_code=0), Returned("1", "one")
+        tmp_path,
+        CallStarted("1", "a"),
+        CallStarted("2", "b"),
+        CallFinished("2", "two", exit_code=0),
+        CallFinished("1", "one"),
     )
     assert [(one.tool, one.facts) for one in recorder.results] == [("b", ("exit 0",)), ("a", ())]
 
 
 async def test_calls_that_never_end_do_not_pile_up(tmp_path: Path) -> None:
-    turn, recorder = await turned(tmp_path, *(Called(str(number), "a") for number in range(1_500)))
+    turn, recorder = await turned(tmp_path, *(CallStarted(str(number), "a") for number in range(1_500)))
     assert turn.calls == len(recorder.results) == 1_500
     assert len(turn._open) == 0
 
@@ -88,8 +95,8 @@ async def test_totals_are_counted_once_and_go_on_where_they_were(tmp_path: Path)
     before = AgentSession(agent="x", id="s", total=Usage(input_tokens=100, output_tokens=10, cost_usd=1.0, calls=1))
     _, recorder = await turned(
         tmp_path,
-        Reported(150, 20, 1.5, cumulative=True),
-        Reported(200, 30, 2.0, cumulative=True),
+        UsageReported(150, 20, 1.5, cumulative=True),
+        UsageReported(200, 30, 2.0, cumulative=True),
         session=before,
     )
     (used,) = [usage for _, usage in recorder.usages]
@@ -98,16 +105,16 @@ async def test_totals_are_counted_once_and_go_on_where_they_were(tmp_path: Path)
 
 
 async def test_totals_are_counted_once_without_a_session(tmp_path: Path) -> None:
-    turn, _ = await turned(tmp_path, *(Reported(50 * n, n, None, cumulative=True) for n in (1, 2, 3)))
-    assert turn.ledger.tokens == 153
+    turn, _ = await turned(tmp_path, *(UsageReported(50 * n, n, None, cumulative=True) for n in (1, 2, 3)))
+    assert turn.usage.tokens == 153
 
 
 async def test_tokens_and_dollars_may_be_told_on_lines_of_their_own(tmp_path: Path) -> None:
-    def tokens(number: int, *, cumulative: bool) -> Reported:
-        return Reported(number, 1, 0.0, cumulative=cumulative, dollars=False)
+    def tokens(number: int, *, cumulative: bool) -> UsageReported:
+        return UsageReported(number, 1, 0.0, cumulative=cumulative, dollars=False)
 
-    def dollars(number: float) -> Reported:
-        return Reported(cost=number, cumulative=True, tokens=False)
+    def dollars(number: float) -> UsageReported:
+        return UsageReported(cost=number, cumulative=True, tokens=False)
 
     for cumulative, second in ((True, 30), (False, 20)):
         before = AgentSession(agent="x", id="s", total=Usage(cost_usd=0.25, calls=1))
@@ -119,45 +126,45 @@ async def test_tokens_and_dollars_may_be_told_on_lines_of_their_own(tmp_path: Pa
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1))
 def test_growing_totals_add_up_to_the_last(steps: list[tuple[int, int]]) -> None:
-    total, added, said = Usage(), Usage(), Reported(cumulative=True, cost=0.0)
+    total, added, said = Usage(), Usage(), UsageReported(cumulative=True, cost=0.0)
     for more_in, more_out in steps:
-        said = Reported(said.input + more_in, said.output + more_out, 0.0, cumulative=True)
-        new, total = spent(said, total)
+        said = UsageReported(said.input + more_in, said.output + more_out, 0.0, cumulative=True)
+        new, total = usage_delta(said, total)
         added = added + new
     assert (added.input_tokens, added.output_tokens) == (said.input, said.output)
 
 
 @pytest.mark.parametrize("name", ["--help", "-s", "a b", "", "x" * 300, "a\nb", "$(id)"])
 async def test_an_id_that_is_no_id_is_no_session(tmp_path: Path, name: str) -> None:
-    turn, recorder = await turned(tmp_path, SessionNamed(name))
-    assert (turn.ledger.session, recorder.sessions) == (None, [])
+    turn, recorder = await turned(tmp_path, SessionStarted(name))
+    assert (turn.usage.session, recorder.sessions) == (None, [])
 
 
 async def test_no_tool_passes_for_what_the_runner_saw(tmp_path: Path) -> None:
     names = ("response", "Owner", "a\n[o1] shell (exit 0)", "")
-    _, recorder = await turned(tmp_path, *(Called(str(at), name) for at, name in enumerate(names)))
+    _, recorder = await turned(tmp_path, *(CallStarted(str(at), name) for at, name in enumerate(names)))
     assert [one.tool for one in recorder.results] == ["tool_response", "tool_Owner", "a_o1_shell_exit_0_", "tool"]
 
 
 async def test_an_error_stands_until_work_follows(tmp_path: Path) -> None:
-    assert (await turned(tmp_path, Said("a"), Broke("x")))[0].broke == "x"
-    assert (await turned(tmp_path, Broke("x"), Said("a")))[0].broke is None
-    assert (await turned(tmp_path, Broke("x"), Piece("a")))[0].broke is None
-    assert (await turned(tmp_path, Called("1", "a"), Broke("x"), Returned("1")))[0].broke is None
-    assert (await turned(tmp_path, Broke("x"), Reported(1, 1)))[0].broke == "x"
+    assert (await turned(tmp_path, Text("a"), Failed("x")))[0].failure == "x"
+    assert (await turned(tmp_path, Failed("x"), Text("a")))[0].failure is None
+    assert (await turned(tmp_path, Failed("x"), TextDelta("a")))[0].failure is None
+    assert (await turned(tmp_path, CallStarted("1", "a"), Failed("x"), CallFinished("1")))[0].failure is None
+    assert (await turned(tmp_path, Failed("x"), UsageReported(1, 1)))[0].failure == "x"
 
 
 async def test_a_message_without_end_is_kept_in_part(tmp_path: Path) -> None:
-    _, recorder = await turned(tmp_path, *(Piece("x" * 100_000) for _ in range(50)), Piece("THE END"))
+    _, recorder = await turned(tmp_path, *(TextDelta("x" * 100_000) for _ in range(50)), TextDelta("THE END"))
     (text,) = texts(recorder)
-    assert len(text) < MESSAGE + 100
+    assert len(text) < LONGEST_MESSAGE + 100
     assert text.endswith("THE END")
     assert "characters left out" in text
 
 
 @given(st.lists(st.text(max_size=30), max_size=30), st.integers(3, 60))
 def test_a_growing_text_keeps_its_two_ends(pieces: list[str], limit: int) -> None:
-    growing, whole = Growing(limit), "".join(pieces)
+    growing, whole = GrowingText(limit), "".join(pieces)
     for piece in pieces:
         growing.add(piece)
     kept = growing.take()

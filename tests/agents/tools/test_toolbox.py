@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents import Toolbox
+from goalrunner.agents.toolbox import Toolbox
 from goalrunner.core.agent_ports import ToolResult
 from goalrunner.llm import ToolCall
 from goalrunner.system.launcher import ProcessLauncher

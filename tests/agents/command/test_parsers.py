@@ -1,63 +1,93 @@
-"""What the presets that come along read out of what the real programs print. The samples are theirs, shortened."""
+"""The parsers of the built-in agents read what the real programs print. The samples are theirs, shortened."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.stream import stream_of
-from goalrunner.agents.stream_events import Broke, Called, Happening, Piece, Reported, Returned, Said, SessionNamed
-from goalrunner.presets import builtin
+from goalrunner.agents.output_reader import reader_for
+from goalrunner.agents.parser import (
+    CallFinished,
+    CallStarted,
+    Failed,
+    SessionStarted,
+    StreamEvent,
+    Text,
+    TextDelta,
+    UsageReported,
+)
+from goalrunner.agents.registry import builtin
 
 SAMPLES = Path(__file__).parent / "samples"
 
 NAMES = ("claude", "codex", "gemini", "opencode", "qwen")
 
 
-def happenings(name: str, sample: str) -> list[Happening]:
-    """What the agent's preset reads in that sample."""
-    stream = stream_of(builtin()[name])
+def events(name: str, sample: str) -> list[StreamEvent]:
+    """Return the events of a sample."""
+    stream = reader_for(name)
     data = (SAMPLES / f"{name}_{sample}.jsonl").read_bytes()
     return [*stream.feed(data), *stream.end()]
 
 
-def texts(found: list[Happening]) -> list[str]:
+def texts(found: list[StreamEvent]) -> list[str]:
     """What it said, pieces joined up to the next call."""
     said = [""]
     for one in found:
         match one:
-            case Said(text=text):
+            case Text(text=text):
                 said += [text, ""]
-            case Piece(text=text):
+            case TextDelta(text=text):
                 said[-1] += text
-            case Called() | Returned():
+            case CallStarted() | CallFinished():
                 said.append("")
             case _:
                 pass
     return [text for text in said if text]
 
 
+@pytest.mark.parametrize(("sample", "expected"), json.loads((SAMPLES / "events.json").read_text()).items())
+def test_every_event_of_a_sample_is_as_recorded(sample: str, expected: list[list[object]]) -> None:
+    """The file holds the type of each event, and its fields that are not the default."""
+    found = [
+        [
+            type(event).__name__,
+            {
+                field.name: getattr(event, field.name)
+                for field in dataclasses.fields(event)
+                if getattr(event, field.name) != field.default
+            },
+        ]
+        for event in events(*sample.split("_", 1))
+    ]
+    assert found == expected
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_round_is_read(name: str) -> None:
-    found = happenings(name, "round")
+    found = events(name, "round")
     assert texts(found) == ["I begin.", "Done."]
-    (result,) = [one for one in found if isinstance(one, Returned)]
-    called = [one for one in found if isinstance(one, Called)]
+    (result,) = [one for one in found if isinstance(one, CallFinished)]
+    called = [one for one in found if isinstance(one, CallStarted)]
     assert all(one.id == result.id for one in called)
     command = [text for text in (result.command, *(one.command for one in called)) if text]
     assert all("echo hi > a.txt; echo made; exit 3" in one for one in command)
     assert command
     assert "made" in result.output
     assert result.exit_code == (3 if name in ("codex", "opencode") else None)
-    assert not [one for one in found if isinstance(one, Broke)]
-    assert sum(one.input + one.output for one in found if isinstance(one, Reported)) == (45 if name == "gemini" else 30)
+    assert not [one for one in found if isinstance(one, Failed)]
+    assert sum(one.input + one.output for one in found if isinstance(one, UsageReported)) == (
+        45 if name == "gemini" else 30
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_resumed_round_is_of_the_same_session(name: str) -> None:
     first, second = (
-        {one.id for one in happenings(name, sample) if isinstance(one, SessionNamed)} for sample in ("round", "resume")
+        {one.id for one in events(name, sample) if isinstance(one, SessionStarted)} for sample in ("round", "resume")
     )
     assert len(first) == 1
     assert first == second
@@ -66,14 +96,14 @@ def test_a_resumed_round_is_of_the_same_session(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_totals_are_marked_as_such(name: str) -> None:
     (first, *_), (second, *_) = (
-        [one for one in happenings(name, sample) if isinstance(one, Reported)] for sample in ("round", "resume")
+        [one for one in events(name, sample) if isinstance(one, UsageReported)] for sample in ("round", "resume")
     )
     assert first.cumulative == (second.input == 2 * first.input)
 
 
 def test_dollars_of_claude_are_totals_although_its_tokens_are_not() -> None:
     (tokens, dollars), (tokens_after, dollars_after) = (
-        [one for one in happenings("claude", sample) if isinstance(one, Reported)] for sample in ("round", "resume")
+        [one for one in events("claude", sample) if isinstance(one, UsageReported)] for sample in ("round", "resume")
     )
     assert (tokens.input, tokens.cost, tokens.cumulative) == (tokens_after.input, 0.0, False)
     assert (dollars.input, dollars.cumulative) == (0, True)
@@ -92,33 +122,33 @@ def test_dollars_of_claude_are_totals_although_its_tokens_are_not() -> None:
 )
 def test_a_wrong_or_missing_key_is_known_by_its_words(name: str, sample: str) -> None:
     preset = builtin()[name]
-    broke = [one.message for one in happenings(name, sample) if isinstance(one, Broke)]
+    broke = [one.message for one in events(name, sample) if isinstance(one, Failed)]
     assert any(word.lower() in broke[-1].lower() for word in preset.denied), broke
 
 
 def test_an_attempt_that_is_tried_again_is_said_but_not_the_end() -> None:
-    broke = [one.message for one in happenings("codex", "retrying") if isinstance(one, Broke)]
+    broke = [one.message for one in events("codex", "retrying") if isinstance(one, Failed)]
     assert broke[0].startswith("Reconnecting... 1/5")
-    assert not [one for one in happenings("claude", "retrying") if isinstance(one, Broke)]
+    assert not [one for one in events("claude", "retrying") if isinstance(one, Failed)]
 
 
 def test_a_wrong_key_that_is_tried_on_and_on_ends_the_round() -> None:
     """At the third try: a login that has run out is renewed after a first refusal."""
-    found = happenings("claude", "gateway")
-    (broke,) = [one for one in found if isinstance(one, Broke)]
-    assert broke == Broke("authentication_failed", ends=True)
+    found = events("claude", "gateway")
+    (broke,) = [one for one in found if isinstance(one, Failed)]
+    assert broke == Failed("authentication_failed", ends=True)
     assert found.index(broke) == 1
     assert any(word in broke.message for word in builtin()["claude"].denied)
 
 
 def test_openhands_is_read_between_its_other_words() -> None:
-    found = happenings("openhands", "round")
+    found = events("openhands", "round")
     assert texts(found) == ["Done."]
-    (called,) = [one for one in found if isinstance(one, Called)]
-    (result,) = [one for one in found if isinstance(one, Returned)]
+    (called,) = [one for one in found if isinstance(one, CallStarted)]
+    (result,) = [one for one in found if isinstance(one, CallFinished)]
     assert (called.tool, called.command) == ("terminal", "echo hi > a.txt; echo made")
     assert (result.id, result.output, result.exit_code, result.failed) == (called.id, "made", 0, False)
-    assert [one.id for one in found if isinstance(one, SessionNamed)] == ["cbb919a0ff9b4ff995a7d4a8b7816e14"]
+    assert [one.id for one in found if isinstance(one, SessionStarted)] == ["cbb919a0ff9b4ff995a7d4a8b7816e14"]
 
 
 @pytest.mark.parametrize("name", sorted(builtin()))

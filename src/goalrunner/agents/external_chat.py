@@ -1,0 +1,150 @@
+"""What external agents have in common: their recorded chat, and the history for a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalrunner.agents.invocation import ExternalAgent
+from goalrunner.agents.truncate import shortened
+from goalrunner.core.agent_ports import Recorder, ToolResult, Unfinished
+from goalrunner.core.errors import ConversationBusy, RecordError
+from goalrunner.core.messages import text_of
+from goalrunner.core.ports import Message
+
+GO_ON = (
+    "The run was interrupted in the middle of your turn. It is not known what the commands did that were running. Look at"
+    " what is done already, and go on with the task."
+)
+"""The prompt of an agent whose turn was interrupted, if there is no other."""
+
+_LARGE = 1_000_000
+"""Characters of an output that is passed on in a file; also of one piece of it."""
+
+
+class TurnLock:
+    """Allows one turn of a conversation at a time."""
+
+    def __init__(self) -> None:
+        self._held = False
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock in the context. Raise ConversationBusy if it is held already."""
+        if self._held:
+            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The chat of an external agent. Its own session is not part of it."""
+
+    messages: tuple[dict[str, Any], ...]
+
+
+class ExternalConversation:
+    """The chat of an external agent over rounds. Subclasses add `send`, `load` and `resume_turn`."""
+
+    def __init__(self, agent: ExternalAgent) -> None:
+        self.agent = agent
+        self.messages: list[dict[str, Any]] = []
+        self._turn_lock = TurnLock()
+
+    def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Begin with the chat of another run, which is part of the next prompt."""
+        self._forget_session()
+        self.messages.clear()
+        for message in spoken(messages):
+            self._add(message, recorder)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the chat so far."""
+        return Checkpoint(tuple(dict(message) for message in self.messages))
+
+    def restore(self, checkpoint: object) -> None:
+        """Return to a checkpoint, with a new session of the agent. Raise TypeError if it is of another conversation."""
+        if not isinstance(checkpoint, Checkpoint):
+            raise TypeError(f"not a checkpoint of an external agent: {type(checkpoint).__name__}")
+        self.messages[:] = [dict(message) for message in checkpoint.messages]
+        self._forget_session()
+
+    def _forget_session(self) -> None:
+        raise NotImplementedError
+
+    def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
+        self.messages.append(message)
+        recorder.message(message)
+
+    async def _close_cut_calls(self, left: Unfinished, recorder: Recorder, unnamed: str) -> None:
+        """Record the calls that an earlier process left open. `unnamed` is the tool if none is known."""
+        for name in left.cut:
+            tool, command = left.told.get(name, (unnamed, ""))
+            await recorder.tool_result(
+                ToolResult(
+                    tool_call_id=name,
+                    tool=tool,
+                    command=command,
+                    facts=("interrupted",),
+                    output=b"",
+                    summary="interrupted",
+                    writes=False,
+                    reported_by=self.agent.name,
+                )
+            )
+
+
+def spoken(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the prompts and answers of a chat as text, without tool calls."""
+    texts = ((message.get("role"), text_of(message.get("content"))) for message in messages)
+    return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
+
+
+def output_of(text: str, recorder: Recorder) -> bytes | Path:
+    """Return a tool's output for the record, in a file if it is large. Raise RecordError if that cannot be written."""
+    if len(text) <= _LARGE:
+        return text.encode("utf-8", "replace")
+    path = recorder.scratch(".reported")
+    try:
+        with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+            for start in range(0, len(text), _LARGE):
+                file.write(text[start : start + _LARGE])
+    except OSError as error:
+        raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
+    return path
+
+
+LONGEST_HISTORY = 60_000
+"""Characters of history in one prompt."""
+_LONGEST_MESSAGE = 8_000
+
+_OPENING = """\
+You have worked on this before, and do not remember it. The files are as you left them. This is what was said, oldest first; \
+what you said then is quoted as you said it, whether it was right or not."""
+_NAMES: Mapping[object, str] = {"user": "You were told", "assistant": "You said"}
+
+
+def with_history(messages: Sequence[Message], prompt: str) -> str:
+    """Return the prompt after what was said before. The first message and the newest ones are kept."""
+    said = [_entry(one["role"], one["content"].strip()) for one in spoken(messages) if one["content"].strip()]
+    if not said:
+        return prompt
+    first, rest = said[0], said[1:]
+    room = LONGEST_HISTORY - len(first)
+    kept = len(rest)
+    while kept and (room := room - len(rest[kept - 1])) >= 0:
+        kept -= 1
+    gap = [f"[{kept} more left out here]"] if kept else []
+    return "\n\n".join([_OPENING, first, *gap, *rest[kept:], "This is what you are told now:", prompt])
+
+
+def _entry(role: str, text: str) -> str:
+    quoted = "\n".join(f"> {line}" for line in shortened(text, _LONGEST_MESSAGE).split("\n"))
+    return f"{_NAMES[role]}:\n{quoted}"

@@ -1,0 +1,160 @@
+"""Events in the output of an agent, and the base class of the parsers that read them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from goalrunner.agents.json_access import as_json, as_text, exit_code, first, is_failure, number
+from goalrunner.core.agent_preset import Preset
+
+
+@dataclass(frozen=True)
+class SessionStarted:
+    """The id of the agent's session, with which a later round resumes it."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A whole message of the agent."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """A piece of a message. Pieces that are not followed by the whole message are a message."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallStarted:
+    """A tool call begins. An event with the same id adds to it."""
+
+    id: str
+    tool: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class CallFinished:
+    """A tool call has ended. `exit_code` is None if the agent does not report it."""
+
+    id: str
+    output: str = ""
+    exit_code: int | None = None
+    failed: bool = False
+    tool: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class UsageReported:
+    """What the agent used. `cost` is in US dollars, None if unknown; `cumulative`: totals of the session so far."""
+
+    input: int = 0
+    output: int = 0
+    cost: float | None = None
+    cumulative: bool = False
+    tokens: bool = True
+    """Whether the report is about tokens."""
+    dollars: bool = True
+    """Whether the report is about dollars; False: another event reports them."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The agent reports a failure. `ends`: the round is ended, whatever the agent would still try."""
+
+    message: str
+    ends: bool = False
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Other output, such as a banner, a log line or a damaged line."""
+
+    text: str
+
+
+StreamEvent = SessionStarted | Text | TextDelta | CallStarted | CallFinished | UsageReported | Failed | Noise
+
+
+class AgentParser(ABC):
+    """Reads the output of one agent, one JSON object per line. There is one instance per round.
+
+    `preset` is the agent that comes with the parser.
+    """
+
+    preset: ClassVar[Preset] = Preset()
+
+    @abstractmethod
+    def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        """Yield the events of one line."""
+
+    def other(self, line: str) -> StreamEvent:
+        """Return the event of a line that is not a JSON object."""
+        return Noise(line)
+
+
+LONGEST_NOISE = 2_000
+"""Characters of a line that is not understood."""
+
+
+def session(line: Any, path: str) -> Iterator[StreamEvent]:
+    """Yield the session id at a path, if there is one."""
+    if name := as_text(first(line, path)):
+        yield SessionStarted(name)
+
+
+def message(line: Any, path: str) -> Iterator[StreamEvent]:
+    """Yield the message at a path, if it is not empty."""
+    if said := as_text(first(line, path)):
+        yield Text(said)
+
+
+def call(line: Any, call_id: str, tool: str, *command: str) -> CallStarted:
+    """Return the start of the call whose fields are at these paths."""
+    return CallStarted(as_text(first(line, call_id)), as_text(first(line, tool)), as_text(first(line, *command)))
+
+
+def result(line: Any, call_id: str, *output: str, **paths: str | tuple[str, ...]) -> CallFinished:
+    """Return the end of the call whose fields are at these paths: `exit_code`, `failed`, `tool` and `command`."""
+
+    def get(name: str) -> Any:
+        found = paths.get(name, ())
+        return first(line, *((found,) if isinstance(found, str) else found))
+
+    return CallFinished(
+        id=as_text(first(line, call_id)),
+        output=as_text(first(line, *output)),
+        exit_code=exit_code(get("exit_code")),
+        failed=is_failure(get("failed")),
+        tool=as_text(get("tool")),
+        command=as_text(get("command")),
+    )
+
+
+def tokens(
+    line: Any, given: str, made: str, *cached: str, cumulative: bool = False, cost: str = "", dollars: bool = True
+) -> Iterator[StreamEvent]:
+    """Yield the tokens at these paths, if there are any. `cached` are tokens that are not part of the input."""
+    if first(line, given, made, *cached, *([cost] if cost else [])) is None:
+        return
+    yield UsageReported(
+        input=sum(int(number(first(line, path)) or 0) for path in (given, *cached)),
+        output=int(number(first(line, made)) or 0),
+        cost=(number(first(line, cost)) if cost else None) if dollars else 0.0,
+        cumulative=cumulative,
+        dollars=dollars,
+    )
+
+
+def failure(line: Any, *paths: str, ends: bool = False) -> Failed:
+    """Return the failure with the first message at these paths, or with the whole line."""
+    return Failed(as_text(first(line, *paths)) or as_json(line)[:LONGEST_NOISE], ends)
