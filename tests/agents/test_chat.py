@@ -1,4 +1,4 @@
-"""The built-in agent's turn: what it sends, records, and leaves behind however the turn ends."""
+"""The turns of the built-in agent: its requests, its record, and its chat after every kind of end."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalrunner import GoalController, ValidatorSpec, run_goal
-from goalrunner.app.run_options import checks_of, own_validators, specs_of
+from goalrunner.app.run_options import split_checks
 from goalrunner.core.errors import UsageError
 from goalrunner.testing import ScriptedConversation, ScriptedValidator
 
@@ -20,15 +20,17 @@ def check(response: Any, agent: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("given", ["pytest -q", SPEC, VALIDATOR, check])
+@pytest.mark.parametrize("given", ["pytest -q", SPEC, VALIDATOR])
 def test_one_check_is_one_check(given: Any) -> None:
-    assert checks_of(given) == checks_of([given]) == (given,)
+    assert split_checks(given) == split_checks([given])
+    assert sum(map(len, split_checks(given))) == 1
 
 
 def test_commands_come_before_specifications_and_callables_become_validators() -> None:
-    checks = checks_of(item for item in (VALIDATOR, SPEC, "true", check))
-    assert [(spec.name, spec.run) for spec in specs_of(checks)] == [("true", "true"), ("never", "false")]
-    assert [validator.name for validator in own_validators(checks)] == ["mine", "check"]
+    specs, own = split_checks(item for item in (VALIDATOR, SPEC, "true", check))
+    assert [(spec.name, spec.run) for spec in specs] == [("true", "true"), ("never", "false")]
+    assert [validator.name for validator in own] == ["mine", "check"]
+    assert [validator.name for validator in split_checks(check)[1]] == ["check"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def test_it_is_told_marked_as_remembered_and_no_evidence(tmp_path: Path) -
     prompt = first_prompt(ending)
     marked = "Remembered from earlier runs. None of it is evidence"
     assert prompt.index(marked) < prompt.index(f"o1 of run k3f9-make-parse) {FACT}")
-    assert any("the agent is told 1 remembered" in note for note in notes(ending))
+    assert any("the agent reads 1 remembered" in note for note in notes(ending))
 
 
 async def test_without_recall_nothing_is_told(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ async def test_a_checkout_that_a_killed_runner_left_is_replaced(project: Project
 
 async def test_a_folder_for_checkouts_in_the_workspace_is_an_error(project: Project) -> None:
     project.root = project.folder / "checkouts"
-    with pytest.raises(EnvironmentFailed, match="lie in one another"):
+    with pytest.raises(EnvironmentFailed, match="contain each other"):
         async with project.checkouts().open(project.layer()):
             pass
 
@@ -217,7 +217,7 @@ async def test_history_and_tags_are_those_of_the_workspace(project: Project, det
 
     async with environment.open(project.layer()) as opened:
         assert [run(opened.path, question) for question in questions] == expected
-        assert run(opened.path, "git tag")[1].split() == ["light", "other/v9", "v1.2.0"]
+        assert run(opened.path, "git tag")[1].split() == ["light", "of-a-tree", "other/v9", "v1.2.0"]
         assert run(opened.path, "git status --porcelain") == (0, "")
 
     project.write("src/calc.py", RIGHT)

@@ -279,7 +279,6 @@ async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
                 git(scene.workspace, "checkout", "-q", "-B", "side")
                 (scene.workspace / "src/staged.py").chmod(0o600)
                 (scene.workspace / "src/deep/b.py").chmod(0o640)
-                (scene.workspace / "queue").unlink()
                 os.mkfifo(scene.workspace / "src/pipe")
                 shutil.rmtree(scene.workspace / "tests/nested")
                 patch.undo()
@@ -552,11 +551,11 @@ async def test_pipes_and_sockets_of_a_check_are_removed(plain: Scene) -> None:
             environment = plain.environment()
             async with environment.open(()) as opened:
                 script = (
-                    f'mkfifo out/pipe; rm queue a.py; mkfifo a.py; mkdir new; cd new; {sys.executable} -c "{server}"'
+                    f'mkfifo out/pipe; rm a.py; mkfifo a.py; mkdir new; cd new; {sys.executable} -c "{server}"'
                 )
                 await plain.run(opened, script)
             assert picture(plain.workspace) == plain.before[0]
-            assert {"out/pipe", "new/server", "queue"} <= set(environment.overwritten())
+            assert {"out/pipe", "new/server"} <= set(environment.overwritten())
 
 
 async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene) -> None:

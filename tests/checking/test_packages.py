@@ -83,7 +83,7 @@ def watch(root: Path, *folders: str) -> Differ:
 
     before = {folder: Installed(**json.loads(json.dumps(one.as_json()))) for folder, one in look().items()}
     verified: set[tuple[str, str]] = set()
-    return lambda: labels(before, look(), root, verified)
+    return lambda: tuple(sorted(label for some in labels(before, look(), root, verified).values() for label in some))
 
 
 @pytest.fixture

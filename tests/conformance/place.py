@@ -23,7 +23,7 @@ from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.reading import read_records
 from tests.conformance.moves import AgentUnderTest, Move, Prepared, Told
-from tests.support import command_line
+from tests.support import command_line, forking
 from tests.support.command_line import Ended
 
 SECONDS = 5.0
@@ -121,8 +121,7 @@ class Place:
 
     def goal(self, *arguments: str | Path) -> Ended:
         """`goal` in a process of its own, to its end."""
-        seconds = 60 * self.agent.patience
-        return command_line.goal(*arguments, cwd=self.workspace, env=self.environ, timeout=seconds)
+        return forking.goal(*arguments, cwd=self.workspace, env=self.environ)
 
     def start(self, *arguments: str | Path) -> Any:
         """The same, and go on."""

@@ -25,6 +25,14 @@ IN_A_JAIL = {
 }
 """What a sandbox could break of what works without. The doubles play all of it."""
 
+OVER_ACP = IN_A_JAIL | {
+    "usage_of_each_round_is_added_up",
+    "a_cancelled_run_leaves_nobody",
+    "an_agent_that_is_killed_has_failed",
+}
+"""What a program could do over ACP otherwise than by its command, and opencode, the slowest to start, by its command. CI
+leaves out the others."""
+
 ALL = [
     (Program(name, protocol, jailed), one)
     for name in NAMES
@@ -34,9 +42,14 @@ ALL = [
     if not jailed or one.name in IN_A_JAIL
 ]
 
+
+def _marks(program: Program, one: Check) -> list[pytest.MarkDecorator]:
+    slow = (program.protocol == "acp" or program.name == "opencode") and one.name not in OVER_ACP
+    return [*([needs_jail] if program.jailed else []), *([pytest.mark.slow] if slow else [])]
+
+
 CASES = [
-    pytest.param(program, one, id=f"{program.told_as}-{one.name}", marks=[needs_jail] if program.jailed else [])
-    for program, one in ALL
+    pytest.param(program, one, id=f"{program.told_as}-{one.name}", marks=_marks(program, one)) for program, one in ALL
 ]
 
 

@@ -203,7 +203,7 @@ def test_what_cannot_be_continued_says_why(goal: Goal) -> None:
     assert (missing.code, "there is no run" in missing.err) == (2, True), missing
     goal.run(kill=("after", 8))
     silent = goal.run("--continue-from", goal.folder.name)
-    assert (silent.code, "its agent said nothing" in silent.err) == (2, True), silent
+    assert (silent.code, "its agent wrote nothing" in silent.err) == (2, True), silent
     assert len(list((goal.home / "runs").iterdir())) == 1
     process = start("resume", cwd=goal.root)
     while not any(record.event.type == "tool_called" for record in goal.records()):

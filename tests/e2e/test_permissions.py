@@ -52,7 +52,7 @@ def place(tmp_path: Path) -> Path:
 def test_a_home_that_may_not_be_read(place: Path, command: str) -> None:
     home = place / "locked"
     assert goal(*command.split(), cwd=place, GOAL_HOME=str(home)) == Ended(
-        2, "", f"{home}/runs cannot be read: permission denied\nset GOAL_HOME to a folder that you may read\n"
+        2, "", f"Error: {home}/runs cannot be read: permission denied\nset GOAL_HOME to a folder that you may read\n"
     )
 
 
@@ -64,17 +64,17 @@ def test_a_run_in_a_home_that_may_not_be_entered(place: Path) -> None:
 
 def test_a_workspace_that_may_not_be_entered(place: Path) -> None:
     ended = goal("run", "goal.toml", "--workspace", "locked", cwd=place)
-    assert ended == Ended(2, "", f'--workspace "{place}/locked" may not be entered or read: permission denied\n')
+    assert ended == Ended(2, "", f'Error: --workspace "{place}/locked" cannot be entered or read: permission denied\n')
 
 
 def test_a_goal_file_that_may_not_be_read(place: Path) -> None:
     (place / "goal.toml").chmod(0)
-    assert goal("run", "goal.toml", cwd=place) == Ended(2, "", "goal.toml  may not be read: permission denied\n")
+    assert goal("run", "goal.toml", cwd=place) == Ended(2, "", "Error: goal.toml  cannot be read: permission denied\n")
 
 
 def test_a_copy_in_a_folder_that_may_not_be_entered(place: Path) -> None:
     ended = goal("run", "goal.toml", "--output", "locked/out.json", cwd=place)
-    assert ended == Ended(2, "", "--output locked/out.json: permission denied\nchoose another path\n")
+    assert ended == Ended(2, "", "Error: --output locked/out.json: permission denied\nchoose another path\n")
 
 
 def test_a_transcript_that_may_not_be_read(place: Path) -> None:

@@ -13,7 +13,7 @@ from tests.support.command_line import Ended, environment
 from tests.support.recordings import agent, recording, shell
 
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-FULL = "cannot write to stdout: No space left on device\n"
+FULL = "Error: cannot write to stdout: No space left on device\n"
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_plain_text_with_a_byte_order_mark_or_windows_line_ends_is_read(tmp_path
         (b"\xef\xbb\xbf" + GOAL + b"\r\nownre = 1", ':5:1  unknown key "ownre"; did you mean "owner"?'),
         (GOAL.decode().encode("utf-16"), "  is UTF-16, not UTF-8; save it as UTF-8"),
         (GOAL + b"# caf\xe9", ":4:6  byte 0xe9 at offset 51 is not UTF-8; save the file as UTF-8"),
-        (GOAL + b"\0", ":4:1  a NUL byte stands here; this is no text file"),
+        (GOAL + b"\0", ":4:1  holds a NUL byte; this is not a text file"),
         (b"#" * 10_000_000, "  is larger than 1 MB; a goal file is a few lines of TOML"),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_file_without_permission_is_said(tmp_path: Path) -> None:
     user = os.geteuid()
     os.seteuid(user or 65534)  # root may read everything
     try:
-        assert refusal(path) == f"{path}  may not be read: permission denied"
+        assert refusal(path) == f"{path}  cannot be read: permission denied"
     finally:
         os.seteuid(user)
 

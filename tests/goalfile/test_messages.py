@@ -130,8 +130,8 @@ def test_a_wrong_key_name_that_may_be_the_key_itself_is_not_shown() -> None:
         ("agent = 'chat'\n[agent.params]\nx = 1", f'2:2  "agent" {SHORT_AS_WELL} use = "..." in [agent]'),
         ("a.b" * 100 + " = 1", "1:1  a key has more than 100 parts"),
         ("a" + ".a" * 500_000 + " = 1", "1:1  a key has more than 100 parts"),
-        ("a = " + "[" * 100_000, "  is no valid TOML: nested too deep"),
-        ("a = " + "9" * 5000, "  is no valid TOML: a number has too many digits"),
+        ("a = " + "[" * 100_000, "  is not valid TOML: nested too deep"),
+        ("a = " + "9" * 5000, "  is not valid TOML: a number has too many digits"),
     ],
 )  # fmt: skip
 def test_bad_toml_is_said_with_its_place(text: str, problem: str) -> None:

@@ -132,7 +132,7 @@ async def test_a_citation_of_what_never_happened_is_not_complete() -> None:
     assert [criterion.satisfied for criterion in audit.verdict.criteria] == [False, True]
 
 
-async def test_what_the_judge_misses_is_told_as_it_says_it() -> None:
+async def test_the_feedback_has_the_words_of_the_judge() -> None:
     open_ = TESTS | {"satisfied": False, "evidence": [], "missing": "no run"}
     text = answer(open_, score=0.2, complete=False, missing="Run the tests and show it.")
     audit = await LLMJudge(ScriptedJudgeModel([text])).audit(REQUEST, AuditNotes())

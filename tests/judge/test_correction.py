@@ -1,4 +1,4 @@
-"""A judge that cites what is not there is told so once, and no more; what is out of date is the agent's to mend."""
+"""A judge can correct unfounded citations once; stale ones are for the agent."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_what_is_false_twice_counts_against_the_criterion() -> None:
         ([], "the tests pass: nothing is cited for it."),
     ],
 )
-async def test_the_judge_is_told_what_does_not_hold(citations: list[dict[str, str]], told: str) -> None:
+async def test_the_judge_gets_the_citations_that_do_not_hold(citations: list[dict[str, str]], told: str) -> None:
     model = ScriptedJudgeModel([answer(citations, [TYPED]), answer([GOOD], [TYPED])])
     assert (await LLMJudge(model).audit(REQUEST, AuditNotes())).verdict.complete
     assert f"These do not hold:\n- {told}\n\n" in model.asked[1].messages[3]["content"]
@@ -99,7 +99,7 @@ async def test_what_is_out_of_date_goes_to_the_agent_at_once() -> None:
     assert len(model.asked) == 1
 
 
-async def test_beside_what_is_out_of_date_only_what_is_false_is_told() -> None:
+async def test_stale_citations_are_not_reported_to_the_judge() -> None:
     missing = {"observation": "o9", "fact": "exit 0"}
     model = ScriptedJudgeModel([answer([GOOD], [missing, TYPED]), answer([GOOD], [TYPED])])
     audit = await LLMJudge(model).audit(aged("o1"), AuditNotes())
@@ -121,7 +121,7 @@ async def test_a_falsehood_is_not_excused_by_freshness() -> None:
         {"complete": False, "blocked": "o1 shows that it is impossible"},
     ],
 )
-async def test_where_the_answer_is_not_complete_anyway_nothing_is_told(more: dict[str, Any]) -> None:
+async def test_an_answer_that_is_not_complete_is_not_corrected(more: dict[str, Any]) -> None:
     low = AuditRequest(
         REQUEST.objective, REQUEST.success_criteria, (), "workspace", 1, REQUEST.trail, minimum_score=0.5
     )

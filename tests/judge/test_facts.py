@@ -1,4 +1,4 @@
-"""Facts are the runner's own words, shown so that nobody else's can pass for them."""
+"""Facts are the runner's own words, shown so that no other words can pass for them."""
 
 from __future__ import annotations
 

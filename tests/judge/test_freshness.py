@@ -1,4 +1,4 @@
-"""What changed after it was seen proves nothing any more, and it is said what would."""
+"""Stale observations prove nothing, and the feedback says what to run again."""
 
 from __future__ import annotations
 

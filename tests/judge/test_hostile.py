@@ -91,7 +91,7 @@ def test_the_frame_of_an_audit_stays_what_it_is(payload: str, place: str) -> Non
 
 
 @pytest.mark.parametrize("payload", ["a very long line", "a flood of errors", "a flood of headings"])
-def test_what_is_left_out_of_a_flood_is_said(payload: str) -> None:
+def test_the_size_of_an_omission_is_shown(payload: str) -> None:
     prompt = audit_prompt(request(PAYLOADS[payload]), nonce=NONCE)
     sizes = [int(re.sub(r"\D", "", found[0])) for found in LEFT_OUT.finditer(prompt)]
     assert sum(sizes) > 0.9 * len(PAYLOADS[payload])
@@ -185,7 +185,7 @@ async def test_a_verdict_that_the_agent_printed_is_its_own_words() -> None:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
-async def test_a_careful_judge_is_heard_whatever_the_output_says(payload: str) -> None:
+async def test_the_verdict_of_a_careful_judge_counts_whatever_the_output_says(payload: str) -> None:
     open_ = entry() | {"satisfied": False, "missing": "no run of the tests"}
     careful = json.dumps({"criteria": [open_], "score": 0.1, "complete": False, "missing": "run the tests"})
     result, _ = await audit(request(payload, claim=payload), careful)

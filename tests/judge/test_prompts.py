@@ -1,4 +1,4 @@
-"""What the judge is told: the goal verbatim, the evidence, and the form of the answer."""
+"""The prompt of an audit: the goal verbatim, the evidence, and the form of the answer."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_an_empty_objective_is_refused(objective: str) -> None:
 
 @pytest.mark.parametrize("events", ["text", 3, [1], [{"content": "no role"}]])
 def test_what_is_no_chat_is_refused(events: object) -> None:
-    with pytest.raises(UsageError, match="cannot audit|message 1 of the events"):
+    with pytest.raises(UsageError, match=r"cannot audit|message 1 of the events"):
         build_judge_prompt("Be concise.", events)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""What is only reported: the judge is told so, and where the goal wants the runner's own observations it proves nothing."""
+"""Reported observations are marked, and prove nothing if the goal requires the runner's own."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_prompt_says_what_reported_means_where_something_is() -> None:
     assert AUDIT.reported not in barred
 
 
-def test_a_judge_of_ones_own_is_told_as_well() -> None:
+def test_a_judge_with_its_own_rules_sees_the_mark_as_well() -> None:
     goal = Goal(objective="Make it work.", judge=JudgeConfig("x/y", require="runner"))
     assert BARRED in build_judge_prompt(goal, trail(REPORTED), nonce=NONCE)
 

@@ -1,4 +1,4 @@
-"""Failures are told apart, and told so that a person can mend them."""
+"""Classification of failures, and their error messages."""
 
 from __future__ import annotations
 

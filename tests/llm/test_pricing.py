@@ -1,4 +1,4 @@
-"""What is counted where nobody says."""
+"""Usage and cost without a report of the provider."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ async def test_text_streams_and_usage_is_counted() -> None:
     }
 
 
-async def test_nothing_streams_where_nobody_listens() -> None:
+async def test_an_answer_does_not_stream_without_a_listener() -> None:
     with ModelServer([say("hello world", usage=(120, 7)), say("", finish_reason="length")], api_key=KEY) as server:
         llm = _model(server, params={"max_tokens": 50})
         reply = await llm.complete(ASK, temperature=0.0)
@@ -265,7 +265,7 @@ async def test_a_provider_that_stays_away_is_unavailable() -> None:
     assert llm.usage == Usage(retries=2)
 
 
-async def test_nobody_at_the_address_is_unavailable() -> None:
+async def test_an_address_without_a_server_is_unavailable() -> None:
     llm = LLM("openai/x", api_base="http://127.0.0.1:9/v1", backoff=Backoff(retries=1, sleep=Naps()))
     with pytest.raises(ProviderUnavailable, match="did not answer after 1 retry: connection: Connection error"):
         await llm.complete(ASK)
@@ -378,14 +378,14 @@ async def test_an_unknown_provider_is_a_model_not_found(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "variable"), [("openai/gpt-4o", "OPENAI_API_KEY"), ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY")]
 )
-async def test_a_missing_key_is_said_with_the_line_that_sets_it(model: str, variable: str) -> None:
+async def test_a_missing_key_is_reported_with_the_line_that_sets_it(model: str, variable: str) -> None:
     with pytest.raises(AuthenticationFailed) as raised:
         await LLM(model).complete(ASK)
     assert raised.value.message == f"the key for {model} is missing: {variable} is not set"
     assert raised.value.hint == f"export {variable}=...   (or name another variable with api_key_env in [agent])"
 
 
-async def test_a_named_variable_that_is_not_set_is_said_before_anything_is_sent() -> None:
+async def test_a_named_variable_that_is_not_set_is_reported_before_the_request() -> None:
     with ModelServer([]) as server:
         llm = LLM("openai/x", api_base=server.base_url, api_key_env="NO_SUCH_KEY")
         with pytest.raises(AuthenticationFailed, match="NO_SUCH_KEY is not set"):

@@ -1,4 +1,4 @@
-"""Trying again: what, how often, and how long in between."""
+"""Retries: for which failures, how often, and after how long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from goalrunner.llm.failure import FailureKind, ProviderFailure
 
 
 class Attempts:
-    """Fails as it is told, then answers."""
+    """Fails with the given failures, then answers."""
 
     def __init__(self, *failures: ProviderFailure) -> None:
         self.left = list(failures)

@@ -1,4 +1,4 @@
-"""A scripted model takes the very path of a provider's: stream, errors, retries, accounts."""
+"""Scripted models behave like models of a provider: stream, errors, retries, accounts."""
 
 from __future__ import annotations
 
@@ -183,6 +183,6 @@ async def test_a_tape_of_a_run_plays_the_same_replies(script: Script, tmp_path: 
 
 
 @pytest.mark.parametrize("timeout", ["10m", 0, -1, None, float("nan")])
-def test_a_timeout_that_is_none_is_said(script: Script, timeout: object) -> None:
+def test_an_invalid_timeout_is_an_error(script: Script, timeout: object) -> None:
     with pytest.raises(UsageError, match=r"timeout in \[agent.params\] is "):
         script.model(params={"timeout": timeout})

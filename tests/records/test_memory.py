@@ -94,7 +94,7 @@ def test_a_run_is_told_what_has_not_expired_and_where_it_comes_from(tmp_path: Pa
     filled(tmp_path, item(1, days=-1), item(2, "two\n lines", days=1), item(3))
     told = recall(tmp_path, "ann", NOW)
     assert told.lines == ("(fact, m00000002, o1 of run r) two lines", "(fact, m00000003, o1 of run r) fact 3")
-    assert told.notes == ('the agent is told 2 remembered of owner "ann" (goal memory)',)
+    assert told.notes == ('the agent reads 2 remembered facts of owner "ann" (goal memory)',)
 
 
 def test_an_expiry_that_cannot_be_read_is_over(tmp_path: Path) -> None:
@@ -119,4 +119,4 @@ def test_damage_is_a_note_and_never_a_crash(tmp_path: Path) -> None:
     file.path.unlink()
     file.path.mkdir()
     assert recall(tmp_path, "ann", NOW).notes[0].startswith("memory: ")
-    assert recall(tmp_path, " ", NOW).notes == ("[memory] recall tells nothing: the goal names no owner",)
+    assert recall(tmp_path, " ", NOW).notes == ("[memory] recall has no effect: the goal names no owner",)

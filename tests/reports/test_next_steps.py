@@ -56,10 +56,13 @@ def test_what_waits_is_decided_first() -> None:
         ({"status": "complete"}, []),
         ({"status": "running"}, ["goal watch k3f9"]),
         ({"status": "cancelled", "stop_reason": "cancelled", "round_ended": True}, ["goal diff k3f9"]),
-        ({"status": "cancelled", "stop_reason": "cancelled", "rounds": 1}, []),
+        ({"status": "cancelled", "stop_reason": "cancelled", "rounds": 1}, ["goal show k3f9"]),
         ({"status": "lost", "round_ended": True}, ["goal resume k3f9", "goal diff k3f9"]),
         ({"status": "failed", "stop_reason": "workspace_failed", "rounds": 0}, ["goal resume k3f9"]),
-        ({"status": "capped", "stop_reason": "timeout", "limits": {"timeout": 60.0}, "handed": True}, []),
+        (
+            {"status": "capped", "stop_reason": "timeout", "limits": {"timeout": 60.0}, "handed": True},
+            ["goal show k3f9"],
+        ),
         (
             {
                 "status": "blocked",

@@ -120,9 +120,12 @@ def _work(job: dict[str, Any]) -> None:
         os.chdir(job["cwd"])
         if job["kill"]:
             _arm(*job["kill"])
-        from goalrunner.cli.main import main
+        from goalrunner.cli.main import program
 
-        code = main(job["arguments"])
+        sys.argv = ["goal", *job["arguments"]]
+        program()
+    except SystemExit as ended:
+        code = int(ended.code or 0)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -30,7 +30,7 @@ HINT = (
 
 
 def refused(path: Path, text: str | bytes) -> str:
-    """What is said of a file that cannot be read, without its path."""
+    """Return the error for an invalid file, without its path."""
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(UsageError) as caught:
         read_transcript(path)

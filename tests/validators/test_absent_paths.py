@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.validators.absent_paths import (
-    AbsentPath,
     TestTree,
+    Unmatched,
     absent_paths,
     mentions,
     names_folder,
@@ -17,7 +17,7 @@ from goalrunner.validators.absent_paths import (
 from goalrunner.validators.absent_programs import Place
 
 
-def _found(workspace: Path, line: str, *files: str, objective: str = "Do it.") -> tuple[AbsentPath, ...]:
+def _found(workspace: Path, line: str, *files: str, objective: str = "Do it.") -> tuple[Unmatched, ...]:
     for name in files:
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text("")
@@ -49,7 +49,7 @@ def test_a_missing_path_is_a_mistake_if_a_similar_one_has_tests(
     tmp_path: Path, line: str, files: list[str], instead: str
 ) -> None:
     (found,) = _found(tmp_path, line, *files)
-    assert (found.instead, found.empty) == (instead, False)
+    assert (found.instead if found.mistake else "") == instead
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_path_that_the_objective_names_is_what_the_work_brings(tmp_path: Path,
 
 def test_a_folder_of_sources_without_tests_is_named_with_the_one_that_has_them(tmp_path: Path) -> None:
     (found,) = _found(tmp_path, "pytest -q src", "src/a.py", "tests/test_a.py", objective="Fix src/a.py.")
-    assert found == AbsentPath("src", "src", "tests", empty=True)
-    assert found.corrected("pytest -q src") == "pytest -q tests"
+    assert found == Unmatched("src", ": no test file in src", "tests", path="src")
+    assert found.hint("pytest -q src") == 'did you mean tests? write "pytest -q tests"'
 
 
 @pytest.mark.parametrize(

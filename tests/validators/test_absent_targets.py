@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.validators.absent_paths import TestTree
+from goalrunner.validators.absent_paths import TestTree, Unmatched
 from goalrunner.validators.absent_programs import Place
-from goalrunner.validators.absent_targets import AbsentTarget, absent_targets
+from goalrunner.validators.absent_targets import absent_targets
 
 TESTS = """
 import pytest
@@ -22,7 +22,7 @@ MAKEFILE = "lint: deps\n\truff check\ntests:\n\tpytest\ndeps:\n"
 PACKAGE = '{"scripts": {"lint": "eslint .", "tests": "jest", "check:types": "tsc"}}'
 
 
-def _found(workspace: Path, line: str, objective: str = "Do it.") -> tuple[AbsentTarget, ...]:
+def _found(workspace: Path, line: str, objective: str = "Do it.") -> tuple[Unmatched, ...]:
     (workspace / "tests").mkdir()
     (workspace / "tests/test_a.py").write_text(TESTS)
     (workspace / "Makefile").write_text(MAKEFILE)
@@ -56,7 +56,8 @@ def test_a_name_that_is_almost_an_existing_one_is_a_mistake(
     tmp_path: Path, line: str, what: str, corrected: str
 ) -> None:
     (found,) = _found(tmp_path, line)
-    assert (found.mistake, found.what, found.corrected(line)) == (True, what, corrected)
+    assert (found.mistake, found.message) == (True, f": {what}")
+    assert found.hint(line) == f'did you mean {found.instead}? write "{corrected}"'
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_targets_of_a_makefile_that_makes_some_are_not_known(tmp_path: Path, mor
 
 def test_a_workspace_without_a_makefile_has_no_target(tmp_path: Path) -> None:
     (found,) = absent_targets("make test", Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "")
-    assert found == AbsentTarget("test", "there is no Makefile with a target test")
+    assert found == Unmatched("test", ": there is no Makefile with a target test")
 
 
 def test_test_files_with_names_of_their_own_are_not_known(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import CallableValidator, build_validators
-from goalrunner.validators.check_env import name_of
+from goalrunner.validators.spec_validator import name_of
 from tests.support.agents import validation
 
 

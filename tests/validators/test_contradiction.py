@@ -1,4 +1,4 @@
-"""Exit code 0 beside a summary that says otherwise; real shells, runners' words."""
+"""Exit code 0 beside a summary that reports failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a callable may return: nothing is green by accident."""
+"""What a callable may return."""
 
 from __future__ import annotations
 

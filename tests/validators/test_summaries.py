@@ -150,7 +150,7 @@ def test_a_selection_that_matches_no_test_is_seen(reader: object, output: str, n
         "error: test failed, to rerun pass `--lib`",
     ],
 )
-def test_a_log_line_is_nobodys_summary(line: str) -> None:
+def test_a_log_line_is_no_summary(line: str) -> None:
     for runner in RUNNERS:
         assert runner.read([line, "all is well"]) is None
 

@@ -15,6 +15,7 @@ from goalrunner.validators.runners import summary_of
         ("....\n43 passed in 1.02s", 0, "43 passed"),
         ("== 2 failed, 41 passed, 1 warning in 61.10s (0:01:01) ==", 1, "2 failed, 41 passed, 1 warning"),
         ("no tests ran in 0.01s", 5, "no tests ran"),
+        ("== 12 deselected in 0.01s ==", 5, "exit 5, no test selected, 12 deselected"),
         ("TOTAL 80%\nFAIL Required test coverage\n43 passed in 0.4s", 1, "exit 1, 43 passed"),
         ("Ran 3 tests in 0.001s\n\nOK", 0, "3 tests, OK"),
         ("Ran 1 test in 0.001s\n\nFAILED (failures=1)", 1, "1 test, FAILED, failures=1"),

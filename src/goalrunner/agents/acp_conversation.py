@@ -121,13 +121,7 @@ class AcpConversation(ExternalConversation):
         self._remembers = True
         self._add({"role": "user", "content": told}, recorder)
         turn = AcpTurn(
-            self.agent,
-            self._session,
-            process.peer,
-            recorder,
-            self._usage,
-            guarded=self._guarded,
-            waits=self._waits,
+            self.agent, self._session, process.peer, recorder, self._usage, guarded=self._guarded, waits=self._waits
         )
         await self._catch_up(process)
         process.connection.mark()

@@ -66,13 +66,7 @@ class AcpProcess:
     """One process of an agent. `patience` is in seconds."""
 
     def __init__(
-        self,
-        agent: ExternalAgent,
-        connection: Connection,
-        peer: Peer,
-        output: Path,
-        errors: Path,
-        patience: float,
+        self, agent: ExternalAgent, connection: Connection, peer: Peer, output: Path, errors: Path, patience: float
     ) -> None:
         self.connection = connection
         self.peer = peer

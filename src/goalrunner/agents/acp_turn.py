@@ -10,12 +10,12 @@ from typing import Any, Literal
 from goalrunner.agents.acp_calls import DONE, FAILED, AcpCall, action_id, allowed, rejected
 from goalrunner.agents.acp_process import CANCELLED
 from goalrunner.agents.acp_usage import AcpUsage
-from goalrunner.agents.external_chat import output_of
+from goalrunner.agents.external_chat import LONGEST_CALL_ID, LONGEST_COMMAND, output_of, reported_result
 from goalrunner.agents.invocation import ExternalAgent
 from goalrunner.agents.json_access import at, one_line, text
 from goalrunner.agents.jsonrpc import Peer
 from goalrunner.agents.truncate import LONGEST_MESSAGE, GrowingText, shortened
-from goalrunner.core.agent_ports import Recorder, ToolResult
+from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied
 from goalrunner.core.observation import UNASKED
 
@@ -24,11 +24,8 @@ TOO_LONG = "It is too long to be reviewed. Put it into a file, in parts, and run
 
 LONGEST_ACTION = 100_000
 """Characters of a command that can be approved."""
-LONGEST_COMMAND = 4_000
-"""Characters of a command that are recorded."""
 REMEMBERED = 20_000
 """Characters of a message that stay in memory; the transcript has more."""
-_LONGEST_ID = 200
 _DESCRIBING = ("content", "locations", "rawInput")
 """Keys that describe an action. OpenHands asks without them, and with an id that no call has."""
 
@@ -112,7 +109,7 @@ class AcpTurn:
                 return
             call.update(update)
             if call.status in ("in_progress", DONE, FAILED):
-                self._start(call, text(name)[:_LONGEST_ID])
+                self._start(call, text(name)[:LONGEST_CALL_ID])
             if call.status in (DONE, FAILED):
                 await self._record(call, call.facts)
 
@@ -184,17 +181,8 @@ class AcpTurn:
         await self._close(call, facts, call.output, time.monotonic() - self._began[call.id])
 
     async def _close(self, call: AcpCall, facts: tuple[str, ...], output: str, duration: float) -> None:
-        result = ToolResult(
-            tool_call_id=call.recorded_as,
-            tool=call.kind,
-            command=shortened(call.command, LONGEST_COMMAND),
-            facts=facts,
-            output=output_of(output, self._recorder),
-            duration=duration,
-            summary=", ".join(facts),
-            writes=False,
-            reported_by=self._agent.name,
-        )
+        kept = output_of(output, self._recorder)
+        result = reported_result(self._agent.name, call.recorded_as, call.kind, call.command, facts, kept, duration)
         call.close()
         await self._recorder.tool_result(result)
 

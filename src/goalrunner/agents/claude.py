@@ -75,7 +75,6 @@ class Claude(AgentParser):
     )
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the events of one line."""
         match line.get("type"), line.get("subtype"):
             case "system", "init":
                 yield from session(line, "session_id")

@@ -35,7 +35,6 @@ class Codex(AgentParser):
     )
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the events of one line."""
         match line.get("type"), at(line, "item", "type"):
             case "thread.started", _:
                 yield from session(line, "thread_id")
@@ -50,7 +49,7 @@ class Codex(AgentParser):
                     *("item.aggregated_output", "item.result", "item.error"),
                     tool=("item.tool", "item.type"),
                     command=("item.command", "item.arguments", "item.changes", "item.query"),
-                    exit_code="item.exit_code",
+                    code="item.exit_code",
                     failed="item.status",
                 )
                 yield CallStarted(found.id, found.tool, found.command) if kind == "item.started" else found

@@ -25,21 +25,18 @@ ENDED_EARLY = "ended, because retrying could not help"
 """How an agent's process ended that reported a failure which no other try can remedy."""
 
 
-class _SessionLost(Exception):
-    """The agent no longer knows the session that was to be resumed."""
-
-
 class CommandConversation(ExternalConversation):
     """An external agent over rounds. Implements the ports `Conversation` and `Resumable`.
 
     A later round resumes the agent's own session if the preset can and the agent has named one; otherwise the prompt
-    contains the history.
+    contains the history. Raise UsageError if no parser reads the agent's output.
     """
 
     def __init__(self, agent: ExternalAgent, launcher: Launcher) -> None:
         super().__init__(agent)
         self._launcher = launcher
         self._session: AgentSession | None = None
+        reader_for(agent.preset.stream)  # a missing parser is an error before round 1
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Run one round. Raise AgentError, BudgetExhausted, and ConversationBusy during another turn."""
@@ -67,21 +64,22 @@ class CommandConversation(ExternalConversation):
         self._add({"role": "user", "content": prompt}, recorder)
         preset, session = self.agent.preset, self._session
         if preset.resume and session is not None:
-            try:
-                return await self._run(preset.resume, prompt, recorder, session)
-            except _SessionLost:
-                self._session = None
-                recorder.session(AgentSession(agent=self.agent.name, id=""))
-                if cut and preset.totals:  # the usage of the cut turn would have been in the next total
-                    recorder.usage("agent", Usage.unknown())
-                recorder.check_budget()
+            if reply := await self._run(preset.resume, prompt, recorder, session):
+                return reply
+            self._session = None
+            recorder.session(AgentSession(agent=self.agent.name, id=""))
+            if cut and preset.totals:  # the usage of the cut turn would have been in the next total
+                recorder.usage("agent", Usage.unknown())
+            recorder.check_budget()
         self._session = None
-        return await self._run(preset.argv, with_history(before, prompt), recorder)
+        reply = await self._run(preset.argv, with_history(before, prompt), recorder)
+        assert reply is not None  # only a resumed session can be lost
+        return reply
 
     async def _run(
         self, template: Sequence[str], prompt: str, recorder: Recorder, session: AgentSession | None = None
-    ) -> RoundReply:
-        """Run one process to its end. Raise AgentError, and _SessionLost if that is the reason."""
+    ) -> RoundReply | None:
+        """Run one process to its end. Return None if the agent no longer knows the session. Raise AgentError."""
         agent = self.agent
         said = Round(prompt, agent.workspace, session.id if session else "", agent.model, agent.args)
         try:
@@ -136,8 +134,8 @@ class CommandConversation(ExternalConversation):
 
     async def _settled(
         self, completion: Completion, turn: CommandTurn, recorder: Recorder, errors: Path, *, resumed: bool
-    ) -> RoundReply:
-        """Return the answer, or raise the failure."""
+    ) -> RoundReply | None:
+        """Return the answer, or None if the session is lost. Raise AgentError."""
         await turn.end()
         ended = Ended(completion, tail_of(errors))
         error = failure_of(self.agent, turn, ended)
@@ -149,7 +147,7 @@ class CommandConversation(ExternalConversation):
             AgentRun(self.agent.name, ended.words, completion.duration, completion.output, errors, note)
         )
         if lost:
-            raise _SessionLost
+            return None
         if error is not None:
             raise self._unpaid(error, turn, recorder)
         turn.settle()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from goalrunner.agents.external_chat import output_of
+from goalrunner.agents.external_chat import LONGEST_CALL_ID, LONGEST_COMMAND, output_of, reported_result
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -21,14 +21,13 @@ from goalrunner.agents.parser import (
 )
 from goalrunner.agents.truncate import LONGEST_MESSAGE, GrowingText, shortened
 from goalrunner.agents.usage_tracker import UsageTracker
-from goalrunner.core.agent_ports import Recorder, ToolResult
+from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.observation import source_of
 from goalrunner.core.outcome import AgentSession
 
 UNNAMED = "tool"
 """A tool whose name is unknown."""
 
-_LONGEST_ID, _LONGEST_COMMAND = 200, 4_000
 _MOST_OPEN = 1_000
 _LONGEST_NOISE = 4_000
 
@@ -134,25 +133,25 @@ class CommandTurn:
         self.text, self.spoke, self.failure = text, True, None
 
     async def _start(self, call: CallStarted) -> None:
-        name = call.id[:_LONGEST_ID] or self._new_id()
+        name = call.id[:LONGEST_CALL_ID] or self._new_id()
         known = self._open.get(name)
         if known is None:
             await self._open_call(name, call.tool, call.command)
         else:
-            known.command = known.command or shortened(call.command, _LONGEST_COMMAND)
+            known.command = known.command or shortened(call.command, LONGEST_COMMAND)
 
     async def _open_call(self, name: str, tool: str, command: str) -> None:
         if len(self._open) >= _MOST_OPEN:
             await self._close(next(iter(self._open)), ("interrupted",))
         self.calls += 1
         self.usage.write()
-        call = self._open[name] = _Open(source_of(tool), shortened(command, _LONGEST_COMMAND), self._clock())
+        call = self._open[name] = _Open(source_of(tool), shortened(command, LONGEST_COMMAND), self._clock())
         self._recorder.tool_called(name, call.tool, call.command)
 
     async def _finish(self, result: CallFinished) -> None:
         # Without an id, it is the result of the newest call without one.
         nameless = [known for known in self._open if known.startswith("call-")]
-        name = result.id[:_LONGEST_ID] or (nameless[-1] if nameless else self._new_id())
+        name = result.id[:LONGEST_CALL_ID] or (nameless[-1] if nameless else self._new_id())
         if name not in self._open:
             if not (result.tool or result.command):
                 return  # a second result, or one of a call that was not reported
@@ -160,7 +159,7 @@ class CommandTurn:
         call = self._open[name]
         if result.tool and call.tool == UNNAMED:
             call.tool = source_of(result.tool)
-        call.command = call.command or shortened(result.command, _LONGEST_COMMAND)
+        call.command = call.command or shortened(result.command, LONGEST_COMMAND)
         facts: tuple[str, ...] = () if result.exit_code is None else (f"exit {result.exit_code}",)
         if result.failed and not result.exit_code:
             facts = ("error",)
@@ -170,18 +169,9 @@ class CommandTurn:
     async def _close(self, name: str, facts: tuple[str, ...], output: str = "") -> None:
         call = self._open.pop(name)
         self.usage.write()
+        kept, duration = output_of(output, self._recorder), max(0.0, self._clock() - call.began)
         await self._recorder.tool_result(
-            ToolResult(
-                tool_call_id=name,
-                tool=call.tool,
-                command=call.command,
-                facts=facts,
-                output=output_of(output, self._recorder),
-                duration=max(0.0, self._clock() - call.began),
-                summary=", ".join(facts),
-                writes=False,
-                reported_by=self._agent,
-            )
+            reported_result(self._agent, name, call.tool, call.command, facts, kept, duration)
         )
 
     def _new_id(self) -> str:

@@ -21,6 +21,9 @@ GO_ON = (
 )
 """The prompt of an agent whose turn was interrupted, if there is no other."""
 
+LONGEST_CALL_ID, LONGEST_COMMAND = 200, 4_000
+"""Characters of a call's id and of its command that are recorded."""
+
 _LARGE = 1_000_000
 """Characters of an output that is passed on in a file; also of one piece of it."""
 
@@ -87,24 +90,36 @@ class ExternalConversation:
         """Record the calls that an earlier process left open. `unnamed` is the tool if none is known."""
         for name in left.cut:
             tool, command = left.told.get(name, (unnamed, ""))
-            await recorder.tool_result(
-                ToolResult(
-                    tool_call_id=name,
-                    tool=tool,
-                    command=command,
-                    facts=("interrupted",),
-                    output=b"",
-                    summary="interrupted",
-                    writes=False,
-                    reported_by=self.agent.name,
-                )
-            )
+            await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
 
 
 def spoken(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the prompts and answers of a chat as text, without tool calls."""
     texts = ((message.get("role"), text_of(message.get("content"))) for message in messages)
     return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
+
+
+def reported_result(
+    agent: str,
+    call_id: str,
+    tool: str,
+    command: str,
+    facts: tuple[str, ...],
+    output: bytes | Path = b"",
+    duration: float = 0.0,
+) -> ToolResult:
+    """Return the result of a call that an agent reports."""
+    return ToolResult(
+        tool_call_id=call_id,
+        tool=tool,
+        command=shortened(command, LONGEST_COMMAND),
+        facts=facts,
+        output=output,
+        duration=duration,
+        summary=", ".join(facts),
+        writes=False,
+        reported_by=agent,
+    )
 
 
 def output_of(text: str, recorder: Recorder) -> bytes | Path:

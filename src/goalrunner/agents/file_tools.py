@@ -41,7 +41,6 @@ class FileTool(Tool[A]):
         self._workspace = workspace
 
     def path(self, arguments: A) -> str:
-        """Return the file's path, relative to the workspace."""
         return relative(self._workspace, self.command(arguments))
 
 
@@ -68,7 +67,6 @@ class ReadFileTool(FileTool[ReadFileArguments]):
     description = "Read lines of a text file in the workspace, as they stand. For a directory: its entries."
 
     async def run(self, arguments: ReadFileArguments, scratch: Scratch) -> ToolOutput:
-        """Read the lines."""
         path = must_exist(self._workspace, arguments.path)
         if path.is_dir():
             return _entries(path)
@@ -136,7 +134,6 @@ class ChangingTool(FileTool[A]):
         """Return what would be written. Raise ToolError or OSError if that is not possible."""
 
     def effect(self, arguments: A) -> Effect:
-        """Return the effect with its diff, or why there is none."""
         try:
             preview = self.change(arguments).text
         except (ToolError, OSError) as error:
@@ -144,7 +141,6 @@ class ChangingTool(FileTool[A]):
         return Effect("write", self.command(arguments), preview)
 
     async def run(self, arguments: A, scratch: Scratch) -> ToolOutput:
-        """Write the file; the output is the diff."""
         change = self.change(arguments)
         replace(self._workspace, change.path, change.data, change.mode)
         return ToolOutput(self.facts(change), change.text.encode(), change.summary)
@@ -169,11 +165,9 @@ class WriteFileTool(ChangingTool[WriteFileArguments]):
     description = "Create a text file in the workspace or replace it whole. Missing folders are made."
 
     def facts(self, change: _Change) -> tuple[str, ...]:
-        """Return what was done, and the size."""
         return (change.done, f"{len(change.data):,} bytes")
 
     def change(self, arguments: WriteFileArguments) -> _Change:
-        """Return the new file."""
         path = inside(self._workspace, arguments.path)
         mode = file_mode(path, arguments.path)
         content, diff = arguments.content, None
@@ -204,7 +198,6 @@ class EditFileTool(ChangingTool[EditFileArguments]):
     description = "Replace a passage of a text file in the workspace. The passage must match exactly and occur once."
 
     def change(self, arguments: EditFileArguments) -> _Change:
-        """Return the edited file."""
         name = arguments.path
         path = must_exist(self._workspace, name)
         try:

@@ -40,7 +40,6 @@ class Gemini(AgentParser):
     )
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the events of one line."""
         match line.get("type"):
             case "init":
                 yield from session(line, "session_id")

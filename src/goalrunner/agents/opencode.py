@@ -43,7 +43,6 @@ class OpenCode(AgentParser):
     )
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the events of one line."""
         yield from session(line, "sessionID")
         match line.get("type"):
             case "text":
@@ -53,9 +52,9 @@ class OpenCode(AgentParser):
                     line,
                     "part.callID",
                     *("part.state.output", "part.state.error"),
-                    tool="part.tool",
+                    tool=("part.tool",),
                     command=("part.state.input.command", "part.state.input.filePath", "part.state.input"),
-                    exit_code="part.state.metadata.exit",
+                    code="part.state.metadata.exit",
                     failed="part.state.status",
                 )
             case "step_finish":

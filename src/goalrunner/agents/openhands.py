@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from goalrunner.agents.json_access import at, items
-from goalrunner.agents.parser import (
-    AgentParser,
-    SessionStarted,
-    StreamEvent,
-    call,
-    failure,
-    message,
-    result,
-)
+from goalrunner.agents.parser import AgentParser, SessionStarted, StreamEvent, call, failure, message, result
 from goalrunner.core.agent_preset import Preset
 
 _OPTIONS = ("--headless", "--json", "--override-with-envs", "--always-approve", "{args}")
@@ -40,17 +32,10 @@ class OpenHands(AgentParser):
         version=("openhands", "--version"),
         install="uv tool install openhands --python 3.12",
         sign_in="run openhands and set it up; for its command line, exporting LLM_MODEL and LLM_API_KEY is enough",
-        denied=(
-            "authenticationerror",
-            "incorrect api key",
-            "invalid_api_key",
-            "llm_api_key",
-            "llmauthenticationerror",
-        ),
+        denied=("authenticationerror", "incorrect api key", "invalid_api_key", "llm_api_key", "llmauthenticationerror"),
     )
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the events of one line."""
         match line.get("kind"):
             case "MessageEvent" if line.get("source") == "agent":
                 yield from message(line, "llm_message.content")
@@ -60,14 +45,19 @@ class OpenHands(AgentParser):
                         yield from message(block, "text")
                 yield call(line, "tool_call_id", "tool_name", "action.command", "action.path", "action")
             case "ObservationEvent":
-                flags = {"exit_code": "observation.exit_code", "failed": "observation.is_error"}
-                yield result(line, "tool_call_id", "observation.content", tool="tool_name", **flags)
+                yield result(
+                    line,
+                    "tool_call_id",
+                    "observation.content",
+                    tool=("tool_name",),
+                    code="observation.exit_code",
+                    failed="observation.is_error",
+                )
             case "AgentErrorEvent":
-                yield result(line, "tool_call_id", "error", tool="tool_name")
+                yield result(line, "tool_call_id", "error", tool=("tool_name",))
             case "ConversationErrorEvent":
                 yield failure(line, "detail", "code")
 
     def other(self, line: str) -> StreamEvent:
-        """Return the session if the line names it."""
         name = line.removeprefix(_SESSION).split() if line.startswith(_SESSION) else []
         return SessionStarted(name[0]) if name else super().other(line)

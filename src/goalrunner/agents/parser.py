@@ -123,20 +123,23 @@ def call(line: Any, call_id: str, tool: str, *command: str) -> CallStarted:
     return CallStarted(as_text(first(line, call_id)), as_text(first(line, tool)), as_text(first(line, *command)))
 
 
-def result(line: Any, call_id: str, *output: str, **paths: str | tuple[str, ...]) -> CallFinished:
-    """Return the end of the call whose fields are at these paths: `exit_code`, `failed`, `tool` and `command`."""
-
-    def get(name: str) -> Any:
-        found = paths.get(name, ())
-        return first(line, *((found,) if isinstance(found, str) else found))
-
+def result(
+    line: Any,
+    call_id: str,
+    *output: str,
+    tool: tuple[str, ...] = (),
+    command: tuple[str, ...] = (),
+    code: str = "",
+    failed: str = "",
+) -> CallFinished:
+    """Return the end of the call whose fields are at these paths."""
     return CallFinished(
         id=as_text(first(line, call_id)),
         output=as_text(first(line, *output)),
-        exit_code=exit_code(get("exit_code")),
-        failed=is_failure(get("failed")),
-        tool=as_text(get("tool")),
-        command=as_text(get("command")),
+        exit_code=exit_code(first(line, code)),
+        failed=is_failure(first(line, failed)),
+        tool=as_text(first(line, *tool)),
+        command=as_text(first(line, *command)),
     )
 
 

@@ -125,7 +125,6 @@ class NoteTool(Tool[A]):
     reply: ClassVar[bytes]
 
     async def run(self, arguments: A, scratch: Scratch) -> ToolOutput:
-        """Return the reply."""
         return ToolOutput(("noted",), self.reply, "noted")
 
 
@@ -142,9 +141,9 @@ class ReportBlockedTool(NoteTool[ReportBlockedArguments]):
 
     name = "report_blocked"
     arguments = ReportBlockedArguments
-    description = "Say that the objective cannot be reached as it stands. It is looked into by somebody else."
+    description = "Report that the objective cannot be reached as it stands. The report is checked."
     notice = "blocked"
-    reply = b"It is noted and will be looked into. Finish your turn.\n"
+    reply = b"It is noted and will be checked. Finish your turn.\n"
 
 
 class AskArguments(Arguments):
@@ -158,9 +157,9 @@ class AskTool(NoteTool[AskArguments]):
 
     name = "ask"
     arguments = AskArguments
-    description = "Ask a person for a fact that you need and cannot find out. Nobody may be there to answer."
+    description = "Ask a person for a fact that you need and cannot find out. There may be no answer."
     notice = "question"
-    reply = b"The question is kept. Nobody answers now: go on with what you can do without the answer.\n"
+    reply = b"The question is kept. There is no answer now: go on with what you can do without the answer.\n"
 
 
 _MOST = 50
@@ -195,7 +194,6 @@ class PlanTool(Tool[PlanArguments]):
     writes = False
 
     async def run(self, arguments: PlanArguments, scratch: Scratch) -> ToolOutput:
-        """Return the plan; the recorder replaces the output."""
         plan = ProposedPlan(
             current=_line(arguments.current),
             pending=tuple(map(_line, arguments.pending)),

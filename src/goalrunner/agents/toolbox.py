@@ -64,11 +64,9 @@ class ShellTool(Tool[ShellArguments]):
         self._timeout = timeout
 
     def effect(self, arguments: ShellArguments) -> Effect:
-        """Return the command line."""
         return Effect("shell", arguments.command)
 
     async def run(self, arguments: ShellArguments, scratch: Scratch) -> ToolOutput:
-        """Run the command to its end or its timeout."""
         line = arguments.command
         if "\0" in line:
             raise ToolError("the command holds a NUL character, which no command line can")

@@ -8,20 +8,8 @@ LONGEST_MESSAGE = 400_000
 """Characters of one message that are kept."""
 
 
-def _mark(number: int) -> str:
-    return f"\n[... {number:,} characters left out ...]\n"
-
-
-def shortened(text: str, limit: int) -> str:
-    """Return the text, or the first third and the last two thirds of `limit` characters."""
-    if len(text) <= limit:
-        return text
-    head = limit // 3
-    return f"{text[:head]}{_mark(len(text) - limit)}{text[head - limit :]}"
-
-
 class GrowingText:
-    """A text that arrives in pieces, truncated like `shortened` in bounded memory."""
+    """A text that arrives in pieces, of which the first third and the last two thirds of `limit` characters are kept."""
 
     def __init__(self, limit: int = LONGEST_MESSAGE) -> None:
         self._head_room = limit // 3
@@ -48,7 +36,15 @@ class GrowingText:
 
     def take(self) -> str:
         """Return what is kept, and begin anew."""
-        text = self._head + (_mark(self._omitted) if self._omitted else "") + "".join(self._tail)
+        mark = f"\n[... {self._omitted:,} characters left out ...]\n" if self._omitted else ""
+        text = self._head + mark + "".join(self._tail)
         self._head, self._tail_length, self._omitted = "", 0, 0
         self._tail.clear()
         return text
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return the text, or the first third and the last two thirds of `limit` characters."""
+    growing = GrowingText(limit)
+    growing.add(text)
+    return growing.take()

@@ -202,7 +202,7 @@ def hidden_labels(goal: Goal, workspace: Path, secret: Path | None, *, jailed: b
 
 
 def _model_names(config: RunConfig) -> dict[str, str]:
-    names = config.models.names()
+    names = {str(llm.account): llm.model for llm in config.models.all}
     if "agent" not in names:
         own = config.options.conversation
         llm = getattr(own, "llm", None)

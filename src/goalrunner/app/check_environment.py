@@ -15,7 +15,7 @@ from goalrunner.app.preflight import listed, warnings_before
 from goalrunner.checking.environment import Kind
 from goalrunner.checking.git_config import GitSettings
 from goalrunner.checking.ignored_classes import classify
-from goalrunner.checking.overlay_probe import probe, scratch_candidates
+from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import Protection
 from goalrunner.checking.watchdog import replay
 from goalrunner.core.errors import UsageError
@@ -53,7 +53,8 @@ def choose_environment(goal: Goal, workspace: Path, home: Path) -> Choice:
         return Choice("checkout", "setup is set" if goal.workspace.setup else "")
     if wanted == "in-place":
         return Choice("in-place")
-    daemon = _daemon(goal)
+    lines = (spec.run for spec in goal.validators if spec.run)
+    daemon = next((item.name for line in lines for item in programs(line) if item.name in DAEMONS), "")
     if daemon and wanted is None:
         return Choice("in-place", f"{daemon} works in a daemon that sees the live workspace")
     why, scratch = _tried(workspace, home)
@@ -62,13 +63,6 @@ def choose_environment(goal: Goal, workspace: Path, home: Path) -> Choice:
     if wanted == "overlay":
         raise UsageError(f'check = "overlay" does not work here: {why}', 'write check = "in-place", or remove the key')
     return Choice("in-place", f"no overlay here: {why}")
-
-
-def _daemon(goal: Goal) -> str:
-    """Return the first program of a validator that works in a daemon; an empty text if there is none."""
-    lines = (spec.run for spec in goal.validators if spec.run)
-    names = (program.name for line in lines for program in programs(line))
-    return next((name for name in names if name in DAEMONS), "")
 
 
 def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from goalrunner.app.check_environment import Choice, dependencies_of, goal_file_rule
+from goalrunner.app.location import checkouts_of
+from goalrunner.app.resolve import RunConfig
+from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
 from goalrunner.checking.git_config import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.ignored_files import build_state
+from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, labels, make_plan, on_disk
 from goalrunner.checking.protection import COMPARED, Protection, is_test
 from goalrunner.core.base import Snapshot
 from goalrunner.core.check_ports import CheckRun, ValidationContext, Validator
 from goalrunner.core.events import ChangedChecks, Content
-from goalrunner.core.goal import ValidatorSpec
-from goalrunner.core.process_ports import Launcher
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.checks import Flakiness, flaky_red, third_run
 from goalrunner.engine.validation import Answer, Results, is_hidden, run_validators
+from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.validators import build_validators, is_environmental
+from goalrunner.system.environment import child_environment
+from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.validators import build_validators, check_scripts_at_start, is_environmental, with_variables
 from goalrunner.validators.baseline_status import BaseResults, without_space
 from goalrunner.validators.fewer_tests import complete, with_uncollected
 
@@ -39,41 +47,48 @@ class CheckRunner:
     """The checks of one run. Implements the port `Checker`."""
 
     def __init__(
-        self,
-        store: SnapshotStore,
-        environment: CheckEnvironment,
-        comparison: CheckEnvironment,
-        *,
-        specs: Sequence[ValidatorSpec],
-        callables: Sequence[Validator],
-        protection: Protection,
-        ignored: IgnoredContent,
-        git: GitSettings,
-        launcher: Callable[[Launcher], Launcher],
-        processes: Launcher,
-        env: Mapping[str, str],
-        outputs: Sequence[str] = (),
-        record: Path | None = None,
-        redact: Callable[[str], str] = str,
+        self, config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder, processes: ProcessLauncher
     ) -> None:
-        """`comparison` runs validators in the workspace itself. `callables` run in this process.
-
-        `launcher` puts commands into the sandbox, over `processes` or an environment's launcher. `record` is a folder of
-        the run for what must survive a resume.
-        """
+        """Make the check environment. What must survive a resume is recorded in the run's folder."""
+        goal, start = config.goal, folder.start
+        settings, workspace = goal.workspace, config.workspace
         self._store = store
-        self._environment = environment
-        self._comparison = comparison
-        self._specs = tuple(specs)
-        self._callables = tuple(callables)
-        self._protection = self._rules = protection
-        self._ignored = ignored
-        self._git = git
-        self._launcher = launcher
         self._processes = processes
-        self._env = dict(env)
-        self._outputs = tuple(outputs)
-        self._base = BaseResults(record / "base.json" if record else None, redact)
+        self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
+        self._env = child_environment(config.sandbox.environ, withhold=config.withheld)
+        self._specs = with_variables(goal.validators, workspace, start / "variables.json")
+        self._callables = config.options.validators
+        self._outputs = settings.outputs
+        scripts = check_scripts_at_start(goal.validators, workspace, start / "scripts.json")
+        scripts |= goal_file_rule(config.options.goal_file, workspace)
+        self._protection = self._rules = Protection(
+            settings.protect, settings.editable, settings.allow, scripts, setup=choice.kind == "checkout"
+        )
+        self._ignored = IgnoredContent(
+            workspace,
+            start / "ignored",
+            dependencies=dependencies_of(goal),
+            contents=self._protection.strict,
+            home=config.home,
+        )
+        self._git = GitSettings(workspace, start / "git.json")
+        self._in_place = InPlace(
+            store, config.home, start=start, guard=processes.watchdog.token, outputs=settings.outputs
+        )
+        self._environment: CheckEnvironment = self._in_place
+        if choice.scratch is not None:
+            self._environment = Overlay(choice.scratch, self._env)
+        elif choice.kind == "checkout":
+            self._environment = FreshCheckout(
+                store,
+                checkouts_of(config.home, folder.run_id),
+                setup=settings.setup or "",
+                commands=[spec.run or "" for spec in goal.validators],
+                env=self._env,
+                launcher=self._sandboxed(processes),
+                scratch=folder.scratch_file,
+            )
+        self._base = BaseResults(start / "base.json", config.redactor.text)
         self._flakiness = Flakiness()
         self._remembered = False
         self._tracked: frozenset[str] = frozenset()
@@ -105,10 +120,8 @@ class CheckRunner:
         # The baseline follows the look at the start at once; in an overlay it cannot change what is being recorded.
         await self.remember(base, kept=self._environment.kind != "overlay")
         self._tracked = frozenset(map(on_disk, await self._store.entries(now)))
-        look = self._ignored.first
+        look = self._ignored.first or await self._look()
         self._ignored.first = None
-        if look is None:
-            look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
         changes = await asyncio.to_thread(self._ignored.compare, look)
         entries = await self._store.entries(base)
         self._tests = tuple(filter(is_test, entries))
@@ -116,20 +129,15 @@ class CheckRunner:
         plan = await make_plan(
             self._store, self._store.workspace, self._rules, self._ignored, changes, base, now, approved
         )
-        about = CheckRun(
-            protected_changes=tuple(map(str, plan.differences)),
-            differing=tuple(item.path for item in plan.differences),
-            refusal=plan.refusal,
-            hint=plan.hint,
-        )
+        paths = tuple(item.path for item in plan.differences)
+        changes_of = tuple(map(str, plan.differences))
+        about = CheckRun(protected_changes=changes_of, differing=paths, refusal=plan.refusal, hint=plan.hint)
         if plan.refusal:
             return about
         seen = await asyncio.to_thread(self._ignored.fingerprint, look)
-        built = (
-            ""
-            if self._protection.strict
-            else await asyncio.to_thread(build_state, self._store.workspace, changes.build)
-        )
+        built = ""
+        if not self._protection.strict:
+            built = await asyncio.to_thread(build_state, self._store.workspace, changes.build)
         self._flakiness.begin(" ".join((now.id, seen, built, plan.key, *plan.appeared, *plan.dependencies)), when)
         counted, extra, changed = await self._attempts(plan, context)
         await asyncio.to_thread(self._ignored.keep)
@@ -139,6 +147,8 @@ class CheckRunner:
         free = [item for item in plan.allowed if not item.rule.startswith(COMPARED)]
         answers, missing = complete(counted.answers, self._base, self._rules, self._tests, free)
         green = bool(answers) and all(result.passed for result, _ in answers)
+        # In place, the checks themselves write ignored files in the workspace.
+        leaked = self._environment.kind == "overlay" and not self._ignored.same(look, await self._look())
         flaky = (f"flaky: {', '.join(counted.flaky)}",) if counted.flaky else ()
         written = (f"{CHANGED_FILES}: {', '.join(counted.changed[:5])}",) if counted.changed else ()
         isolated = (NOT_ISOLATED,) if self._callables else ()
@@ -148,7 +158,7 @@ class CheckRunner:
             labels=(*labels(plan, green=green), *extra, *flaky, *written, *isolated, *missing),
             changed_checks=changed,
             diff=await self._store.diff(base, now, about.differing) if changed else "",
-            leaked=("ignored files",) if await self._leaked(look) else (),
+            leaked=("ignored files",) if leaked else (),
             content=self._flakiness.content(),
         )
 
@@ -158,7 +168,7 @@ class CheckRunner:
         suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
         if not suspicious or self._environment.kind == "in-place":
             return ""
-        live = await self._run(self._comparison, (Layer(self._store.workspace),), context)
+        live = await self._run(self._in_place, (Layer(self._store.workspace),), context)
         for result, _ in live.answers:
             here = suspicious.get(result.name)
             if here is not None and (result.passed or result.exit_code != here.exit_code):
@@ -167,8 +177,7 @@ class CheckRunner:
 
     async def _explained(self, here: ValidatorResult, live: ValidatorResult, context: ValidationContext) -> str:
         """Return the difference and a line for the goal file that was seen to remove it."""
-        look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
-        changes = await asyncio.to_thread(self._ignored.compare, look)
+        changes = await asyncio.to_thread(self._ignored.compare, await self._look())
         line = 'check = "in-place"'
         if self._protection.strict and changes.build:
             visible = Layer(self._store.workspace)
@@ -183,32 +192,31 @@ class CheckRunner:
                 f"validator {here.name} cannot work in the fresh checkout: {here.remark}; in the workspace: {live.remark}\n"
                 "install what is missing with [workspace] setup, or remove setup and check to use the workspace's packages"
             )
-        return (
-            f"validator {here.name} cannot work in the check environment ({kind}): {here.remark}; "
-            f"in the workspace itself: {live.remark}\nadd to the goal file: [workspace] {line}"
-        )
+        where = f"in the check environment ({kind}): {here.remark}; in the workspace itself: {live.remark}"
+        return f"validator {here.name} cannot work {where}\nadd to the goal file: [workspace] {line}"
 
     async def _attempts(
         self, plan: Plan, context: ValidationContext
     ) -> tuple[Results, tuple[str, ...], ChangedChecks | None]:
         """Run with the originals; if that is red, with what might be missing. Return results, labels, changed checks."""
+        needed = (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
         first = await self._run_plan(plan, context)
         if first.green or context.iteration == 0:
             return first, (), None
         if plan.appeared:
             again = await self._run_plan(plan, context, appeared=True)
             if again.green:
-                return again, _needed(plan), None
-        with_appeared = (False, True) if plan.appeared else (False,)
-        for appeared in with_appeared if plan.differences and not self._protection.strict else ():
+                return again, needed, None
+        if self._protection.strict or not plan.differences:
+            return first, (), None
+        for appeared in (False, True) if plan.appeared else (False,):
             theirs = await self._run_plan(plan, context, appeared=appeared, agents_checks=True)
             free = (*plan.allowed, *plan.differences)
             answers, _ = complete(theirs.answers, self._base, self._rules, self._tests, free)
             if theirs.green and all(result.passed for result, _ in answers):
                 paths = tuple(item.path for item in plan.differences)
-                results = tuple(result for result, _ in answers)
-                changed = ChangedChecks(key=plan.key, paths=paths, results=results)
-                return first, _needed(plan) if appeared else (), changed
+                changed = ChangedChecks(key=plan.key, paths=paths, results=tuple(result for result, _ in answers))
+                return first, needed if appeared else (), changed
         return first, (), None
 
     async def _run_plan(
@@ -221,7 +229,7 @@ class CheckRunner:
         if renamed and self._environment.kind == "overlay":
             # An overlay cannot rename a folder of the start.
             await asyncio.to_thread(self._ignored.keep)
-            return await self._run(self._comparison, layers, context, third=decides)
+            return await self._run(self._in_place, layers, context, third=decides)
         return ran
 
     async def _run(
@@ -245,7 +253,7 @@ class CheckRunner:
         third: bool,
     ) -> Results:
         async with environment.open(layers) as opened:
-            launcher = self._launcher(opened.launcher(self._processes))
+            launcher = self._sandboxed(opened.launcher(self._processes))
             context = replace(context, workspace=opened.path)
             specs, callables = self._specs, self._callables
             if context.iteration == 0:  # there is no response yet, which callables check
@@ -287,13 +295,5 @@ class CheckRunner:
                 self._flakiness.note(decided[-1][0])
         return Results(tuple(decided), tuple(flaky))
 
-    async def _leaked(self, before: Classifier) -> bool:
-        """Return whether ignored files changed in the live workspace; in place, checks themselves write them there."""
-        if self._environment.kind != "overlay":
-            return False
-        look = await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
-        return not self._ignored.same(before, look)
-
-
-def _needed(plan: Plan) -> tuple[str, ...]:
-    return (f"{NEEDED_IGNORED}: {', '.join(plan.appeared[:5])}",)
+    async def _look(self) -> Classifier:
+        return await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())

@@ -35,14 +35,14 @@ _FIELDS: dict[BudgetName, frozenset[str]] = {"tokens": _TOKENS, "cost_usd": froz
 
 @dataclass(frozen=True)
 class GoalContinue:
-    """Go on: send `followup` to the agent as a user message and let it work."""
+    """Send `followup` to the agent as a user message, and let it work."""
 
     followup: str
 
 
 @dataclass(frozen=True)
 class GoalDone:
-    """Stop: the run ended with `outcome`."""
+    """The run ended with `outcome`."""
 
     outcome: GoalOutcome
 
@@ -52,7 +52,7 @@ class GoalController:
 
     Call `start()` for the first user message, then `on_run_finished(messages)` after each run of the agent, with its
     whole chat so far. Both block: validators run and the judge is asked inside. Keywords are those of `arun_goal`.
-    The time limit counts from `start()`. Raises UsageError for what cannot be enforced on an agent that the caller drives:
+    The time limit counts from `start()`. Raise UsageError for what cannot be enforced on an agent that the caller drives:
     approvals of single actions, and a sandbox.
     """
 
@@ -104,9 +104,9 @@ class GoalController:
     def _advance(self, prepared: PreparedRun, messages: Sequence[Message] | None = None) -> GoalContinue | GoalDone:
         async def work() -> RunRound | RunEnded:
             if messages is not None:
-                said = await self._take_in(messages, prepared.run.recorder)
+                response = await self._record_new(messages, prepared.run.recorder)
                 await asyncio.sleep(0)  # a deadline that is over ends the run here
-                await prepared.run.finish_round(self._round, RoundReply(text=said))
+                await prepared.run.finish_round(self._round, RoundReply(text=response))
             return await prepared.run.advance()
 
         step = run_blocking(prepared.run.guarded(work), "GoalController", "arun_goal")
@@ -115,38 +115,43 @@ class GoalController:
             followup = prepared.run.begin_round(step.prompt)
             prepared.run.recorder.message({"role": "user", "content": followup})
             return GoalContinue(followup)
-        return self._done(prepared, step)
-
-    def _done(self, prepared: PreparedRun, finish: RunEnded) -> GoalDone:
         self._round = 0
-        outcome = interrupting(prepared.run.end(finish))
+        outcome = interrupting(prepared.run.end(step))
         return GoalDone(outcome.model_copy(update={"run_path": str(prepared.folder.path)}))
 
     def _is_over(self) -> bool:
         return self._round == 0
 
-    async def _take_in(self, messages: Sequence[Message], recorder: Recorder) -> str:
-        """Record what is new in the chat; gives the last thing the agent said in this round.
+    async def _record_new(self, messages: Sequence[Message], recorder: Recorder) -> str:
+        """Record what is new in the chat, and return the agent's last text in this round.
 
-        A chat that does not go on where the last one ended - a fresh one, or one that was shortened - is new as a whole.
+        A chat that does not begin with the last one, because it is fresh or was shortened, is new as a whole.
         """
         trail = trail_of(messages)
         marks = [_mark(item, trail.read(item)) for item in trail.items]
         known = len(self._taken) if marks[: len(self._taken)] == self._taken else 0
-        said = ""
+        response = ""
         for item in trail.items[known:]:
             text = trail.read(item)
             if isinstance(item, Observation):
-                await recorder.tool_result(_result(item, text))
+                result = ToolResult(
+                    tool_call_id=item.id,
+                    tool=item.source,
+                    command=item.command,
+                    facts=item.facts,
+                    output=text.encode("utf-8", errors="replace"),
+                    reported_by=CALLER,
+                )
+                await recorder.tool_result(result)
             else:
                 recorder.message({"role": "assistant", "content": text})
-                said = text
+                response = text
         self._taken = marks
-        return said
+        return response
 
 
 class _CallerDrivenAgent:
-    """Stands for an agent that the caller drives: it has messages, and is never sent anything."""
+    """The agent that the caller drives: it has messages, and never receives a prompt from here."""
 
     name = CALLER
 
@@ -172,7 +177,7 @@ def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
         if name not in budget.unenforced and not given & _FIELDS[name]:
             example = "cost_usd=0.05" if name == "cost_usd" else "input_tokens=1200, output_tokens=300"
             raise UsageError(
-                f"the goal has a budget of {name}, and on_run_finished was not told what the agent used",
+                f"the goal has a budget of {name}, and on_run_finished was not given the agent's usage",
                 f"pass usage=Usage({example}), or set allow_unenforced to count what is known alone",
             )
 
@@ -190,17 +195,6 @@ def told_usage(usage: Usage | None) -> Usage:
 
 
 def _mark(item: Observation | Claim, text: str) -> str:
-    """What makes an item the same one again."""
+    """Return a hash by which an item is recognised in a later chat."""
     source = f"{item.source}\0{item.command}" if isinstance(item, Observation) else ""
     return sha256(f"{item.kind}\0{source}\0{text}".encode(errors="replace")).hexdigest()
-
-
-def _result(item: Observation, text: str) -> ToolResult:
-    return ToolResult(
-        tool_call_id=item.id,
-        tool=item.source,
-        command=item.command,
-        facts=item.facts,
-        output=text.encode("utf-8", errors="replace"),
-        reported_by=CALLER,
-    )

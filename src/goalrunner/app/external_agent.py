@@ -202,7 +202,7 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
             )
     if agent.protocol == "command" and agent.guarding_key:
         raise UsageError(
-            f"{name}, driven by its command line, asks nobody before it acts, so {agent.guarding_key} cannot be kept",
+            f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be kept",
             'leave it out, or use an agent that asks: protocol = "acp"',
         )
     default = AgentConfig()

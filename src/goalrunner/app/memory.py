@@ -126,8 +126,10 @@ def frozen_policy(folder: RunFolder) -> tuple[str, tuple[str, ...]]:
         memory = MemoryConfig.model_validate(table.get("memory", {}))
         return str(table.get("owner", "")), memory.promote
     except (OSError, ValueError, ValidationError) as error:
-        said = f"{folder.goal_file} cannot be read, so nothing of run {folder.run_id} may be promoted"
-        raise UsageError(said, "[memory] promote of that goal would have to allow it") from error
+        raise UsageError(
+            f"{folder.goal_file} cannot be read, so nothing of run {folder.run_id} may be promoted",
+            "[memory] promote of that goal would have to allow it",
+        ) from error
 
 
 def _refuse_twice(file: MemoryFile, new: MemoryItem, replaces: str) -> None:
@@ -156,11 +158,11 @@ class Recalled:
 def recall(home: Path, owner: str, now: datetime) -> Recalled:
     """Return the facts of an owner that have not expired. Never raise: damage of the file is a note."""
     if not owner.strip():
-        return Recalled(notes=("[memory] recall tells nothing: the goal names no owner",))
+        return Recalled(notes=("[memory] recall has no effect: the goal names no owner",))
     try:
         items, damages = MemoryFile.of(home, owner).read()
     except RecordError as error:
-        return Recalled(notes=(f"memory: {error.message}; nothing is told",))
+        return Recalled(notes=(f"memory: {error.message}; nothing is recalled",))
     valid = [item for item in items if item.owner == owner and not item.is_expired(now)]
     lines: list[str] = []
     left = MOST_CHARACTERS
@@ -174,7 +176,7 @@ def recall(home: Path, owner: str, now: datetime) -> Recalled:
     notes = [f"memory: {damage}" for damage in damages]
     if lines:
         more = f", the newest of {len(valid)}" if len(lines) < len(valid) else ""
-        notes.append(f'the agent is told {len(lines)} remembered of owner "{owner}"{more} (goal memory)')
+        notes.append(f'the agent reads {len(lines)} remembered facts of owner "{owner}"{more} (goal memory)')
     return Recalled(tuple(lines), tuple(notes))
 
 

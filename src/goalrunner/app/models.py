@@ -23,16 +23,6 @@ class Models:
         """Those that there are."""
         return tuple(llm for llm in (self.agent, self.judge) if llm is not None)
 
-    def names(self) -> dict[str, str]:
-        """Return the models' names by account."""
-        pairs = {"agent": self.agent, "judge": self.judge}
-        return {account: llm.model for account, llm in pairs.items() if llm is not None}
-
-    def check(self) -> None:
-        """Raise GoalError for what can be seen without asking, such as a missing key."""
-        for llm in self.all:
-            llm.check()
-
 
 async def foresee(llms: Iterable[LLM]) -> tuple[str, ...]:
     """Look up providers, keys and models, and return warnings. Wait for LiteLLM's import. Raise GoalError."""

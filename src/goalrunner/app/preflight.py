@@ -18,7 +18,6 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.absent_paths import (
-    AbsentPath,
     TestTree,
     absent_paths,
     absent_start,
@@ -34,8 +33,8 @@ from goalrunner.validators.absent_programs import (
     unstartable_script,
 )
 from goalrunner.validators.absent_targets import absent_targets
-from goalrunner.validators.check_env import name_of
 from goalrunner.validators.command_lint import weaknesses_of
+from goalrunner.validators.spec_validator import name_of
 
 _GIT_TIMEOUT = 60.0
 _MANY = 5_000
@@ -125,14 +124,9 @@ def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Find
         absent = None if goal.workspace.setup else absent_program(line, place)
         if absent is not None and not (absent.is_guess and mentions(said, absent.word)):
             yield Finding(f"validator {name} cannot run here: {absent.what}", absent.line(line))
-        for item in absent_paths(line, place, tree, said):
-            if item.instead and not item.empty:
-                meant = f'did you mean {item.instead}? write "{item.corrected(line)}"'
-                yield Finding(f"validator {name}: {item.word} does not exist", meant)
-        for target in absent_targets(line, place, tree, said):
-            if target.mistake:
-                meant = f'did you mean {target.instead}? write "{target.corrected(line)}"'
-                yield Finding(f"validator {name}: {target.what}", meant)
+        for item in (*absent_paths(line, place, tree, said), *absent_targets(line, place, tree, said)):
+            if item.mistake:
+                yield Finding(f"validator {name}{item.message}", item.hint(line))
         if sets_pipefail(line) and not shell_knows_pipefail():
             what = f"validator {name} cannot run here: {SHELL} does not know `set -o pipefail`"
             yield Finding(what, _with_bash(line))
@@ -156,26 +150,15 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         if spec.hidden:
             continue
         found += weaknesses_of(spec, workspace)
-        items = absent_paths(spec.run or "", place, tree, _said(goal))
-        found += [_warning(name_of(spec), item) for item in items if item.empty or not item.instead]
-        for target in absent_targets(spec.run or "", place, tree, _said(goal)):
-            if not target.mistake:
-                near = f"; did you mean {target.instead}?" if target.instead else ""
-                found.append(f"validator {name_of(spec)}: {target.what}{near}")
-        start = "" if goal.workspace.setup else absent_start(spec.run or "", place)
+        line, said = spec.run or "", _said(goal)
+        items = (*absent_paths(line, place, tree, said), *absent_targets(line, place, tree, said))
+        found += [f"validator {name_of(spec)}{item.warning}" for item in items if not item.mistake]
+        start = "" if goal.workspace.setup else absent_start(line, place)
         if start and start not in (item.path for item in items):
             found.append(f"validator {name_of(spec)} is red until {start} exists")
-        if not tree.files and runs_all_tests(spec.run or ""):
+        if not tree.files and runs_all_tests(line):
             found.append(f"validator {name_of(spec)} is red until there are tests: the workspace has no test file")
     return (*dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
-
-
-def _warning(name: str, item: AbsentPath) -> str:
-    if item.empty:
-        near = f"; did you mean {item.instead}?" if item.instead else ""
-        return f"validator {name}: no test file in {item.word}{near}"
-    near = f"; did you mean {item.near}?" if item.near else ""
-    return f"validator {name} is red until {item.word} exists{near}"
 
 
 def _with_bash(line: str) -> str:

@@ -127,7 +127,7 @@ def chat_of(folder: RunFolder) -> tuple[Message, ...]:
     messages = tuple(message for message in chat if message.get("role") != "system")
     if not any(message.get("role") == "assistant" for message in messages):
         raise UsageError(
-            f"run {run} has no conversation to go on with: its agent said nothing", "leave --continue-from out"
+            f"run {run} has no conversation to go on with: its agent wrote nothing", "leave --continue-from out"
         )
     return messages
 

@@ -60,7 +60,8 @@ class RunConfig:
         if self.agent is not None:
             cell = self.sandbox.agent_cell(self.location.home, self.agent.preset.home)
             check_installed(self.agent, self.workspace, self.options.environ, cell)
-        self.models.check()
+        for llm in self.models.all:
+            llm.check()
         refuse_hopeless_validators(self.goal, self.options.environ)
 
     async def foresee(self) -> tuple[str, ...]:

@@ -9,21 +9,14 @@ from pathlib import Path
 
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.toolbox import Toolbox
-from goalrunner.app.check_environment import Choice, dependencies_of, goal_file_rule, undo_interrupted
+from goalrunner.app.check_environment import undo_interrupted
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.external_agent import external_conversation
-from goalrunner.app.location import CHECKOUTS, SystemClock, checkouts_of, runner_outputs
+from goalrunner.app.location import CHECKOUTS, SystemClock, runner_outputs
 from goalrunner.app.memory import Recalled, recall
 from goalrunner.app.previous_run import kept_files, summary_writer
 from goalrunner.app.pruning import clear_leftovers, clear_own
 from goalrunner.app.resolve import RunConfig
-from goalrunner.checking.checkout import FreshCheckout
-from goalrunner.checking.environment import CheckEnvironment
-from goalrunner.checking.git_config import GitSettings
-from goalrunner.checking.ignored_content import IgnoredContent
-from goalrunner.checking.in_place import InPlace
-from goalrunner.checking.overlay import Overlay
-from goalrunner.checking.protection import Protection
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.check_ports import Validator
 from goalrunner.core.errors import UsageError
@@ -43,7 +36,7 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import build_validators, check_scripts_at_start, with_variables
+from goalrunner.validators import build_validators, with_variables
 
 
 @dataclass(frozen=True)
@@ -94,13 +87,15 @@ def open_resources(
     if goal.deliverable == "workspace":
         outputs = (*goal.workspace.outputs, *runner_outputs(workspace, options.record))
         store = SnapshotStore(workspace, config.home, outputs=outputs, start=folder.start)
-    sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
     checker = None
     if store is not None and config.check is not None:
-        checker = _checker(config, config.check, store, folder, launcher, sandboxed)
+        checker = CheckRunner(config, config.check, store, folder, launcher)
     parts = Parts(
         conversation=options.conversation or _conversation(config, folder.run_id, launcher),
-        validators=(*goal_validators(config, sandboxed(launcher)), *options.validators),
+        validators=(
+            *goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True)),
+            *options.validators,
+        ),
         judge=None if config.models.judge is None else LLMJudge(config.models.judge, goal.judge, redact=redactor.text),
         log=log,
         transcript=transcript,
@@ -164,60 +159,4 @@ def built_in_conversation(
         toolbox=None if response_only else Toolbox(workspace, launcher, env, secret=secret),
         system_prompt=goal.agent.system_prompt,
         max_steps=goal.agent.max_steps,
-    )
-
-
-def _checker(
-    config: RunConfig,
-    choice: Choice,
-    store: SnapshotStore,
-    folder: RunFolder,
-    processes: ProcessLauncher,
-    sandboxed: Callable[[Launcher], Launcher],
-) -> CheckRunner:
-    """Return what runs the goal's validators in the check environment."""
-    goal, workspace, start = config.goal, config.workspace, folder.start
-    settings = goal.workspace
-    env = child_environment(config.sandbox.environ, withhold=config.withheld)
-    scripts = check_scripts_at_start(goal.validators, workspace, start / "scripts.json")
-    scripts |= goal_file_rule(config.options.goal_file, workspace)
-    protection = Protection(
-        settings.protect, settings.editable, settings.allow, scripts, setup=choice.kind == "checkout"
-    )
-    in_place = InPlace(store, config.home, start=start, guard=processes.watchdog.token, outputs=settings.outputs)
-    environment: CheckEnvironment = in_place
-    if choice.scratch is not None:
-        environment = Overlay(choice.scratch, env)
-    elif choice.kind == "checkout":
-        environment = FreshCheckout(
-            store,
-            checkouts_of(config.home, folder.run_id),
-            setup=settings.setup or "",
-            commands=[spec.run or "" for spec in goal.validators],
-            env=env,
-            launcher=sandboxed(processes),
-            scratch=folder.scratch_file,
-        )
-    ignored = IgnoredContent(
-        workspace,
-        start / "ignored",
-        dependencies=dependencies_of(goal),
-        contents=protection.strict,
-        home=config.home,
-    )
-    return CheckRunner(
-        store,
-        environment,
-        in_place,
-        specs=with_variables(goal.validators, workspace, start / "variables.json"),
-        callables=config.options.validators,
-        protection=protection,
-        ignored=ignored,
-        git=GitSettings(workspace, start / "git.json"),
-        launcher=sandboxed,
-        processes=processes,
-        env=env,
-        outputs=settings.outputs,
-        record=start,
-        redact=config.redactor.text,
     )

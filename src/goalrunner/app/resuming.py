@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goalrunner import __version__
 from goalrunner.app.build import PreparedRun, deadline_at
@@ -38,26 +38,7 @@ UNCERTAIN = "this log is of an older schema: it does not say what was kept of th
 _OPTIONS = {"max_iterations": "--max-iterations", "timeout": "--timeout", "tokens": "--tokens", "cost_usd": "--cost"}
 
 
-@dataclass(frozen=True)
-class ResumedRun:
-    """A run that can be driven on; `begin` writes its first event."""
-
-    prepared: PreparedRun
-    resumed: RunResumed
-    options: RunOptions
-
-    async def begin(self) -> None:
-        """See what changed between the sessions, and record that the run goes on. Raise GoalError."""
-        run = self.prepared.run
-        for observer in self.options.observers:
-            if isinstance(observer, Rejoining):
-                observer.on_state(run.state)
-        await run.resume(self.resumed)
-        with contextlib.suppress(OSError):
-            self.prepared.folder.outcome.unlink()
-
-
-def prepare_resume(
+async def resume_run(
     folder: RunFolder,
     loaded: LoadedRun,
     options: RunOptions,
@@ -65,8 +46,11 @@ def prepare_resume(
     *,
     note: str = "",
     on_torn: Callable[[TornTail], None] | None = None,
-) -> ResumedRun:
-    """Open a run's folder and make its resources again from the loaded log. Raise GoalError if it cannot go on."""
+) -> PreparedRun:
+    """Open a run's folder, make its resources again from the loaded log, and record that the run goes on.
+
+    Raise GoalError if it cannot go on.
+    """
     state = loaded.state
     refuse_final(state)
     plan = raised(state.plan, limits)
@@ -84,22 +68,29 @@ def prepare_resume(
         cut = cut_calls(run.state, left.chat, totals)
         in_flight = {account: _priced(account, usage, config.models) for account, usage in cut.items()}
         refuse_unknown_spend(run.state, plan, in_flight)
+        for observer in options.observers:
+            if isinstance(observer, Rejoining):
+                observer.on_state(run.state)
+        seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+        uncertain = (UNCERTAIN,) if state.base is not None and state.round and not state.kept else ()
+        sandbox = config.sandbox.notes() if config.sandbox_name != state.sandbox else ()
+        await run.resume(
+            RunResumed(
+                plan=plan,
+                version=__version__,
+                note=note,
+                in_flight=in_flight,
+                deadline_at=deadline_at(resources.parts.clock.now(), seconds),
+                notes=(*uncertain, *sandbox, *resources.notes),
+                sandbox=config.sandbox_name,
+            )
+        )
+        with contextlib.suppress(OSError):
+            folder.outcome.unlink()
     except BaseException:
         resources.close()
         raise
-    seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
-    uncertain = (UNCERTAIN,) if state.base is not None and state.round and not state.kept else ()
-    sandbox = config.sandbox.notes() if config.sandbox_name != state.sandbox else ()
-    resumed = RunResumed(
-        plan=plan,
-        version=__version__,
-        note=note,
-        in_flight=in_flight,
-        deadline_at=deadline_at(resources.parts.clock.now(), seconds),
-        notes=(*uncertain, *sandbox, *resources.notes),
-        sandbox=config.sandbox_name,
-    )
-    return ResumedRun(PreparedRun(run=run, folder=folder, close=resources.close), resumed, options)
+    return PreparedRun(run=run, folder=folder, close=resources.close)
 
 
 def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> tuple[Run, Resumption]:
@@ -204,9 +195,11 @@ def _refuse_other_start(folder: RunFolder, loaded: LoadedRun) -> None:
     for name, digest in loaded.state.kept.items():
         path = folder.start / name
         if not path.is_file():
-            raise RecordError(f"{path} is gone: it said what the start of the run was like", "start a new run")
+            raise RecordError(f"{path} is gone; it recorded the start of the run", "start a new run")
         if file_hash(path) != digest:
-            raise RecordError(f"{path} is damaged: it says something else of the start than it did", "start a new run")
+            raise RecordError(
+                f"{path} is damaged; it is not what was recorded at the start of the run", "start a new run"
+            )
 
 
 def _refuse_earlier_version(state: RunState, goal: Goal) -> None:

@@ -74,40 +74,32 @@ Checks = Check | Iterable[Check]
 _HINT = "give shell commands, ValidatorSpecs, Validators, or callables (response, agent): validators=[...]"
 
 
-def checks_of(given: Checks) -> tuple[Check, ...]:
-    """Return the checks that were given; a single one is allowed. Raise UsageError for anything else."""
-    if _is_check(given):
-        return (_checked(given),)
-    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
+    """Return those that run in processes of their own, shell commands first, and those that run in this process.
+
+    Raise UsageError for anything that is no check.
+    """
+    single = isinstance(given, str | ValidatorSpec) or callable(given) or _is_validator(given)
+    if not single and (isinstance(given, bytes | Mapping) or not isinstance(given, Iterable)):
         raise UsageError(f"validators is {_kind(given)}, neither a check nor a list of them", _HINT)
-    return tuple(_checked(check) for check in given)
-
-
-def specs_of(checks: tuple[Check, ...]) -> tuple[ValidatorSpec, ...]:
-    """Return those that run in processes of their own: shell commands, then specifications."""
-    commands = [ValidatorSpec(name=check, run=check) for check in checks if isinstance(check, str)]
-    return (*commands, *(check for check in checks if isinstance(check, ValidatorSpec)))
-
-
-def own_validators(checks: tuple[Check, ...]) -> tuple[Validator, ...]:
-    """Return those that are objects or callables, run in process."""
-    return tuple(
-        check if _is_validator(check) else CallableValidator(check)  # type: ignore[misc,arg-type]
-        for check in checks
-        if not isinstance(check, str | ValidatorSpec)
-    )
-
-
-def _checked(check: object) -> Any:
-    if not _is_check(check):
-        raise UsageError(f"a validator is {_kind(check)}, which is no check", _HINT)
-    if isinstance(check, str) and not check.strip():
-        raise UsageError("a validator is an empty command", _HINT)
-    return check
-
-
-def _is_check(value: object) -> bool:
-    return isinstance(value, str | ValidatorSpec) or _is_validator(value) or callable(value)
+    commands: list[ValidatorSpec] = []
+    specs: list[ValidatorSpec] = []
+    own: list[Any] = []
+    for check in (given,) if single else given:  # type: ignore[union-attr]
+        match check:
+            case str() if not check.strip():
+                raise UsageError("a validator is an empty command", _HINT)
+            case str():
+                commands.append(ValidatorSpec(name=check, run=check))
+            case ValidatorSpec():
+                specs.append(check)
+            case _ if _is_validator(check):
+                own.append(check)
+            case _ if callable(check):
+                own.append(CallableValidator(check))
+            case _:
+                raise UsageError(f"a validator is {_kind(check)}, which is no check", _HINT)
+    return (*commands, *specs), tuple(own)
 
 
 def _is_validator(value: object) -> bool:
@@ -181,9 +173,9 @@ def goal_and_options(
     if unknown := sorted(keywords.keys() - _DEFAULTS.keys()):
         raise TypeError(f"{function}() got an unexpected keyword argument '{unknown[0]}'")
     given = {**_DEFAULTS, **keywords}
-    checks = checks_of(given["validators"])
+    specs, validators = split_checks(given["validators"])
     try:
-        goal = _goal(objective, judge, given, checks, conversation)
+        goal = _goal(objective, judge, given, conversation, specs, has_checks=bool(specs or validators))
     except ValidationError as error:
         raise refusal(error, "arun_goal") from None
     if goal.workspace.path:
@@ -195,14 +187,20 @@ def goal_and_options(
         observers=() if given["on_event"] is None else (EventCallback(given["on_event"]),),
         approver=given["approver"],
         judge_llm=judge if isinstance(judge, LLM) else None,
-        validators=own_validators(checks),
+        validators=validators,
         resume_prompt=template,
         prompt=given["prompt"],
     )
 
 
 def _goal(
-    objective: str | Goal, judge: JudgeChoice, given: dict[str, Any], checks: tuple[Check, ...], conversation: object
+    objective: str | Goal,
+    judge: JudgeChoice,
+    given: dict[str, Any],
+    conversation: object,
+    specs: tuple[ValidatorSpec, ...],
+    *,
+    has_checks: bool,
 ) -> Goal:
     goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
     has_model = isinstance(getattr(conversation, "llm", None), LLM)
@@ -211,8 +209,8 @@ def _goal(
         for name in ("max_iterations", "timeout", "preserve_context")
         if given[name] is not UNSET
     }
-    changes["judge"] = _judge_config(goal, judge, default=has_model and not (checks or goal.validators))
-    changes["validators"] = (*goal.validators, *specs_of(checks))
+    changes["judge"] = _judge_config(goal, judge, default=has_model and not (has_checks or goal.validators))
+    changes["validators"] = (*goal.validators, *specs)
     named = given["workspace"] if given["workspace"] is not None else goal.workspace.path or None
     chosen = Path(named).resolve() if named is not None else None
     own = getattr(conversation, "workspace", None)

@@ -13,7 +13,7 @@ from typing import Self
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.models import model_names
 from goalrunner.app.previous_run import finalize, load_run
-from goalrunner.app.resuming import Limits, prepare_resume
+from goalrunner.app.resuming import Limits, resume_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.core.errors import RecordError
 from goalrunner.core.goal import Goal
@@ -98,13 +98,8 @@ async def aresume(
     if outcome is not None and outcome.passed:
         return outcome
     with Interruption() as interruption:
-        resumed = prepare_resume(folder, loaded, options, limits, note=note, on_torn=on_torn)
-        try:
-            await resumed.begin()
-        except BaseException:
-            resumed.prepared.close()
-            raise
-        return await finish(resumed.prepared, interruption)
+        prepared = await resume_run(folder, loaded, options, limits, note=note, on_torn=on_torn)
+        return await finish(prepared, interruption)
 
 
 async def finish(prepared: PreparedRun, interruption: Interruption | None = None) -> GoalOutcome:

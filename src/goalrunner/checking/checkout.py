@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import filecmp
 import os
+import shlex
 import stat
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
@@ -14,13 +15,13 @@ from pathlib import Path
 
 from goalrunner.checking import folders
 from goalrunner.checking.editable_installs import editable_installs
-from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, copy_into
-from goalrunner.checking.git_config import make_repository
+from goalrunner.checking.environment import NO_SPACE_HINT, EnvironmentFailed, Kind, Layer, copy_written, no_space
 from goalrunner.checking.moves import make_parents, put_file
 from goalrunner.checking.setup_products import Setup
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.process_ports import Launcher
 from goalrunner.snapshots.fingerprint import Fingerprint, take
+from goalrunner.snapshots.git import ask_git, git_program
 from goalrunner.snapshots.objects import shown
 from goalrunner.snapshots.restore import clear, remove
 from goalrunner.snapshots.store import SnapshotStore
@@ -29,9 +30,6 @@ ROOM, ROOM_TMP = "now", "tmp"
 """Folders of a run: what its commands write during a check, and what a sandbox shows as /tmp. Removed after each check."""
 
 _SETUP = '[workspace] setup = "pip install -e ." (or "uv sync", "npm ci") installs packages into the checkout'
-_SPACE = "free some space, or set GOAL_HOME"
-_FREE_BYTES = 1_000_000
-_FREE_INODES = 16
 _TICK = 0.02
 """Seconds in which the clock of every file system moves on."""
 
@@ -76,7 +74,7 @@ class FreshCheckout:
                 raise EnvironmentFailed(error.message, error.hint) from error
             except OSError as error:
                 message = f"cannot prepare a fresh checkout in {self._root}: {error.strerror or error}"
-                raise EnvironmentFailed(message, _SPACE) from error
+                raise EnvironmentFailed(message, NO_SPACE_HINT) from error
             yield opened
         finally:
             await asyncio.to_thread(self._close)
@@ -99,7 +97,7 @@ class FreshCheckout:
 
     def _fill(self, path: Path, layer: Layer) -> Fingerprint:
         _apply(path, layer)
-        make_repository(path, self._store.workspace, self._env)
+        _make_repository(path, self._store.workspace, self._env)
         content = take(path, skip=(".git",))
         self._refuse_links(path, content)
         return content
@@ -192,15 +190,8 @@ class OpenCheckout:
         return await asyncio.to_thread(self._collected, patterns)
 
     def _collected(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        copied = []
-        for path in folders.written(str(self.path), patterns, self._since, ()):
-            try:
-                if copy_into(self.path, self._workspace, path):
-                    copied.append(path)
-            except OSError as error:
-                message = f"cannot copy {path} into the workspace: {error.strerror}"
-                raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
-        return tuple(copied)
+        written = folders.written(str(self.path), patterns, self._since, ())
+        return copy_written(self.path, self._workspace, written)
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the live workspace that checks wrote here with another content."""
@@ -213,13 +204,7 @@ class OpenCheckout:
 
     def full(self) -> str:
         """Return why nothing more can be written here; empty if something can."""
-        free = os.statvfs(self._here)
-        blocks = free.f_bfree if os.geteuid() == 0 else free.f_bavail
-        # Filesystems without a table of inodes count none.
-        inodes = free.f_ffree if free.f_files else _FREE_INODES
-        if blocks * free.f_frsize >= _FREE_BYTES and inodes >= _FREE_INODES:
-            return ""
-        return f"no space left in {self._here}"
+        return no_space(self._here)
 
 
 def _apply(folder: Path, layer: Layer) -> None:
@@ -236,3 +221,65 @@ def _apply(folder: Path, layer: Layer) -> None:
 
 def _plain(paths: Iterable[str]) -> Collection[str]:
     return sorted(path for path in paths if ".git" not in path.split("/"))
+
+
+_TIMEOUT, _HISTORY_TIMEOUT = 600.0, 60.0
+_OPTIONS = (
+    "-c", "core.fsync=none", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.autocrlf=false",
+    "-c", "user.name=goal", "-c", "user.email=goal@localhost", "--no-replace-objects",
+)  # fmt: skip
+_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
+"""Options with which `git add` writes one pack: a file for each object takes several times as long."""
+_HISTORY = "refs/goal/history"
+
+
+class _Failed(Exception):
+    """A call of git failed."""
+
+
+def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) -> None:
+    """Make a git repository of a checkout. HEAD is the workspace's if its files are the same, else a new commit on top.
+
+    A workspace whose history cannot be read gives a repository with one commit. Raise EnvironmentFailed.
+    """
+
+    def git(*arguments: str, place: Path = folder, timeout: float = _TIMEOUT) -> str:
+        given = (*_OPTIONS, *arguments)
+        code, output, errors = ask_git(place, *given, environ=environ, timeout=timeout, workspace=workspace)
+        if code != 0:
+            raise _Failed(errors.decode(errors="replace").strip() or f"git {' '.join(arguments)} failed")
+        return output.decode(errors="surrogateescape").strip()
+
+    try:
+        branch = git("symbolic-ref", "-q", "--short", "HEAD", place=workspace)
+    except _Failed:  # a detached HEAD, or no repository
+        branch = ""
+    try:
+        git("init", "-q", "--template=", "-b", branch or "main")
+        info = folder / ".git" / "info"
+        info.mkdir(exist_ok=True)
+        # Files are committed as they are, whatever the workspace's own attributes say.
+        (info / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
+        program = shlex.join([git_program(workspace, environ), "-c", "safe.directory=*", "upload-pack"])
+        refs = ("+refs/tags/*:refs/tags/*", f"+HEAD:{_HISTORY}")
+        head, there = "", ""
+        with contextlib.suppress(_Failed):
+            fetch = (
+                "-c",
+                "protocol.file.allow=always",
+                "fetch",
+                "-q",
+                "--update-shallow",
+                "--no-write-fetch-head",
+                f"--upload-pack={program}",
+            )
+            git(*fetch, str(workspace), *refs, timeout=_HISTORY_TIMEOUT)
+            head, there = git("rev-parse", _HISTORY, f"{_HISTORY}^{{tree}}").split()
+            git("update-ref", "-d", _HISTORY)
+        git(*_ONE_PACK, "add", "-A", "-f", ".")
+        tree = git("write-tree")
+        if tree != there:
+            head = git("commit-tree", tree, *(("-p", head) if head else ()), "-m", "snapshot of the workspace")
+        git("update-ref", *(() if branch or not there else ("--no-deref",)), "HEAD", head)
+    except (_Failed, OSError) as error:
+        raise EnvironmentFailed(f"cannot make a git repository of the checkout {folder}: {error}") from error

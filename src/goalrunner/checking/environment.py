@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
 from goalrunner.core.process_ports import Launcher
 from goalrunner.records.run_folder import open_folder
 
+T = TypeVar("T")
 Kind = Literal["overlay", "in-place", "checkout"]
 
 
@@ -148,3 +150,46 @@ def _replace(file: BinaryIO, name: str, folder: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside, dir_fd=folder)
         raise
+
+
+def copy_written(source: Path, root: Path, paths: Iterable[str], prefix: str = "") -> tuple[str, ...]:
+    """Copy files that checks wrote into the live workspace; return those copied. Raise EnvironmentFailed.
+
+    `paths` are relative to both folders, and `root` lies at `prefix` in the workspace.
+    """
+    copied = []
+    for path in paths:
+        try:
+            if copy_into(source, root, path):
+                copied.append(prefix + path)
+        except OSError as error:
+            message = f"cannot copy {prefix}{path} into the workspace: {error.strerror}"
+            raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
+    return tuple(copied)
+
+
+_FREE_BYTES, _FREE_INODES = 1_000_000, 16
+NO_SPACE_HINT = "free some space, or set GOAL_HOME"
+
+
+def no_space(folder: Path, *, free_bytes: int = _FREE_BYTES, free_inodes: int = _FREE_INODES) -> str:
+    """Return "no space left in ..." if a folder's file system is full, for this user; empty if it is not."""
+    found = os.statvfs(folder)
+    blocks, inodes = (found.f_bfree, found.f_ffree) if os.geteuid() == 0 else (found.f_bavail, found.f_favail)
+    # File systems without a table of inodes count none.
+    full = blocks * found.f_frsize < free_bytes or (found.f_files and inodes < free_inodes)
+    return f"no space left in {folder}" if full else ""
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` to its end, even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    raise cancelled from (None if task.cancelled() else task.exception())

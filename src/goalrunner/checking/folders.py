@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.checking.moves import make_parents
+from goalrunner.checking.moves import lstat, make_parents
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.ignore_rules import CACHES
 from goalrunner.snapshots.objects import shown
@@ -28,8 +28,8 @@ class Folders:
     modes: dict[str, int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
     """Files whose mode is neither 0644 nor 0755; a snapshot tells these two apart."""
-    special: dict[str, int] = field(default_factory=dict)
-    """Pipes, sockets and devices: the file type and mode."""
+    special: list[str] = field(default_factory=list)
+    """Pipes, sockets and devices."""
     repositories: list[str] = field(default_factory=list)
     """Folders with a `.git`."""
 
@@ -59,19 +59,10 @@ def look(workspace: str, skip: Collection[str], *, enter: bool = False) -> Folde
                     elif not entry.is_symlink():
                         mode = entry.stat(follow_symlinks=False).st_mode
                         if not stat.S_ISREG(mode):
-                            found.special[path] = mode
+                            found.special.append(path)
                         elif stat.S_IMODE(mode) not in (0o644, 0o755):
                             found.files[path] = stat.S_IMODE(mode)
     return found
-
-
-def add_parents(found: Folders, workspace: str, paths: Sequence[str]) -> None:
-    """Add the parents of these paths: they may lie in folders that were skipped."""
-    for path in paths:
-        parent = os.path.dirname(os.path.relpath(path, workspace))
-        while parent not in found.modes and not parent.startswith(".."):
-            found.modes[parent] = stat.S_IMODE(os.lstat(os.path.join(workspace, parent)).st_mode)
-            parent = os.path.dirname(parent)
 
 
 def make_accessible(workspace: str, modes: dict[str, int]) -> None:
@@ -84,23 +75,6 @@ def make_accessible(workspace: str, modes: dict[str, int]) -> None:
                 os.chmod(place, mode | stat.S_IRWXU)
 
 
-def restore_special(workspace: str, before: dict[str, int], now: dict[str, int]) -> list[str]:
-    """Remove new pipes, sockets and devices, and make missing pipes; return their paths. Raise OSError."""
-    new = sorted(now.keys() - before.keys())
-    for path in new:
-        os.unlink(os.path.join(workspace, path))
-    missing = sorted(path for path, mode in before.items() if path not in now and stat.S_ISFIFO(mode))
-    for path in missing:
-        place = os.path.join(workspace, path)
-        make_parents(workspace, place)
-        remove(Path(place))
-        os.mkfifo(place)
-    for path, mode in before.items():
-        if path in missing or now.get(path, mode) != mode:
-            os.chmod(os.path.join(workspace, path), stat.S_IMODE(mode))
-    return [*new, *missing]
-
-
 def restore_modes(workspace: str, folders: dict[str, int], files: dict[str, int], changed: Sequence[str]) -> None:
     """Make missing folders, and give recorded folders, recorded files and the `changed` ones their modes. Raise OSError."""
     for path in sorted(folders):
@@ -108,22 +82,14 @@ def restore_modes(workspace: str, folders: dict[str, int], files: dict[str, int]
         if not os.path.lexists(place):
             make_parents(workspace, place)
             os.mkdir(place)
+    modes = dict[str, int]()
     for path in changed:
-        place = os.path.join(workspace, path)
-        if os.path.isfile(place) and not os.path.islink(place):
-            _set_mode(place, 0o755 if os.lstat(place).st_mode & stat.S_IXUSR else 0o644, stat.S_ISREG)
-    for path, mode in files.items():
-        _set_mode(os.path.join(workspace, path), mode, stat.S_ISREG)
-    for path, mode in sorted(folders.items(), reverse=True):
-        _set_mode(os.path.join(workspace, path), mode, stat.S_ISDIR)
-
-
-def _set_mode(place: str, mode: int, kind: object) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        info = os.lstat(place)
-        right = stat.S_ISDIR(info.st_mode) if kind is stat.S_ISDIR else stat.S_ISREG(info.st_mode)
-        if right and stat.S_IMODE(info.st_mode) != mode:
-            os.chmod(place, mode)
+        info = lstat(os.path.join(workspace, path))
+        modes[path] = 0o755 if info and info.st_mode & stat.S_IXUSR else 0o644
+    for path, mode in (*(modes | files).items(), *sorted(folders.items(), reverse=True)):
+        info = lstat(os.path.join(workspace, path))
+        if info and not stat.S_ISLNK(info.st_mode) and stat.S_IMODE(info.st_mode) != mode:
+            os.chmod(os.path.join(workspace, path), mode)
 
 
 def written(workspace: str, patterns: Sequence[str], since: int, skip: Collection[str]) -> list[str]:

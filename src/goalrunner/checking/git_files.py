@@ -1,4 +1,4 @@
-"""The files of git folders that no snapshot holds: HEAD, index, refs, configuration and hooks.
+"""The files of git folders that no snapshot contains: HEAD, index, refs, configuration and hooks.
 
 They are recorded before an in-place check and put back after it. Objects stay as they are: new ones do no harm, and
 copying them would take longer than most checks.
@@ -12,11 +12,11 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from goalrunner.checking.journal import GitFile, Journal, OpenJournal
-from goalrunner.checking.moves import make_parents
+from goalrunner.checking.moves import lstat, make_parents, write_new
 from goalrunner.snapshots.repositories import Repository, content
 from goalrunner.snapshots.restore import remove
 
@@ -58,22 +58,21 @@ def record(places: Iterable[str]) -> tuple[list[GitFile], list[bytes], bool]:
     """Return the files below these places, their contents, and whether that is all of them."""
     rows: list[GitFile] = []
     contents: list[bytes] = []
-    size, whole = 0, True
+    size = 0
     for path, info in _walk(places):
         if len(rows) >= _MOST_FILES:
             return rows, contents, False
-        data, offset, target = b"", -1, ""
-        if stat.S_ISLNK(info.st_mode):
-            target = os.readlink(path)
-        elif stat.S_ISREG(info.st_mode):
+        offset = -1
+        if stat.S_ISREG(info.st_mode) and size + info.st_size <= _MOST_BYTES:
             with contextlib.suppress(OSError):
-                data = _read(path) if size + info.st_size <= _MOST_BYTES else b""
-                offset = size if len(data) == info.st_size else -1
-        if offset >= 0:
-            contents.append(data)
-            size += len(data)
+                data = _read(path)
+                if len(data) == info.st_size:
+                    offset = size
+                    contents.append(data)
+                    size += len(data)
+        target = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""
         rows.append(GitFile(path, info.st_mode, info.st_size, info.st_mtime_ns, info.st_ino, offset, target))
-    return rows, contents, whole
+    return rows, contents, True
 
 
 def _walk(places: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -91,26 +90,12 @@ def _walk(places: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
             names = os.listdir(path) if stat.S_ISDIR(info.st_mode) and path not in large else []
         except OSError:
             continue
-        if stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+        if stat.S_IFMT(info.st_mode) in (stat.S_IFDIR, stat.S_IFREG, stat.S_IFLNK):
             yield path, info
         if "HEAD" in names and "refs" in names:
             large.update(os.path.join(path, name) for name in _LARGE)
             names = [name for name in names if not name.startswith("goal-checks-")]
         waiting += [os.path.join(path, name) for name in sorted(names, reverse=True)]
-
-
-def put_back(opened: OpenJournal, keep: Path) -> tuple[list[str], list[str]]:
-    """Put back what differs from the record; return the paths that were kept in `keep`, and what failed, in words."""
-    journal, kept, problems = opened.journal, list[str](), list[str]()
-    known = {row.path for row in journal.git_files}
-    for place in journal.git_places:
-        if place.startswith(f"{journal.workspace}/"):
-            with contextlib.suppress(OSError):  # it is named with the files below
-                make_parents(journal.workspace, place)
-    _Back(opened, keep, kept, problems).run(
-        journal.git_files, _new(journal.git_places, known) if journal.git_whole else ()
-    )
-    return kept, problems
 
 
 def lost(journal: Journal) -> list[str]:
@@ -133,23 +118,29 @@ def _objects(journal: Journal) -> set[str]:
     return {f"{folder}/objects" for folder in folders if f"{folder}/refs" in known} & known
 
 
-def _new(places: Iterable[str], known: Collection[str]) -> list[str]:
-    return sorted((path for path, _ in _walk(places) if path not in known), reverse=True)
+class PutBack:
+    """Puts back recorded files one by one, so that one that fails does not keep the others from it.
 
+    `kept` are the files that were copied to the folder `keep` first, `problems` what failed, in words.
+    """
 
-class _Back:
-    """Puts back recorded files one by one, so that one that fails does not keep the others from it."""
-
-    def __init__(self, opened: OpenJournal, keep: Path, kept: list[str], problems: list[str]) -> None:
+    def __init__(self, opened: OpenJournal, keep: Path) -> None:
+        self.kept: list[str] = []
+        self.problems: list[str] = []
         self._opened = opened
-        self._objects = _objects(opened.journal)
         self._keep = keep
-        self._kept = kept
-        self._problems = problems
+        self._objects = _objects(opened.journal)
 
-    def run(self, rows: Sequence[GitFile], new: Sequence[str]) -> None:
+    def run(self) -> None:
         """Remove new files, deepest first, and restore the recorded ones, parents first."""
-        for path in new:
+        journal = self._opened.journal
+        known = {row.path for row in journal.git_files}
+        for place in journal.git_places:
+            if place.startswith(f"{journal.workspace}/"):
+                with contextlib.suppress(OSError):  # it is named with the files below
+                    make_parents(journal.workspace, place)
+        new = [path for path, _ in _walk(journal.git_places) if path not in known] if journal.git_whole else []
+        for path in sorted(new, reverse=True):
             with self._problem(path):
                 if os.path.isdir(path) and not os.path.islink(path):
                     with contextlib.suppress(OSError):  # not empty: a socket, or something else that is no file
@@ -157,7 +148,7 @@ class _Back:
                 else:
                     self._save(path)
                     os.unlink(path)
-        for row in rows:
+        for row in journal.git_files:
             with self._problem(row.path):
                 self._restore(row)
 
@@ -166,62 +157,50 @@ class _Back:
         try:
             yield
         except OSError as error:
-            self._problems.append(f"{path}: {error.strerror or error}")
+            self.problems.append(f"{path}: {error.strerror or error}")
 
     def _restore(self, row: GitFile) -> None:
-        info = os.lstat(row.path) if os.path.lexists(row.path) else None
+        info = lstat(row.path)
         if info and stat.S_IFMT(info.st_mode) != stat.S_IFMT(row.mode):
             remove(Path(row.path))
             info = None
-        if stat.S_ISDIR(row.mode):
-            if info is None and row.path in self._objects:  # `lost` names it
-                return
-            if info is None:
-                os.mkdir(row.path)
-        elif stat.S_ISLNK(row.mode):
+        if stat.S_ISLNK(row.mode):
             if info is None or os.readlink(row.path) != row.target:
                 remove(Path(row.path))
                 os.symlink(row.target, row.path)
             return
-        elif not self._restore_file(row, info):
-            return
-        if stat.S_IMODE(os.lstat(row.path).st_mode) != stat.S_IMODE(row.mode):
+        if not stat.S_ISDIR(row.mode):
+            self._restore_content(row, info)
+        elif info is None and row.path not in self._objects:  # `lost` names these
+            os.mkdir(row.path)
+        if (info := lstat(row.path)) and stat.S_IMODE(info.st_mode) != stat.S_IMODE(row.mode):
             os.chmod(row.path, stat.S_IMODE(row.mode))
 
-    def _restore_file(self, row: GitFile, info: os.stat_result | None) -> bool:
-        """Restore the content of a file; return whether the file is there."""
-        if info and (info.st_size, info.st_mtime_ns, info.st_ino) == (row.size, row.mtime, row.inode):
-            return True
-        if row.path.endswith(".lock") and info is None:  # a git command that ran at the start has ended
-            return False
-        if row.offset < 0:  # `lost` names it if it was removed
-            return info is not None
+    def _restore_content(self, row: GitFile, info: os.stat_result | None) -> None:
+        """Restore the content of a file, if it was recorded. A lock that is gone is that of a git command that ended."""
+        same = info and (info.st_size, info.st_mtime_ns, info.st_ino) == (row.size, row.mtime, row.inode)
+        if same or row.offset < 0 or (info is None and row.path.endswith(".lock")):
+            return
         wanted = self._opened.content(row)
         if info and info.st_size == row.size and _read(row.path) == wanted:
-            return True
+            return
         self._save(row.path)
         new = f"{row.path}.goal-{os.urandom(4).hex()}"
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with open(handle, "wb") as sink:
-            sink.write(wanted)
-            os.fchmod(handle, stat.S_IMODE(row.mode))
+        write_new(new, wanted, row.mode)
         os.utime(new, ns=(row.mtime, row.mtime))
         os.replace(new, row.path)
-        return True
 
     def _save(self, path: str) -> None:
         """Copy a file that a person may have changed during the check."""
-        place = next(iter(place for place in self._opened.journal.git_places if path.startswith(f"{place}/")), "")
+        place = next((place for place in self._opened.journal.git_places if path.startswith(f"{place}/")), "")
         name = os.path.relpath(path, place) if place else os.path.basename(path)
-        if name.split("/")[0] not in _KEPT or path.endswith(".lock") or not os.path.isfile(path):
-            return
-        target = self._keep / os.path.relpath(path, "/")
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copy2(path, target, follow_symlinks=False)
-        self._kept.append(path)
+        if name.split("/")[0] in _KEPT and not path.endswith(".lock") and os.path.isfile(path):
+            target = self._keep / os.path.relpath(path, "/")
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copy2(path, target, follow_symlinks=False)
+            self.kept.append(path)
 
 
 def _read(path: str) -> bytes:
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(handle, "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         return file.read()

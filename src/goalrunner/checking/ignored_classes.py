@@ -15,17 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.checking.ignored_files import (
-    DEPENDENCY_FILES,
-    SIZE,
-    Stat,
-    add_files,
-    build_files,
-    content_of,
-    is_build_file,
-    stat_of,
-    stat_of_entry,
-)
+from goalrunner.checking.ignored_files import SIZE, Stat, content_of, stat_of
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.ignore_rules import CACHES
 
@@ -72,7 +62,16 @@ _COMMON = frozenset({"build", "dist", "out", "_build", "coverage"})
 """Build output, but source folders have these names as well: git must ignore all that is in them."""
 _KEEPERS = frozenset({".gitignore", ".gitkeep", ".keep"})
 _LINKS = frozenset({".venv", "venv", "env", "node_modules", "vendor", *_NAMES["dependencies"]})
-LISTED: Mark = ("dependencies", "named in the goal file")
+_LISTED: Mark = ("dependencies", "named in the goal file")
+_DEPENDENCY_FILES = frozenset({".pnp.cjs", ".pnp.loader.mjs"})
+_FILES = [name for name in CACHES if not name.endswith("/")]
+_WHOLE = {name for name in _FILES if "*" not in name} | {"coverage.xml", "coverage.json", "coverage.lcov", "lcov.info"}
+_BEGINNINGS = tuple(name[:-1] for name in _FILES if name.endswith("*"))
+_ENDINGS = (
+    *(name[1:] for name in _FILES if name.startswith("*")),
+    *(".o", ".obj", ".lo", ".class", ".gcda", ".gcno", ".gcov", ".rlib", ".rmeta", ".hi", ".dyn_o", ".beam"),
+)
+_IN_TEXT = (*(f"{ending}\0" for ending in _ENDINGS), *(f"\0{beginning}" for beginning in _BEGINNINGS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,37 +171,35 @@ class Classifier:
         names = [entry.name for entry in entries]
         self._listings[here] = frozenset(names)
         mark = self._mark(here, whole=True)
-        if mark and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines):
-            return self._parts(here, entries, mark)
-        if mark:
+        inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
+        if mark and not inner:
             self._add(here, mark, folder=True)
             return []
         self.folders.add(here)
         folders = []
-        if not self._patterns.lines:
-            entries = add_files(self.others, entries, here, build_files(names))
+        others, slow = self.others, self._listings[here]
+        if not self._patterns.lines and not inner and not _are_special(names):
+            slow = frozenset()
         for entry in entries:
             name = entry.name
             path = f"{here}/{name}"
-            if name == ".git" and not entry.is_file(follow_symlinks=False):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(path)
+            # This runs for each file: a call of `stat_of` would take as long as all the rest.
+            if name not in slow and entry.is_file(follow_symlinks=False):
+                try:
+                    info = entry.stat(follow_symlinks=False)
+                except OSError:
+                    others[path] = None
+                    continue
+                others[path] = info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode
+            elif entry.is_dir(follow_symlinks=False):
+                if mark:
+                    self._known[path] = _LISTED if self._patterns.match(f"{path}/x") else mark
+                if name != ".git":
+                    folders.append(path)
+            elif mark:
+                self._add(path, _LISTED if self._patterns.match(path) else mark, folder=False)
             elif (link := entry.is_symlink()) or entry.is_file(follow_symlinks=False):
-                self._file(path, name, entry, link=link)
-        return folders
-
-    def _parts(self, here: str, entries: Sequence[os.DirEntry[str]], mark: Mark) -> list[str]:
-        """Classify what is in a folder of build output that listed dependencies lie in; return the folders to enter."""
-        self.folders.add(here)
-        folders = []
-        for entry in entries:
-            path = f"{here}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                self._known[path] = LISTED if self._patterns.match(f"{path}/x") else mark
-                folders.append(path)
-            else:
-                self._add(path, LISTED if self._patterns.match(path) else mark, folder=False)
+                self._file(path, name, link=link)
         return folders
 
     def _single(self, path: str) -> None:
@@ -213,15 +210,15 @@ class Classifier:
         else:
             self._file(path, name, link=name in _LINKS and os.path.islink(f"{self._root}/{path}"))
 
-    def _file(self, path: str, name: str, entry: os.DirEntry[str] | None = None, *, link: bool) -> None:
+    def _file(self, path: str, name: str, *, link: bool) -> None:
         if self._patterns.lines and self._patterns.match(path):
-            self._add(path, LISTED, folder=False)
-        elif name in DEPENDENCY_FILES or (link and name in _LINKS):
+            self._add(path, _LISTED, folder=False)
+        elif name in _DEPENDENCY_FILES or (link and name in _LINKS):
             self._add(path, ("dependencies", name), folder=False)
-        elif is_build_file(name):
+        elif name in _WHOLE or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS):
             self._add(path, ("build", name), folder=False)
         else:
-            self.others[path] = stat_of_entry(entry) if entry is not None else stat_of(f"{self._root}/{path}")
+            self.others[path] = stat_of(f"{self._root}/{path}")
 
     def _add(self, path: str, mark: Mark, *, folder: bool, root: str = "") -> None:
         kind, why = mark
@@ -241,7 +238,7 @@ class Classifier:
         """Return the class of a folder of dependencies or build output, and what shows it; None for another folder."""
         above, _, name = folder.rpartition("/")
         if self._folder_patterns.match(f"{folder}/x"):
-            return LISTED
+            return _LISTED
         if folder in self._known:
             return self._known[folder]
         inside = self._list(folder)
@@ -286,6 +283,12 @@ class Classifier:
         info = stat_of(path)
         data = content_of(path, info) if info and info[SIZE] < 10_000 else None
         return data is not None and data.startswith(_TAG)
+
+
+def _are_special(names: Sequence[str]) -> bool:
+    """Return whether one of the names may be that of build output by itself; a few searches show it for a folder."""
+    text = "\0".join(("", *names, ""))
+    return not (_WHOLE | _DEPENDENCY_FILES).isdisjoint(names) or any(part in text for part in _IN_TEXT)
 
 
 def folders_above(path: str) -> list[str]:

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -90,8 +90,7 @@ class IgnoredContent:
             self.first = found = self._classify(names)
             self.__dict__["_start"] = _Start(
                 {path: info for path, info in found.others.items() if info},
-                {},
-                found.folders,
+                {*found.folders},
                 {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root},
                 self._installed(found.dependencies),
             )
@@ -139,40 +138,32 @@ class IgnoredContent:
         ]
         new = set() if same else there.keys() - start.files.keys()
         known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
-        installed = self._installed(known)
-        found = labels(start.packages, installed, self._workspace, self._verified)
-        changed = [root for root in sorted(known) if found and self._root_differs(root, installed)]
+        found = labels(start.packages, self._installed(known), self._workspace, self._verified)
         return Changes(
             appeared=tuple(path for path in _appeared(now, start, new) if os.path.lexists(self._workspace / path)),
             changed=tuple(sorted(path for path in differ if path in start.contents)),
             lost=tuple(sorted(path for path in differ if path not in start.contents)),
             build=build,
             new_dependencies=tuple(sorted(now.dependencies - known)),
-            dependencies=found,
-            dependency_folders=tuple(changed),
+            dependencies=tuple(sorted(label for some in found.values() for label in some)),
+            dependency_folders=tuple(sorted(found)),
         )
-
-    def _root_differs(self, root: str, installed: Mapping[str, Installed]) -> bool:
-        before = {root: self._start.packages[root]} if root in self._start.packages else {}
-        now = {root: installed[root]} if root in installed else {}
-        return bool(labels(before, now, self._workspace, self._verified))
 
     def original(self, path: str) -> File | None:
         """Return the start content of an other file; None if it was not kept. Raise WorkspaceError if it is damaged."""
         kept = self._start.contents.get(path)
         if kept is None:
             return None
+        digest, offset = kept
         info = self._start.files[path]
         try:
             with self._pack.open("rb") as pack:
-                pack.seek(kept.offset)
+                pack.seek(offset)
                 data = pack.read(info[SIZE])
         except OSError as error:
             raise WorkspaceError(f"the kept content of {path} cannot be read: {error}") from error
-        if hashlib.sha256(data).hexdigest() != kept.sha256:
-            raise WorkspaceError(
-                f"the kept content of {path} is damaged", f"start a new run; {self._pack} is of no use"
-            )
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise WorkspaceError(f"the kept content of {path} is damaged: {self._pack}", "start a new run")
         return File(info[MODE], data)
 
     def fingerprint(self, now: Classifier) -> str:
@@ -201,7 +192,7 @@ class IgnoredContent:
         if now is None or kept is None or (now[SIZE], now[MODE]) != (before[SIZE], before[MODE]):
             return True
         data = content_of(f"{self._workspace}/{path}", now)
-        if data is None or hashlib.sha256(data).hexdigest() != kept.sha256:
+        if data is None or hashlib.sha256(data).hexdigest() != kept[0]:
             return True
         self._same[path] = now
         return False
@@ -216,52 +207,43 @@ class IgnoredContent:
             raise WorkspaceError(f"the record of ignored files is damaged: {self._record}", "start a new run")
         try:
             return _Start.from_json(data)
-        except KeyError as error:
+        except (KeyError, TypeError, ValueError) as error:
             message = f"the record of ignored files was written by another version: {self._record}"
             raise WorkspaceError(message, "start a new run") from error
 
 
+@dataclass
 class _Start:
-    """The state of the start. `contents` are the files whose content the pack holds."""
+    """The state of the start. `contents` are the files whose content the pack has."""
 
-    def __init__(
-        self,
-        files: dict[str, Stat],
-        contents: dict[str, Kept],
-        folders: Iterable[str],
-        roots: dict[str, Mark],
-        packages: dict[str, Installed],
-    ) -> None:
-        self.files = files
-        self.contents = contents
-        self.roots = roots
-        self.packages = packages
-        self.folders = set(folders)
-        for folder in {path.rpartition("/")[0] for path in (*files, *roots)} - {""}:
+    files: dict[str, Stat]
+    folders: set[str]
+    roots: dict[str, Mark]
+    packages: dict[str, Installed]
+    contents: dict[str, Kept] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for folder in {path.rpartition("/")[0] for path in (*self.files, *self.roots)} - {""}:
             self.folders.update((*folders_above(folder), folder))
 
     def as_json(self) -> bytes:
         """Return the record. Stats are columns: a list of numbers is written far faster than a list of lists."""
-        state = {
-            "paths": list(self.files),
-            "stats": list(zip(*self.files.values(), strict=True)),
-            "contents": self.contents,
-            "folders": sorted(self.folders),
-            "roots": self.roots,
-            "packages": {root: one.as_json() for root, one in self.packages.items()},
-        }
-        return json.dumps(state).encode()
+        stats = list(zip(*self.files.values(), strict=True))
+        packages = {root: one.as_json() for root, one in self.packages.items()}
+        changed = {"files": [list(self.files), stats], "folders": sorted(self.folders), "packages": packages}
+        return json.dumps(vars(self) | changed).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> _Start:
-        """Return what `as_json` wrote. Raise KeyError if another version wrote it."""
+        """Return what `as_json` wrote. Raise KeyError, TypeError or ValueError if another version wrote it."""
         state: dict[str, Any] = json.loads(data)
+        paths, stats = state["files"]
         return cls(
-            dict(zip(state["paths"], zip(*state["stats"], strict=True), strict=True)),
-            {path: Kept(*kept) for path, kept in state["contents"].items()},
-            state["folders"],
+            dict(zip(paths, zip(*stats, strict=True), strict=True)),
+            set(state["folders"]),
             {path: (kind, why) for path, (kind, why) in state["roots"].items()},
             {root: Installed(**value) for root, value in state["packages"].items()},
+            {path: (digest, offset) for path, (digest, offset) in state["contents"].items()},
         )
 
 

@@ -6,14 +6,14 @@ import asyncio
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Unpack
 
 from goalrunner.checking import folders, git_files
-from goalrunner.checking.environment import Kind, Layer
+from goalrunner.checking.environment import Kind, Layer, no_space, to_its_end
 from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, create, found
 from goalrunner.checking.moves import moves_of, put_file, set_aside
 from goalrunner.checking.undo import Undone, ignored_folders, undo
@@ -27,7 +27,6 @@ from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.orphans import end_orphans
 from goalrunner.system.process_table import ProcessTag
 
-T = TypeVar("T")
 _NAMED = 5
 
 
@@ -75,10 +74,10 @@ class InPlace:
         """Change the workspace for one check run, and undo it at the end. Raise EnvironmentFailed."""
         check = InPlaceCheck(self, layers)
         try:
-            await _to_the_end(check.set_up())
+            await to_its_end(check.set_up())
             yield check
         finally:
-            await _to_the_end(self._close(check))
+            await to_its_end(self._close(check))
 
     async def _close(self, check: InPlaceCheck) -> None:
         if check.opened is None:
@@ -147,15 +146,18 @@ class InPlaceCheck:
 
     def full(self) -> str:
         """Return why nothing more can be written in the workspace; empty if something can."""
-        found = os.statvfs(self.path)
-        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
-        files = found.f_ffree if os.geteuid() == 0 else found.f_favail
-        return f"no space left in {self.path}" if blocks == 0 or (found.f_files and files == 0) else ""
+        return no_space(self.path, free_bytes=1, free_inodes=1)
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
         try:
-            self._refuse_pending()
+            for folder, journal in await asyncio.to_thread(found, self._parent.home):
+                if journal.workspace == str(self.path):  # its undo would reset newer work
+                    raise EnvironmentFailed(
+                        f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
+                        f"put back what you need from there, then remove it: rm -r {folder}",
+                        permanent=True,
+                    )
             self._snapshot = snapshot = await self._store.snapshot()
             ignored = await ignored_folders(self._store)
             await asyncio.to_thread(self._change, snapshot, ignored)
@@ -167,52 +169,38 @@ class InPlaceCheck:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise EnvironmentFailed(f"the check cannot be set up in {self.path}: {what}") from error
 
-    def _refuse_pending(self) -> None:
-        """Raise EnvironmentFailed if an earlier check of the workspace is not undone: its undo would reset newer work."""
-        for folder, journal in found(self._parent.home):
-            if journal.workspace == str(self.path):
-                raise EnvironmentFailed(
-                    f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
-                    f"put back what you need from there, then remove it: rm -r {folder}",
-                    permanent=True,
-                )
-
     def _change(self, snapshot: Snapshot, ignored: set[str]) -> None:
         folder = checks_folder(self._parent.home) / self._token
         folder.mkdir(mode=0o700, parents=True)
         try:
-            journal, contents = self._journal(folder, snapshot, ignored)
-            self.opened = create(folder, journal, contents)
+            self.opened = self._journal(folder, snapshot, ignored)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)  # nothing was changed yet
             raise
         self._watchdog = Watchdog(self.opened)
-        set_aside(journal.moves)
+        set_aside(self.opened.journal.moves)
         for layer in self._layers:
             for path, file in sorted(layer.put.items()):
                 put_file(layer.root, path, file)
 
-    def _journal(self, folder: Path, snapshot: Snapshot, ignored: set[str]) -> tuple[Journal, list[bytes]]:
-        root, home = str(self.path), str(self._parent.home)
-        seen = folders.look(root, {*ignored, os.path.relpath(home, root)})
+    def _journal(self, folder: Path, snapshot: Snapshot, ignored: set[str]) -> OpenJournal:
+        root, parent = str(self.path), self._parent
+        seen = folders.look(root, {*ignored, os.path.relpath(parent.home, root)})
         inside = (repository_at(self.path / path) for path in seen.repositories)
-        repositories = [repository for repository in (*inside, enclosing(self.path)) if repository]
-        places = git_files.places_of(repositories, self.path)
+        places = git_files.places_of([found for found in (*inside, enclosing(self.path)) if found], self.path)
         files, contents, whole = git_files.record(places)
-        moves = moves_of(self._layers, folder, self._token)
-        folders.add_parents(seen, root, [move.path for move in moves])
         journal = Journal(
             token=self._token,
-            guard=self._parent.guard,
+            guard=parent.guard,
             pid=os.getpid(),
             workspace=root,
-            home=home,
-            start=str(self._parent.start),
+            home=str(parent.home),
+            start=str(parent.start),
             snapshot=snapshot.model_dump(),
-            outputs=list(self._parent.outputs),
+            outputs=list(parent.outputs),
             puts=[os.path.relpath(layer.root.resolve() / path, root) for layer in self._layers for path in layer.put],
             since=folder.stat().st_ctime_ns,
-            moves=moves,
+            moves=moves_of(self._layers, folder, self._token),
             folders=seen.modes,
             modes=seen.files,
             special=seen.special,
@@ -221,7 +209,7 @@ class InPlaceCheck:
             git_files=files,
             git_whole=whole,
         )
-        return journal, contents
+        return create(folder, journal, contents)
 
     async def undo(self) -> Undone:
         """End the processes of the check, and undo its changes."""
@@ -255,17 +243,3 @@ class _Marked:
 
 def _some(said: Sequence[str]) -> str:
     return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` to its end, even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is None:
-        return task.result()
-    raise cancelled from (None if task.cancelled() else task.exception())

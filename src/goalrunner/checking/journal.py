@@ -12,12 +12,11 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 NAME = "journal"
 _DONE = "done"
@@ -73,8 +72,8 @@ class Journal:
     """The mode of each folder that no rule ignores, relative to the workspace."""
     modes: dict[str, int]
     """The modes of files that are neither 0644 nor 0755, relative to the workspace."""
-    special: dict[str, int]
-    """The file type and mode of pipes, sockets and devices that no rule ignores, relative to the workspace."""
+    special: list[str]
+    """Pipes, sockets and devices that no rule ignores, relative to the workspace."""
     repositories: list[str]
     """The folders with a `.git`, relative to the workspace."""
     git_places: list[str]
@@ -86,12 +85,12 @@ class Journal:
     def parse(cls, line: bytes) -> Journal:
         """Return the journal in a line of JSON. Raise ValueError if it is none."""
         try:
-            fields: dict[str, Any] = json.loads(line)
-            fields["moves"] = [Move(*row) for row in fields["moves"]]
-            fields["git_files"] = [GitFile(*row) for row in fields["git_files"]]
-            return cls(**fields)
-        except (TypeError, KeyError) as error:
+            journal = cls(**json.loads(line))
+        except TypeError as error:
             raise ValueError(str(error)) from error
+        journal.moves = [Move(*row) for row in journal.moves]
+        journal.git_files = [GitFile(*row) for row in journal.git_files]
+        return journal
 
     @property
     def asides(self) -> set[str]:
@@ -128,10 +127,7 @@ class OpenJournal:
 
     def remove(self) -> None:
         """Remove the journal and its folder: the check is undone."""
-        for name in (NAME, _DONE, "watchdog.log"):
-            (self.folder / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
+        _remove(self.folder)
 
     def close(self) -> None:
         """Release the lock, unless another process has the file open as well."""
@@ -191,28 +187,28 @@ def lock(folder: Path) -> int | None:
 
 def found(home: Path) -> Sequence[tuple[Path, Journal]]:
     """Return the complete journals below GOAL_HOME and their folders, oldest first."""
-    result: list[tuple[int, Path, Journal]] = []
+    result: list[tuple[Path, Journal]] = []
     for path in checks_folder(home).glob(f"*/{NAME}"):
-        with contextlib.suppress(OSError, ValueError):
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                opened = read(handle, path.parent)
-            finally:
-                os.close(handle)
-            result.append((opened.journal.since, path.parent, opened.journal))
-    return [(folder, journal) for _, folder, journal in sorted(result, key=lambda row: row[0])]
+        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+            result.append((path.parent, read(file.fileno(), path.parent).journal))
+    return sorted(result, key=lambda row: row[1].since)
 
 
 def remove_unfinished(home: Path) -> None:
     """Remove folders without a journal: their runner was killed before it changed anything, or after the undo."""
-    for folder in checks_folder(home).glob("*"):
+    for folder in checks_folder(home).glob("[0-9a-f]*"):
         with contextlib.suppress(OSError):
             old = time.time() - folder.stat().st_mtime > _UNFINISHED
             empty = not (folder / NAME).exists() or (folder / NAME).stat().st_size < 20
-            if old and empty and re.fullmatch("[0-9a-f]{16}", folder.name):
-                for name in (NAME, _DONE, "watchdog.log"):
-                    (folder / name).unlink(missing_ok=True)
-                folder.rmdir()
+            if old and empty and len(folder.name) == 16:
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    for name in (NAME, _DONE, "watchdog.log"):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def sync_folder(folder: str | Path) -> None:

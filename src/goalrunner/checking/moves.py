@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
@@ -32,14 +33,16 @@ def moves_of(layers: Sequence[Layer], folder: Path, token: str) -> list[Move]:
         for path in (*layer.hide, *layer.put):
             if found := _affected(root, path, put=path in layer.put):
                 affected[found[0]] = (root, found[1])
-    places = _Places(folder, token)
+
+    @cache
+    def place(parent: str, root: str) -> str:
+        return _place(parent, root, folder, token)
+
     rows = []
     for number, (path, (root, info)) in enumerate(sorted(affected.items())):
-        parents = map(str, Path(path).parents)
-        if any(parent in affected for parent in parents):
-            continue
-        aside = os.path.join(places.place(path, root), str(number))
-        rows.append(Move(path, root, aside, info.st_ino if info else 0, info.st_mode if info else 0))
+        if affected.keys().isdisjoint(map(str, Path(path).parents)):
+            aside = os.path.join(place(os.path.dirname(path), root), str(number))
+            rows.append(Move(path, root, aside, info.st_ino if info else 0, info.st_mode if info else 0))
     return rows
 
 
@@ -48,59 +51,43 @@ def _affected(root: str, path: str, *, put: bool) -> tuple[str, os.stat_result |
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise EnvironmentFailed(f"{path!r} cannot be replaced for a check: it is not a path below {root}")
-    here = root
-    for part in parts[:-1]:
+    here, info = root, None
+    for number, part in enumerate(parts, 1):
         here = os.path.join(here, part)
-        info = _lstat(here)
-        if info is None or not stat.S_ISDIR(info.st_mode):
+        info = lstat(here)
+        if number < len(parts) and (info is None or not stat.S_ISDIR(info.st_mode)):
             return (here, info) if put else None
-    here = os.path.join(here, parts[-1])
-    info = _lstat(here)
     return (here, info) if put or info else None
 
 
-class _Places:
-    """Chooses folders on the file system of a path: below GOAL_HOME, in the git folder, or a hidden one beside it."""
+def _place(parent: str, root: str, folder: Path, token: str) -> str:
+    """Return a folder on the file system of `parent`: below GOAL_HOME, in the git folder, or a hidden one beside it."""
+    if _can_rename(str(folder), parent, token):
+        return str(folder / "live")
+    repository = enclosing(Path(root))
+    if repository and _can_rename(str(repository.git_dir), parent, token):
+        return str(repository.git_dir / f"goal-checks-{token}")
+    top = parent
+    while top != root and _can_rename(os.path.dirname(top), parent, token):
+        top = os.path.dirname(top)
+    # Snapshots leave out what is called `.git`, so that resetting the workspace to one does not remove it.
+    return os.path.join(top, f".goal-checks-{token}", ".git")
 
-    def __init__(self, folder: Path, token: str) -> None:
-        self._folder = folder
-        self._token = token
-        self._known: dict[tuple[str, str], str] = {}
 
-    def place(self, path: str, root: str) -> str:
-        """Return the folder for a live path. It need not exist yet."""
-        parent = os.path.dirname(path)
-        key = (parent, root)
-        if key not in self._known:
-            self._known[key] = self._choose(parent, root)
-        return self._known[key]
+def _can_rename(folder: str, parent: str, token: str) -> bool:
+    """Return whether a rename from one folder to the other is possible.
 
-    def _choose(self, parent: str, root: str) -> str:
-        if self._is_beside(str(self._folder), parent):
-            return str(self._folder / "live")
-        repository = enclosing(Path(root))
-        if repository and self._is_beside(str(repository.git_dir), parent):
-            return str(repository.git_dir / f"goal-checks-{self._token}")
-        top = parent
-        while top != root and self._is_beside(os.path.dirname(top), parent):
-            top = os.path.dirname(top)
-        # Snapshots leave out what is called `.git`, so that resetting the workspace to one does not remove it.
-        return os.path.join(top, f".goal-checks-{self._token}", ".git")
-
-    def _is_beside(self, folder: str, parent: str) -> bool:
-        """Return whether a rename from one folder to the other is possible.
-
-        Two bind mounts of one disk have the same device number; only a rename shows the difference. It names a file
-        that does not exist, so that it changes nothing.
-        """
-        one, other = _lstat(folder), _lstat(parent)
-        if one is None or other is None or one.st_dev != other.st_dev:
-            return False
-        try:
-            os.rename(os.path.join(folder, f".none-{self._token}"), os.path.join(parent, f".none-{self._token}"))
-        except OSError as error:
-            return error.errno != errno.EXDEV
-        return True
+    Two bind mounts of one disk have the same device number; only a rename shows the difference. It names a file that
+    does not exist, so that it changes nothing.
+    """
+    one, other = lstat(folder), lstat(parent)
+    if one is None or other is None or one.st_dev != other.st_dev:
+        return False
+    try:
+        os.rename(os.path.join(folder, f".none-{token}"), os.path.join(parent, f".none-{token}"))
+    except OSError as error:
+        return error.errno != errno.EXDEV
+    return True
 
 
 def set_aside(moves: Sequence[Move]) -> None:
@@ -122,11 +109,16 @@ def put_file(root: Path, path: str, file: File) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if file.is_link:
         os.symlink(os.fsdecode(file.data), target)
-        return
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    else:
+        write_new(target, file.data, file.mode)
+
+
+def write_new(path: str, data: bytes, mode: int) -> None:
+    """Write a file that does not exist yet. Raise OSError."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with open(handle, "wb") as sink:
-        sink.write(file.data)
-        os.fchmod(handle, stat.S_IMODE(file.mode))
+        sink.write(data)
+        os.fchmod(handle, stat.S_IMODE(mode))
 
 
 def move_back(opened: OpenJournal, move: Move) -> bool:
@@ -137,17 +129,17 @@ def move_back(opened: OpenJournal, move: Move) -> bool:
     step = f"move {os.path.basename(move.aside)}"
     if opened.is_done(step):
         return True
-    waiting = _lstat(move.aside)
+    waiting = lstat(move.aside)
     if waiting or not move.inode:
         make_parents(move.root, move.path)
-        if _lstat(move.path):
+        if lstat(move.path):
             _rename(move.path, f"{move.aside}.check-{os.urandom(4).hex()}")
     if waiting:
         _rename(move.aside, move.path)
-        if stat.S_ISDIR(move.mode) and _mode(move.path) != stat.S_IMODE(move.mode):
+        if stat.S_ISDIR(move.mode):
             os.chmod(move.path, stat.S_IMODE(move.mode))
     elif move.inode:
-        now = _lstat(move.path)
+        now = lstat(move.path)
         # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
         if now is None or now.st_ino != move.inode:
             return False
@@ -160,7 +152,7 @@ def make_parents(root: str, path: str) -> None:
     here = root
     for part in os.path.relpath(path, root).split("/")[:-1]:
         here = os.path.join(here, part)
-        info = _lstat(here)
+        info = lstat(here)
         if info is None or not stat.S_ISDIR(info.st_mode):
             remove(Path(here))
             os.mkdir(here)
@@ -168,20 +160,16 @@ def make_parents(root: str, path: str) -> None:
 
 def remove_aside(folder: str) -> bool:
     """Remove a folder of set-aside paths with what checks wrote in it; return False if a live path is still there."""
-    with contextlib.suppress(FileNotFoundError):
-        for name in os.listdir(folder):
-            if ".check-" in name:
-                with contextlib.suppress(OSError):
-                    remove(Path(folder, name))
-    try:
+    left = os.listdir(folder) if os.path.isdir(folder) else []
+    for name in left:
+        if ".check-" in name:
+            with contextlib.suppress(OSError):
+                remove(Path(folder, name))
+    with contextlib.suppress(OSError):
         os.rmdir(folder)
         if os.path.basename(folder) == ".git":
             os.rmdir(os.path.dirname(folder))
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return not any(".check-" not in name for name in os.listdir(folder))
-    return True
+    return all(".check-" in name for name in left)
 
 
 def _rename(source: str, target: str) -> None:
@@ -197,11 +185,8 @@ def _rename(source: str, target: str) -> None:
         os.chmod(target, stat.S_IMODE(info.st_mode))
 
 
-def _mode(path: str) -> int:
-    return stat.S_IMODE(os.lstat(path).st_mode)
-
-
-def _lstat(path: str) -> os.stat_result | None:
+def lstat(path: str) -> os.stat_result | None:
+    """Return the stat of a path without following a link; None if it does not exist. Raise OSError."""
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

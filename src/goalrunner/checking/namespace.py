@@ -1,8 +1,8 @@
-"""A namespace with overlay mounts of its own, kept by a holder process, and the processes that run in it."""
+"""A namespace with overlay mounts and processes of its own, kept by a holder process, and a launcher into it."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
 import select
 import shlex
@@ -10,22 +10,37 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from signal import SIGKILL, Signals
+from signal import SIGKILL, SIGTERM
+from typing import Unpack
 
-from goalrunner.checking.upper_layer import SYSTEM_PATH, Mount, Tools, filesystem, mount_commands, privileged
+from goalrunner.checking.upper_layer import (
+    NOT_PERMITTED,
+    SYSTEM_PATH,
+    Tools,
+    UpperLayer,
+    mount_commands,
+    mount_failure,
+    privileged,
+)
 from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.process_ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import process_table
 from goalrunner.system.adopted import as_helper
-from goalrunner.system.launcher import SHELL
+from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
+from goalrunner.system.launcher import SHELL, opened_sink
 from goalrunner.system.process_table import VARIABLE, unmarked
 
 _READY = b"ready\n"
 _PATIENCE = 30.0
 """Seconds for the mounts, and for the processes to be gone at the end."""
-GRACE = 0.5
+_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
+_PARTING = 0.05
+"""Seconds for processes that are about to end by themselves when their command ends."""
+_OWN_WORDS = b"nsenter: "
 _LINKS = 40
 """Symbolic links in one path, as in the kernel."""
 _HOLD = """\
@@ -39,39 +54,49 @@ exit 0
 
 `$1` is `cat`; one that a check has killed is started again.
 """
-_NOT_PERMITTED = "namespaces are not permitted here"
 _ALLOW = "on Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 
 
 class Namespace:
-    """A mount namespace, with a process namespace where /proc can be mounted.
+    """A mount namespace and a process namespace.
 
     A holder process keeps it. The holder reads a pipe of this process, so it ends with this process even on SIGKILL,
     and with it every process of the namespace.
     """
 
-    def __init__(self, mounts: Sequence[Mount], tools: Tools) -> None:
-        self._mounts = mounts
+    def __init__(self, uppers: Sequence[UpperLayer], tools: Tools) -> None:
+        self._uppers = uppers
         self._tools = tools
         self._users = not privileged()
         self._holder: subprocess.Popen[bytes] | None = None
-        self._running = 0
-        self.own_processes = False
-        """Whether it has a process namespace."""
+        self.running = 0
+        """The number of commands that run."""
         self.first = 0
         """The process id of the first process in the namespace."""
 
     def open(self) -> None:
         """Start the holder and mount. Raise EnvironmentFailed if that is not possible here."""
-        said = ""
-        for own_processes in (True, False):
-            said = self._start(own_processes)
-            if not said:
-                return
-            if "mount /proc failed" not in said:
-                break
-        why = _reason(said, self._mounts)
-        raise EnvironmentFailed(why, _ALLOW if why.startswith(_NOT_PERMITTED) else "")
+        environ = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
+        environ |= {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+        with unmarked():
+            self._holder = holder = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                bufsize=0,
+                cwd="/",
+                env=as_helper(environ),
+                start_new_session=True,
+            )
+        said = _heard(holder)
+        if said.endswith(_READY) and (first := process_table.children(holder.pid)):
+            self.first = first[0]
+            return
+        holder.kill()
+        self.close()
+        why = mount_failure(said.decode(errors="replace").strip() or "the namespace ended at once", self._uppers)
+        raise EnvironmentFailed(why, _ALLOW if why.startswith(NOT_PERMITTED) else "")
 
     def close(self) -> None:
         """End every process of the namespace. Raise EnvironmentFailed if one cannot be ended."""
@@ -107,10 +132,9 @@ class Namespace:
 
     def entering(self, argv: Sequence[str], folder: str) -> list[str]:
         """Return the command line that runs `argv` in the namespace; `folder` lies in `view`."""
-        words = [str(self._tools.nsenter), "--target", str(self.first), "--mount", f"--wd={folder}"]
+        words = [str(self._tools.nsenter), "--target", str(self.first), "--mount", "--pid", f"--wd={folder}"]
         words += ["--user", "--preserve-credentials"] if self._users else []
-        words += ["--pid"] if self.own_processes else []
-        return [*words, "--", *(map(self._reachable, argv) if self.own_processes else argv)]
+        return [*words, "--", *map(self._reachable, argv)]
 
     def _reachable(self, word: str) -> str:
         """Return a copy of an open file that this process offers in /proc: another /proc is mounted inside.
@@ -119,7 +143,7 @@ class Namespace:
         """
         if not word.startswith(f"/proc/{os.getpid()}/fd/"):
             return word
-        sink, copy = tempfile.mkstemp(dir=self._mounts[0].folder)
+        sink, copy = tempfile.mkstemp(dir=self._uppers[0].folder)
         with open(word, "rb") as file, open(sink, "wb") as target:
             shutil.copyfileobj(file, target)
         return copy
@@ -146,80 +170,121 @@ class Namespace:
             waiting += [part for part in reversed(target.split("/")) if part not in ("", ".")]
         return "/".join((self.view, *here))
 
-    def began(self) -> None:
-        """Note that a command starts."""
-        self._running += 1
-
     def left(self) -> list[process_table.Process]:
         """Return the processes of the namespace that commands left behind; none while another command runs."""
-        if not self.own_processes or self._holder is None or self._running > 1:
+        if self._holder is None or self.running > 1:
             return []
         found = process_table.family([self.first]).values()
         return [one for one in found if one.living and one.session != self._holder.pid]
 
     def ended(self) -> None:
         """Note that a command has ended, and end with SIGKILL what is left behind."""
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + _GRACE
         while (found := self.left()) and time.monotonic() < deadline:
-            send_signal(found, SIGKILL)
+            for one in found:
+                process_table.send_signal(one.pid, SIGKILL)
             time.sleep(0.002)
-        self._running -= 1
+        self.running -= 1
 
-    def _start(self, own_processes: bool) -> str:
-        """Start the holder; return what it printed if it failed."""
-        environ = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
-        environ |= {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
-        with unmarked():
-            holder = subprocess.Popen(
-                self._command(own_processes),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                bufsize=0,
-                cwd="/",
-                env=as_helper(environ),
-                start_new_session=True,
-            )
-        self._holder = holder
-        said = _heard(holder)
-        if said.endswith(_READY):
-            first = process_table.children(holder.pid) if own_processes else [holder.pid]
-            if first:
-                self.first, self.own_processes = first[0], own_processes
-                return ""
-        holder.kill()
-        self.close()
-        return said.decode(errors="replace").strip() or "the namespace ended at once"
-
-    def _command(self, own_processes: bool) -> list[str]:
+    def _command(self) -> list[str]:
         unshare, cat = str(self._tools.unshare), str(self._tools.cat)
-        processes = ["--pid", "--fork", "--kill-child", "--mount-proc"] if own_processes else []
-        mounting = "set -e\n" + "\n".join(mount_commands(self._mounts, self._tools))
+        processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
+        mounting = "set -e\n" + "\n".join(mount_commands(self._uppers, self._tools))
+        private = ["--mount", "--propagation", "private"]
         if not self._users:
-            return [
-                unshare,
-                "--mount",
-                "--propagation",
-                "private",
-                *processes,
-                SHELL,
-                "-c",
-                f"{mounting}\n{_HOLD}",
-                "hold",
-                cat,
-            ]
+            return [unshare, *private, *processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]
         # The second user namespace has the caller's ids. It needs mounts of its own: nsenter enters what belongs to it.
         ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
         second = shlex.join([unshare, "--user", *ids, "--mount", *processes, SHELL, "-c", _HOLD, "hold", cat])
-        first = [unshare, "--user", "--map-root-user", "--mount", "--propagation", "private"]
-        return [*first, SHELL, "-c", f"{mounting}\nexec {second}"]
+        return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", f"{mounting}\nexec {second}"]
 
 
-def send_signal(processes: Sequence[process_table.Process], number: Signals) -> None:
-    """Send a signal to processes; one that is gone is passed over."""
-    for one in processes:
-        with contextlib.suppress(OSError):
-            os.kill(one.pid, number)
+@dataclass(frozen=True)
+class NamespaceLauncher:
+    """The port `Launcher` in a namespace. What commands left behind has ended when the last of them returns."""
+
+    inner: Launcher
+    namespace: Namespace
+
+    async def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: Path,
+        **options: Unpack[LaunchOptions],
+    ) -> Completion:
+        """See `goalrunner.core.process_ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
+        folder = self.namespace.located(cwd.absolute())
+        if (done := _unstartable(argv, cwd, folder, output)) is not None:
+            return done
+        self.namespace.running += 1
+        outside, env = _outside(cwd, dict(env))
+        try:
+            done = await self.inner.launch(
+                self.namespace.entering(argv, folder),
+                cwd=outside,
+                env=env,
+                output=output,
+                **options,
+            )
+            names = await self._swept()
+        finally:
+            self.namespace.ended()
+        if not self.namespace.alive:
+            raise EnvironmentFailed("the check environment ended while a check ran", "start the run again")
+        done = replace(done, survivors=(*done.survivors, *names))
+        return self._never_ran(done, argv, folder, options.get("errors") or output)
+
+    async def _swept(self) -> tuple[str, ...]:
+        """End what the command, and others beside it, left behind; return the names."""
+        if not await self._remaining(_PARTING):
+            return ()
+        found = self.namespace.left()
+        for one in found:
+            process_table.send_signal(one.pid, SIGTERM)
+        await self._remaining(_GRACE)
+        return tuple(one.name for one in found)
+
+    async def _remaining(self, seconds: float) -> bool:
+        """Return whether processes are left after that time; return at once when none is left."""
+        deadline = time.monotonic() + seconds
+        while (found := self.namespace.left()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.002)
+        return bool(found)
+
+    def _never_ran(self, done: Completion, argv: Sequence[str], folder: str, said: Path) -> Completion:
+        """Replace the words of nsenter, where the program could not be started, by those of any other launcher."""
+        if done.exit_code not in (NOT_EXECUTABLE, NOT_FOUND) or not said.read_bytes().startswith(_OWN_WORDS):
+            own, _, why = done.error.partition(": ")
+            is_own = done.exit_code == NOT_EXECUTABLE and own.endswith("/nsenter")
+            return replace(done, error=f"{argv[0]}: {why}") if is_own else done
+        os.truncate(said, 0)
+        program = argv[0]
+        there = f"{self.namespace.view}{program}" if program.startswith("/") else f"{folder}/{program}"
+        if done.exit_code == NOT_EXECUTABLE:
+            return replace(done, error=f"{program}: permission denied")
+        missing = "its interpreter is missing" if "/" in program and os.path.exists(there) else "not found"
+        return replace(done, error=f"{program}: {missing}")
+
+
+def _unstartable(argv: Sequence[str], cwd: Path, folder: str, output: Path) -> Completion | None:
+    """Return the completion of a command without a program or a folder to start in."""
+    if argv and argv[0] and Path(folder).is_dir():
+        return None
+    with opened_sink(output):
+        what = "is no folder" if Path(folder).exists() else "does not exist"
+    if not argv or not argv[0]:
+        return Completion(NOT_FOUND, 0.0, timed_out=False, output=output, error="there is no command to run")
+    return Completion(NOT_EXECUTABLE, 0.0, timed_out=False, output=output, error=f"the folder {cwd} {what}")
+
+
+def _outside(cwd: Path, env: dict[str, str]) -> tuple[Path, dict[str, str]]:
+    """Return a folder outside of the namespace for the start, and an environment with a PWD that is right inside."""
+    if cwd.is_dir():
+        return cwd, env
+    return Path("/"), {name: value for name, value in env.items() if name != "PWD"}
 
 
 def _heard(holder: subprocess.Popen[bytes]) -> bytes:
@@ -236,21 +301,3 @@ def _heard(holder: subprocess.Popen[bytes]) -> bytes:
                 break
             said += part
     return said
-
-
-def _reason(said: str, mounts: Sequence[Mount]) -> str:
-    """Return in one sentence why the namespace could not be set up, from what the programs printed."""
-    lines = [line.strip() for line in said.splitlines() if "dmesg(1)" not in line and "--help" not in line]
-    last = lines[-1] if lines else said
-    if "overlay" not in last:
-        if last.startswith("unshare:"):
-            return f"{_NOT_PERMITTED} ({last.removeprefix('unshare:').strip()})"
-        return f"the mounts failed ({last})"
-    if "unknown filesystem" in last:
-        return "this kernel has no overlay filesystem"
-    if filesystem(mounts[0].folder) == "overlay":
-        return f"{mounts[0].folder.parents[1]} lies on an overlay, which cannot hold the upper layer of another one"
-    stacked = next((mount.root for mount in mounts if filesystem(mount.root) == "overlay"), None)
-    if stacked is not None:
-        return f"{stacked} lies on an overlay already, and Linux stacks two overlays at most"
-    return f"the overlay could not be mounted ({last})"

@@ -1,4 +1,4 @@
-"""The check environment as an overlay: the workspace at its own path, with what checks write kept in another folder."""
+"""The check environment as an overlay: the workspace at its own path, with what checks write in another folder."""
 
 from __future__ import annotations
 
@@ -6,33 +6,47 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import stat
+import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
-from goalrunner.checking.environment import Kind, Layer, copy_into
-from goalrunner.checking.namespace import Namespace
-from goalrunner.checking.namespace_launcher import NamespaceLauncher
-from goalrunner.checking.upper_layer import Tools, UpperLayer, upper_layers
+from goalrunner.checking.environment import NO_SPACE_HINT, File, Kind, Layer, copy_written, no_space, to_its_end
+from goalrunner.checking.namespace import Namespace, NamespaceLauncher
+from goalrunner.checking.upper_layer import Tools, UpperLayer, filesystem, upper_layers
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.process_ports import Launcher
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import shown
 from goalrunner.snapshots.restore import remove
-from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.system import process_table
+from goalrunner.system.launcher import SHELL, ProcessLauncher
+from goalrunner.system.process_table import ProcessTag
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _PREFIX = "overlay-"
 _STALE = 60.0
 """Seconds after which a folder that no process holds is taken for one of a runner that was killed."""
-_FREE_BYTES = 1_000_000
-_FREE_INODES = 16
-_SPACE = "free some space, or set GOAL_HOME"
+
+
+_PATIENCE = 30.0
+"""Seconds for the commands of the probe."""
+_PROBE = """\
+fail() { echo "$1"; exit 1; }
+[ "$(id -u):$(id -g)" = "$1" ] || fail "commands do not run as the same user"
+[ ! -e "$2" ] && [ ! -L "$2" ] || fail "a hidden path is visible"
+[ "$(cat "$3/put")" = original ] || fail "a protected file does not have its original content"
+[ -z "$4" ] || { rm "$4" && mkdir "$4" && [ -d "$4" ]; } || fail "live files cannot be replaced"
+name=$3; shift 4
+for root; do
+    mkdir -p "$root/$name/folder" && echo new > "$root/$name/new" || fail "files cannot be written"
+    rm -r "$root/$name" && mkdir "$root/$name" || fail "files cannot be removed"
+done
+sleep 600 >/dev/null 2>&1 &
+"""
 
 
 class Overlay:
@@ -52,10 +66,10 @@ class Overlay:
         """See `goalrunner.checking.environment.CheckEnvironment`."""
         opened = OpenOverlay(self._scratch, self._environ, layers)
         try:
-            await _to_its_end(opened.set_up)
+            await to_its_end(asyncio.to_thread(opened.set_up))
             yield opened
         finally:
-            await _to_its_end(opened.tear_down)
+            await to_its_end(asyncio.to_thread(opened.tear_down))
 
 
 class OpenOverlay:
@@ -88,7 +102,7 @@ class OpenOverlay:
 
         A process namespace ends with all of its processes, so they need no variable by which they are found.
         """
-        if self.namespace.own_processes and isinstance(inner, ProcessLauncher):
+        if isinstance(inner, ProcessLauncher):
             inner = replace(inner, marked=False)
         return NamespaceLauncher(inner, self.namespace)
 
@@ -104,25 +118,19 @@ class OpenOverlay:
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Copy matching files that checks wrote into the live workspace; return their paths."""
-        return await _to_its_end(self._collected, Patterns(patterns))
+        return await to_its_end(asyncio.to_thread(self._collected, Patterns(patterns)))
 
     def full(self) -> str:
         """Return why nothing more can be written here; empty if something can."""
-        free = os.statvfs(self._folder or self._scratch)
-        blocks = free.f_bfree if os.geteuid() == 0 else free.f_bavail
-        # Filesystems without a table of inodes count none.
-        inodes = free.f_ffree if free.f_files else _FREE_INODES
-        if blocks * free.f_frsize >= _FREE_BYTES and inodes >= _FREE_INODES:
-            return ""
-        return f"no space left in {self._scratch}"
+        return no_space(self._folder or self._scratch).replace(str(self._folder), str(self._scratch))
 
     def written(self) -> tuple[str, ...]:
         """Return the regular files of the workspace that checks wrote, as paths relative to it."""
-        return tuple(upper.prefix + path for upper in self._uppers if upper.of_workspace for path in upper.written())
+        return tuple(self._uppers[0].written())
 
     async def changed(self) -> tuple[str, ...]:
         """Return the files of the live workspace that checks wrote with another content."""
-        return await asyncio.to_thread(lambda: tuple(path for upper in self._uppers for path in upper.changed()))
+        return await asyncio.to_thread(lambda: tuple(self._uppers[0].changed()))
 
     def set_up(self) -> None:
         """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""
@@ -134,13 +142,13 @@ class OpenOverlay:
         tools = Tools.find(self._environ, [layer.root for layer in self._layers])
         try:
             self._folder = self._make_folder()
-            self._uppers = list(upper_layers(self._layers, self._folder))
+            self._uppers = upper_layers(self._layers, self._folder)
             for upper in self._uppers:
                 upper.prepare()
         except OSError as error:
             message = f"cannot prepare the check environment in {self._scratch}: {error.strerror}"
-            raise EnvironmentFailed(message, _SPACE) from error
-        self._namespace = Namespace([upper.mount for upper in self._uppers], tools)
+            raise EnvironmentFailed(message, NO_SPACE_HINT) from error
+        self._namespace = Namespace(sorted(self._uppers, key=lambda upper: len(upper.layer.root.parts)), tools)
         try:
             self._namespace.open()
         except OSError as error:
@@ -172,19 +180,9 @@ class OpenOverlay:
         return folder
 
     def _collected(self, patterns: Patterns) -> tuple[str, ...]:
-        copied = []
-        for upper in self._uppers:
-            for path in upper.written() if upper.of_workspace else ():
-                whole = upper.prefix + path
-                if not patterns.match(shown(os.fsencode(whole))):
-                    continue
-                try:
-                    if copy_into(upper.files, upper.layer.root, path):
-                        copied.append(whole)
-                except OSError as error:
-                    message = f"cannot copy {whole} into the workspace: {error.strerror}"
-                    raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
-        return tuple(copied)
+        upper = self._uppers[0]
+        paths = (path for path in upper.written() if patterns.match(shown(os.fsencode(path))))
+        return copy_written(upper.files, upper.layer.root, paths)
 
 
 def _remove_stale(scratch: Path) -> None:
@@ -203,16 +201,64 @@ def _remove_stale(scratch: Path) -> None:
                 os.close(lock)
 
 
-async def _to_its_end(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Run a function in a thread to its end, even if this task is cancelled meanwhile; then raise the cancellation."""
-    task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
+    """Yield folders that may serve as `scratch`, the best one first. None lies on an overlay or below the workspace."""
+    name = f"goal-checks-{os.geteuid()}"
+    below = Path(os.path.realpath(workspace))
+    for folder in (home / "checks", *(Path(place, name) for place in ("/dev/shm", "/var/tmp", "/tmp"))):  # noqa: S108
+        real = Path(os.path.realpath(folder))
+        existing = next(place for place in (real, *real.parents) if place.exists())
+        if not real.is_relative_to(below) and os.access(existing, os.W_OK) and filesystem(existing) != "overlay":
+            yield folder
+
+
+def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> str:
+    """Return why an overlay of the workspace does not work here, in one sentence; empty if it works.
+
+    Everything that a check needs is tried on the workspace itself, which stays as it is.
+    """
+    name = f".goal-probe-{os.urandom(6).hex()}"
+    try:
+        files = sorted(entry.name for entry in os.scandir(workspace) if entry.is_file(follow_symlinks=False))
+    except OSError as error:
+        return f"{workspace} cannot be read: {error.strerror}"
+    hidden, removed = (*files, "", "")[:2]
+    put = {f"{name}/put": File(stat.S_IFREG | 0o644, b"original\n")}
+    first = Layer(workspace, put, frozenset({hidden} - {""}))
+    layers = [first, *(Layer(root) for root in more_roots)]
+    opened = OpenOverlay(scratch, os.environ, layers)
+    left: list[int] = []
+    try:
         try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()  # an error of the function matters less than the cancellation
-        raise cancelled
-    return task.result()
+            opened.set_up()
+            expected = [f"{os.geteuid()}:{os.getegid()}", hidden or name + ".hidden", name, removed]
+            why = opened.full() or _tried(opened, [*expected, *(str(layer.root) for layer in layers)], left)
+        finally:
+            opened.tear_down()
+    except EnvironmentFailed as error:
+        return error.message
+    if any((one := process_table.entry(pid)) is not None and one.living for pid in left):
+        why = why or "a process of a check cannot be ended"
+    if any(os.path.lexists(layer.root / name) for layer in layers):
+        why = why or "what a check writes reaches the live files"
+    return why
+
+
+def _tried(opened: OpenOverlay, expected: Sequence[str], left: list[int]) -> str:
+    """Run the commands of the probe; return what failed, and add the processes that they left behind to `left`."""
+    mark = ProcessTag()
+    namespace = opened.namespace
+    argv = namespace.entering([SHELL, "-c", _PROBE, "probe", *expected], namespace.located(opened.path))
+    environ = mark.environment({"PATH": f"{os.environ.get('PATH', os.defpath)}:{os.defpath}"})
+    try:
+        done = subprocess.run(
+            argv, env=environ, capture_output=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"a command did not end within {_PATIENCE:g} s"
+    finally:
+        left += [one.pid for one in process_table.all_processes() if process_table.has_token(one.pid, mark.token)]
+    said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
+    if done.returncode:
+        return said[0] if said else f"a command exited with {done.returncode}"
+    return "" if left and namespace.alive else "the processes of a check cannot be found"

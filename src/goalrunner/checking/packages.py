@@ -42,23 +42,24 @@ class Installed:
 
 def labels(
     before: Mapping[str, Installed], after: Mapping[str, Installed], workspace: Path, verified: set[tuple[str, str]]
-) -> tuple[str, ...]:
-    """Return what differs in the folders of the start, as sorted labels: "+httpx 0.28", "code of requests changed".
+) -> dict[str, list[str]]:
+    """Return labels for what differs in the folders of the start: "+httpx 0.28", "code of requests changed".
 
-    `verified` remembers packages that were compared with their RECORD, by part and digest.
+    Folders without a difference are left out. `verified` remembers, by part and digest, what was compared with its RECORD.
     """
-    found = []
+    found: dict[str, list[str]] = {}
     environments = {root for both in (before, after) for root, installed in both.items() if installed.kind == "python"}
     for root, old in before.items():
         new = after.get(root)
         prefix = "" if old.kind == "python" and len(environments) == 1 else f"{root}: "
         if new is None:
-            found.append(f"{root} removed")
+            found[root] = [f"{root} removed"]
         elif old.kind not in {"python", "node"} or new.kind != old.kind:
-            found += [f"{root} changed"] if (old.kind, old.code) != (new.kind, new.code) else []
+            found[root] = [f"{root} changed"] if (old.kind, old.code) != (new.kind, new.code) else []
         else:
-            found += [prefix + label for label in _differences(old, new, os.path.join(workspace, root), verified)]
-    return tuple(sorted(shown(os.fsencode(label)) for label in found))
+            some = _differences(old, new, os.path.join(workspace, root), verified)
+            found[root] = [shown(os.fsencode(prefix + label)) for label in some]
+    return {root: some for root, some in found.items() if some}
 
 
 def _differences(old: Installed, new: Installed, path: str, verified: set[tuple[str, str]]) -> list[str]:
@@ -75,13 +76,14 @@ def _differences(old: Installed, new: Installed, path: str, verified: set[tuple[
             found += [f"+{name} {version}".rstrip() for version in come]
     for part in {part for part, _ in old.code.items() ^ new.code.items()}:
         kind, _, name = part.partition(":")
-        if kind != "package":
-            what = f"{kind} {name}"
-            found.append(
-                f"new {what}" if part not in old.code else f"{what} {'changed' if part in new.code else 'removed'}"
-            )
-        elif name not in skipped and not _is_as_installed(part, old, new, path, verified):
+        if (kind == "package" and name in skipped) or _is_as_installed(part, old, new, path, verified):
+            continue
+        if kind == "package":
             code.append(f"code of {name} changed")
+        elif part not in old.code:
+            found.append(f"new {kind} {name}")
+        else:
+            found.append(f"{kind} {name} {'changed' if part in new.code else 'removed'}")
     return found + (code if len(code) <= _MANY else [f"code of {len(code):,} packages changed"])
 
 

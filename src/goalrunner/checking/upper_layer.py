@@ -10,7 +10,7 @@ import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
@@ -18,26 +18,10 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.system.launcher import program_outside
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+NOT_PERMITTED = "namespaces are not permitted here"
 _CAP_SYS_ADMIN = 21
 _PLAIN = re.compile(r"[\w/.+@%=~ -]+", re.ASCII)
 """Paths that stand for themselves in the options of a mount."""
-
-
-@dataclass(frozen=True)
-class Mount:
-    """An overlay over the folder `root`; `folder` contains the upper layer `u`, the work folder `w` and an empty `l`.
-
-    `apart` is True where `root` is covered by an earlier mount of the same namespace.
-    """
-
-    root: Path
-    folder: Path
-    apart: bool = False
-
-    @property
-    def bound(self) -> bool:
-        """Return whether the lower layer is bound to `l` first."""
-        return self.apart or not _PLAIN.fullmatch(str(self.root))
 
 
 @dataclass(frozen=True)
@@ -63,17 +47,35 @@ class Tools:
         return cls(**{name: program for name, program in found.items() if program is not None})
 
 
-def mount_commands(mounts: Sequence[Mount], tools: Tools) -> list[str]:
+def mount_commands(uppers: Sequence[UpperLayer], tools: Tools) -> list[str]:
     """Return the lines of a shell script that mounts them, in their order."""
-    bound = [mount for mount in mounts if mount.bound]
+    bound = [upper for upper in uppers if upper.bound]
     mount, umount = str(tools.mount), str(tools.umount)
-    lines = [[mount, "-i", "--bind", str(one.root), str(one.folder / "l")] for one in bound]
-    for one in mounts:
-        options = f"lowerdir={'l' if one.bound else one.root},upperdir=u,workdir=w,userxattr"
+    lines = [[mount, "-i", "--bind", str(one.layer.root), str(one.folder / "l")] for one in bound]
+    for one in uppers:
+        options = f"lowerdir={'l' if one.bound else one.layer.root},upperdir=u,workdir=w,userxattr"
         lines.append(["cd", str(one.folder)])
-        lines.append([mount, "-i", "-t", "overlay", "-o", options, "overlay", str(one.root)])
+        lines.append([mount, "-i", "-t", "overlay", "-o", options, "overlay", str(one.layer.root)])
     lines += [["cd", "/"], *([umount, "-i", str(one.folder / "l")] for one in bound)]
     return [shlex.join(line) for line in lines]
+
+
+def mount_failure(said: str, uppers: Sequence[UpperLayer]) -> str:
+    """Return in one sentence why the namespace could not be set up, from what the programs printed."""
+    lines = [line.strip() for line in said.splitlines() if "dmesg(1)" not in line and "--help" not in line]
+    last = lines[-1] if lines else said
+    if "overlay" not in last:
+        if last.startswith("unshare:"):
+            return f"{NOT_PERMITTED} ({last.removeprefix('unshare:').strip()})"
+        return f"the mounts failed ({last})"
+    if "unknown filesystem" in last:
+        return "this kernel has no overlay filesystem"
+    if filesystem(uppers[0].folder) == "overlay":
+        return f"{uppers[0].folder.parents[1]} lies on an overlay, which cannot hold the upper layer of another one"
+    stacked = next((one.layer.root for one in uppers if filesystem(one.layer.root) == "overlay"), None)
+    if stacked is not None:
+        return f"{stacked} lies on an overlay already, and Linux stacks two overlays at most"
+    return f"the overlay could not be mounted ({last})"
 
 
 def privileged() -> bool:
@@ -101,20 +103,17 @@ def mount_points() -> list[tuple[Path, str]]:
 
 @dataclass
 class UpperLayer:
-    """The upper layer of one overlay mount: its plan, its folder, and what was prepared in it."""
+    """The upper layer of one overlay mount: its plan, its folder, and what was prepared in it.
+
+    `folder` contains the upper layer `u`, the work folder `w` and an empty `l`. The lower layer is bound to `l` first if
+    `bound`: an earlier mount of the same namespace covers it, or its path has a meaning in the options of a mount.
+    """
 
     layer: Layer
     folder: Path
-    apart: bool
-    of_workspace: bool
-    prefix: str = ""
+    bound: bool
     _prepared: dict[str, tuple[int, int]] = field(default_factory=dict)
     _folders: dict[str, os.stat_result | None] = field(default_factory=dict)
-
-    @property
-    def mount(self) -> Mount:
-        """Return the mount that this is the upper layer of."""
-        return Mount(self.layer.root, self.folder, self.apart)
 
     @property
     def files(self) -> Path:
@@ -132,12 +131,12 @@ class UpperLayer:
                     yield relative
 
     def changed(self) -> Iterator[str]:
-        """Yield the written files of the workspace, relative to it, whose content is another one than in the live tree."""
-        for path in self.written() if self.of_workspace else ():
+        """Yield the written files whose content is another one than in the live tree."""
+        for path in self.written():
             live = self.layer.root / path
             with contextlib.suppress(OSError):
                 if live.is_file() and not live.is_symlink() and not filecmp.cmp(self.files / path, live, shallow=False):
-                    yield self.prefix + path
+                    yield path
 
     def prepare(self) -> None:
         """Make the folders of the mount, and fill the upper layer with what differs from the live files."""
@@ -232,45 +231,17 @@ class UpperLayer:
                 os.utime(folder, ns=(live.st_atime_ns, live.st_mtime_ns))
 
 
-def upper_layers(layers: Sequence[Layer], folder: Path) -> Iterator[UpperLayer]:
-    """Yield one for each layer and for each mount below one: an overlay does not show what is mounted below it."""
-    found: list[tuple[Layer, Path]] = []
-    for layer in layers:
-        found += [(one, layer.root) for one in _split(layer)]
-    found.sort(key=lambda one: len(one[0].root.parts))
-    for number, (one, root) in enumerate(found):
-        prefix = "" if one.root == root else f"{one.root.relative_to(root)}/"
-        apart = any(one.root.is_relative_to(above.root) for above, _ in found[:number])
-        yield UpperLayer(one, folder / str(number), apart, root == layers[0].root, prefix)
-
-
-def _split(layer: Layer) -> list[Layer]:
-    """Return the layer, and one for each folder mounted below it. Raise EnvironmentFailed if they cannot be overlaid."""
-    below = sorted({point for point, _ in mount_points() if layer.root in point.parents})
-    if below and not privileged():
-        raise EnvironmentFailed(f"{below[0]} is mounted below {layer.root}, and only root can lay an overlay over that")
-    roots, put = [layer.root], dict(layer.put)
-    for point in below:
-        path = str(point.relative_to(layer.root))
-        if any(str(above) in layer.hide | layer.put.keys() for above in (Path(path), *Path(path).parents)):
-            continue
-        if point.is_dir():
-            roots.append(point)
-        elif point.is_file():
-            put[path] = File(point.stat().st_mode, point.read_bytes())
-    return [_within(root, roots, replace(layer, put=put)) for root in roots]
-
-
-def _within(root: Path, roots: Sequence[Path], whole: Layer) -> Layer:
-    """Return the layer at `root` with the paths of `whole` for which it is the innermost of `roots`."""
-    prefix = "" if root == whole.root else f"{root.relative_to(whole.root)}/"
-    inner = tuple(f"{other.relative_to(whole.root)}/" for other in roots if root in other.parents)
-
-    def mine(path: str) -> bool:
-        return path.startswith(prefix) and not path.startswith(inner)
-
-    put = {path.removeprefix(prefix): file for path, file in whole.put.items() if mine(path)}
-    return Layer(root, put, frozenset(path.removeprefix(prefix) for path in whole.hide if mine(path)))
+def upper_layers(layers: Sequence[Layer], folder: Path) -> list[UpperLayer]:
+    """Return one for each layer, in the same order. Raise EnvironmentFailed if they cannot be overlaid."""
+    found: list[UpperLayer] = []
+    points = [point for point, _ in mount_points()]
+    for number, layer in enumerate(layers):
+        inner = next((point for point in points if layer.root in point.parents), None)
+        if inner is not None:
+            raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
+        covered = any(other.root in layer.root.parents for other in layers)
+        found.append(UpperLayer(layer, folder / str(number), covered or not _PLAIN.fullmatch(str(layer.root))))
+    return found
 
 
 def _signature(found: os.stat_result) -> tuple[int, int]:

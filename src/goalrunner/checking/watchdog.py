@@ -12,20 +12,18 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import goalrunner
 from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, found, lock, read, remove_unfinished
 from goalrunner.checking.undo import Undone, undo
 from goalrunner.core.errors import GoalError
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.adopted import as_helper
+from goalrunner.system import process_table
 from goalrunner.system.orphans import end_orphans
-from goalrunner.system.process_table import VARIABLE, unmarked
+from goalrunner.system.watchdog import end_helper, start_helper
 
 _SCRIPT = """\
 trap '' HUP INT QUIT TERM PIPE
@@ -33,7 +31,6 @@ read -r line
 [ "$line" = done ] && exit 0
 exec "$@"
 """
-_NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", VARIABLE)
 _SWEEP = "goalrunner.system.orphans"
 _PATIENCE = 15.0
 """Seconds in which the watchdog and git must have ended."""
@@ -44,48 +41,19 @@ class Watchdog:
     """The process that undoes a check if this one is killed. It holds the journal locked as well."""
 
     def __init__(self, opened: OpenJournal) -> None:
-        source, self._sink = os.pipe()
         undoing = [sys.executable, "-P", "-m", __name__, str(opened.handle), str(opened.folder)]
-        try:
-            with unmarked(), (opened.folder / "watchdog.log").open("wb") as log:
-                self._process = subprocess.Popen(
-                    ["/bin/sh", "-c", _SCRIPT, "goal-watchdog", *undoing],
-                    stdin=source,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    env=as_helper(_environment()),
-                    pass_fds=[opened.handle],
-                    start_new_session=True,
-                )
-        except BaseException:
-            os.close(self._sink)
-            raise
-        finally:
-            os.close(source)
+        with (opened.folder / "watchdog.log").open("wb") as log:
+            self._process, self._sink = start_helper(_SCRIPT, undoing, log=log.fileno(), keep_open=[opened.handle])
 
     def close(self) -> None:
         """End the process: the check is undone, or its undo has failed here and would fail there.
 
         Closing twice does nothing.
         """
-        if self._process.returncode is not None:
-            return
-        with contextlib.suppress(OSError):
-            os.write(self._sink, b"done\n")
-        os.close(self._sink)
-        try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """Return what Python and git need to start, and no key of a model."""
-    kept = {name: os.environ[name] for name in _NEEDED if name in os.environ}
-    installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
-    return {**kept, "PYTHONPATH": os.pathsep.join([str(Path(goalrunner.__file__).parents[1]), *installed])}
+        if self._process.returncode is None:
+            with contextlib.suppress(OSError):
+                os.write(self._sink, b"done\n")
+            end_helper(self._process, self._sink)
 
 
 def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str, ...]:
@@ -105,7 +73,7 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
 def _replayed(folder: Path, journal: Journal, deadline: float) -> Iterator[str]:
     try:
         while (handle := lock(folder)) is None:
-            if _lives(journal.pid) or time.monotonic() > deadline:
+            if process_table.entry(journal.pid) or time.monotonic() > deadline:
                 yield f"A check is running in {journal.workspace} (process {journal.pid})."
                 return
             time.sleep(0.05)
@@ -172,13 +140,11 @@ def _reports(workspace: Path, home: Path) -> Iterator[str]:
 
 def _end_git(store: SnapshotStore) -> None:
     """End the runner's git: it may still write into the workspace or the store."""
-    argument = f"--git-dir={store.folder}"
 
     def found_one() -> Sequence[int]:
-        pids = _with_arguments(argument)
+        pids = _with_arguments(f"--git-dir={store.folder}")
         for pid in pids:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+            process_table.send_signal(pid, signal.SIGKILL)
         return pids
 
     _await_end(found_one)
@@ -192,31 +158,9 @@ def _await_end(look: Callable[[], Sequence[int]]) -> None:
 
 def _with_arguments(*arguments: str) -> list[int]:
     """Return the processes with these arguments in a row on their command line, but for this one."""
-    if sys.platform != "linux":
-        listed = subprocess.run(
-            ["/bin/ps", "-A", "-ww", "-o", "pid=", "-o", "command="], capture_output=True, check=False
-        )
-        rows = (row.strip().partition(b" ") for row in listed.stdout.splitlines())
-        words = b" " + os.fsencode(" ".join(arguments)) + b" "
-        return [int(pid) for pid, _, command in rows if words in command + b" " and int(pid) != os.getpid()]
-    words = b"\0" + b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
-    pids = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if words in Path("/proc", name, "cmdline").read_bytes():
-                    pids.append(int(name))
-    return pids
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    words = "\0".join(("", *arguments, ""))
+    found = process_table.command_lines()
+    return [pid for pid, line in found if words in f"\0{line}" and pid != os.getpid()]
 
 
 def main(arguments: Sequence[str]) -> None:

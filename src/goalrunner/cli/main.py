@@ -78,11 +78,11 @@ def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
     if any(word.startswith("-") for word in words) or len(rest) - len(words) > 1:
         return None
     if command == "list" and not words:
-        from goalrunner.cli.fast_path import list_runs
+        from goalrunner.cli.run_status import list_runs
 
         return lambda: list_runs(json=json)
     if command == "status" and len(words) <= 1:
-        from goalrunner.cli.fast_path import print_status
+        from goalrunner.cli.run_status import print_status
 
         return lambda: print_status(words[0] if words else None, json=json)
     return None

@@ -24,25 +24,30 @@ if TYPE_CHECKING:
     from goalrunner.reports.outcome_copy import OutcomeCopy
 
 
+def _texts(metavar: str, help_: str) -> Any:
+    return Option(metavar=metavar, help=f"{help_}; may be repeated.")
+
+
+GoalFile = Annotated[Path | None, Argument(metavar="GOAL_FILE", readable=False, help="The goal, as TOML.")]
+Agent = Annotated[
+    str | None, Option(metavar="NAME", help="The agent: chat, claude, codex, ...; goal agents lists them.")
+]
+Model = Annotated[str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")]
+Judge = Annotated[str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")]
+Record = Annotated[
+    Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them.")
+]
+
+
 def run(
-    goal_file: Annotated[Path | None, Argument(metavar="GOAL_FILE", readable=False, help="The goal, as TOML.")] = None,
+    goal_file: GoalFile = None,
     objective: Annotated[str | None, Option(metavar="TEXT", help="What to do, in place of the file's.")] = None,
-    criterion: Annotated[list[str] | None, Option(metavar="TEXT", help="A success criterion; may be repeated.")] = None,
-    constraint: Annotated[
-        list[str] | None, Option(metavar="TEXT", help="What must not be broken; may be repeated.")
-    ] = None,
-    validator: Annotated[
-        list[str] | None, Option(metavar="CMD", help="A shell command that checks; may be repeated.")
-    ] = None,
-    agent: Annotated[
-        str | None, Option(metavar="NAME", help="The agent: chat, claude, codex, ...; goal agents lists them.")
-    ] = None,
-    model: Annotated[
-        str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")
-    ] = None,
-    judge: Annotated[
-        str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")
-    ] = None,
+    criterion: Annotated[list[str] | None, _texts("TEXT", "A success criterion")] = None,
+    constraint: Annotated[list[str] | None, _texts("TEXT", "What must not be broken")] = None,
+    validator: Annotated[list[str] | None, _texts("CMD", "A shell command that checks")] = None,
+    agent: Agent = None,
+    model: Model = None,
+    judge: Judge = None,
     max_iterations: MaxIterations = None,
     timeout: Timeout = None,
     tokens: Tokens = None,
@@ -52,10 +57,7 @@ def run(
     json: OutcomeJson = False,
     quiet: Quiet = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Resolve, check and print the goal; spend nothing.")] = False,
-    record: Annotated[
-        Path | None,
-        Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them."),
-    ] = None,
+    record: Record = None,
     continue_from: Annotated[str | None, Option(metavar="RUN", help="Continue the conversation of that run.")] = None,
 ) -> int:
     """Work on a goal until it is proven complete or a limit stops it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from goalrunner.cli import fast_path, main, output, runs
+from goalrunner.cli import main, output, run_status, runs
 from goalrunner.cli.options import Json
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 
@@ -37,7 +37,7 @@ def status(
     complete, 1 for not complete, 4 if the judge failed.
     """
     if objective is None and goal is None and judge is None:
-        return fast_path.print_status(target, json=json)
+        return run_status.print_status(target, json=json)
     import asyncio
 
     from goalrunner import app
@@ -90,4 +90,4 @@ def _goal(objective: str | None, goal_file: Path | None, judge: str | None) -> G
 
 def list_(json: Json = False) -> int:
     """List the runs, newest first."""
-    return fast_path.list_runs(json=json)
+    return run_status.list_runs(json=json)

@@ -183,9 +183,9 @@ def load_goal(
     *,
     runnable: bool = True,
 ) -> Goal:
-    """The goal that a file holds, with options and environment laid over it; see `resolve_goal`.
+    """Return the goal of a file, options and environment; see `resolve_goal`.
 
-    Raises GoalFileError with every problem at once, also where the file is missing, unreadable or no TOML.
+    Raise GoalFileError, also if the file is missing, unreadable or not TOML.
     """
     path, name = Path(path), str(path)
     text = read_text(path, missing=lambda: _near_files(path), folder=lambda: _files_in(path))
@@ -201,13 +201,13 @@ def load_goal_text(
     base: Path | None = None,
     runnable: bool = True,
 ) -> Goal:
-    """The same for a text; `name` stands for the file in messages, relative paths start from `base`."""
+    """Return the goal of a text; `name` is the file's, for messages, and relative paths start from `base`."""
     table, positions = parse(text, name)
     return resolve_goal(table, overrides, environ, base, positions=positions, name=name, runnable=runnable)
 
 
 def place_in(path: Path, key: Key) -> str:
-    """Where a value stands in a goal file, for messages: `goal.toml:4:1`. The file's name alone where nobody knows."""
+    """Return the place of a value in a goal file: `goal.toml:4:1`; the file's name alone if the place is unknown."""
     with suppress(GoalFileError):
         line, column = parse(read_text(path), str(path))[1].value(key)
         if line:
@@ -216,7 +216,7 @@ def place_in(path: Path, key: Key) -> str:
 
 
 def _near_files(path: Path) -> str:
-    """Of a path that is no file: the goal file beside it with the nearest name, else all of them."""
+    """Return a hint for a missing file: the goal file with the nearest name beside it, else all of them."""
     near = nearest(path.name, _goal_files(path.parent))
     if near:
         return f"; did you mean {quoted(str(path.parent / near), LONGEST_PATH)}?"

@@ -32,7 +32,7 @@ _AT_END = re.compile(r" \(at end of document\)$")
 
 
 def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
-    """The table that a text holds, and where its keys stand; `name` stands for the file. Raises GoalFileError."""
+    """Return the table of a TOML text and the positions of its keys; `name` is the file's. Raise GoalFileError."""
     text = text.replace("\r\n", "\n")
     try:
         positions = locate(text)
@@ -43,13 +43,13 @@ def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
         raise _bad_toml(error, text, name) from error
     except (ValueError, RecursionError) as error:
         why = "nested too deep" if isinstance(error, RecursionError) else "a number has too many digits"
-        raise refusal(name, f"is no valid TOML: {why}") from error
+        raise refusal(name, f"is not valid TOML: {why}") from error
 
 
 def read_text(path: Path, *, missing: Callable[[], str] = str, folder: Callable[[], str] = str) -> str:
-    """The text of a file; a byte order mark before it is accepted. Raises GoalFileError.
+    """Return the text of a file, without a byte order mark. Raise GoalFileError.
 
-    `missing` gives what is said in addition where there is no such file, `folder` where it is a folder.
+    `missing` returns what the message adds if there is no such file, `folder` if it is a folder.
     """
     name = str(path)
     try:
@@ -60,7 +60,7 @@ def read_text(path: Path, *, missing: Callable[[], str] = str, folder: Callable[
     except IsADirectoryError as error:
         raise refusal(name, f"is a folder{folder()}") from error
     except PermissionError as error:
-        raise refusal(name, "may not be read: permission denied") from error
+        raise refusal(name, "cannot be read: permission denied") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise refusal(name, f"cannot be read: {why}") from error
@@ -70,7 +70,7 @@ def read_text(path: Path, *, missing: Callable[[], str] = str, folder: Callable[
 
 
 def refusal(name: str, message: str, place: tuple[int, int] = (0, 0)) -> GoalFileError:
-    """One problem of a file as such."""
+    """Return the error of a file as a whole."""
     return GoalFileError(name, (Problem(message=message, line=place[0], column=place[1]),))
 
 
@@ -90,7 +90,7 @@ def _decode(data: bytes, name: str) -> str:
     if "\0" in text:
         offset = text.index("\0")
         place = place_of(line_starts_of(text), offset)
-        raise refusal(name, "a NUL byte stands here; this is no text file", place)
+        raise refusal(name, "holds a NUL byte; this is not a text file", place)
     return text
 
 
@@ -108,12 +108,12 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
 
 
 def _header(table: re.Match[str]) -> str:
-    """A table as its header is written, where the parser shows it as a tuple: ('a', 'b')."""
+    """Return the header of a table, which the parser shows as a tuple: ('a', 'b')."""
     return f"[{'.'.join(re.findall(_PART, table[0]))}]"
 
 
 def _both_forms(text: str, line: int, name: str) -> GoalFileError | None:
-    """A table beside its own short form, which TOML already refuses, said in words that help."""
+    """Return the error of a table beside its own short form, which TOML already refuses; None for any other."""
     header = re.match(r"\s*\[\s*(agent|judge)\s*[.\]]", text.split("\n")[line - 1])
     if header is None or not re.search(rf"(?m)^[ \t]*{header[1]}[ \t]*=", text):
         return None
@@ -124,20 +124,20 @@ def _both_forms(text: str, line: int, name: str) -> GoalFileError | None:
 
 @dataclass(frozen=True)
 class Known:
-    """The agents that a goal may name: its own, those of the user, and those that come along."""
+    """The agents that a goal may name: its own, those of the user, and the built-in ones."""
 
     own: Mapping[str, Preset] = field(default_factory=dict)
     """What the goal's `[agents]` holds."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """The user's own."""
+    """The user's own presets."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, those that are no presets first."""
+        """All names, those without a preset first."""
         return (*RESERVED_AGENTS, *sorted({*agent_names(), *self.files, *self.own}))
 
     def preset(self, name: str) -> Preset:
-        """The one of that name. Raises GoalFileError for a user's file that does not hold, KeyError for no such name."""
+        """Return the preset of that name. Raise GoalFileError for an invalid file of the user's, KeyError for an unknown name."""
         if name in self.own:
             return self.own[name]
         if name in (CHAT, COMMAND, ACP):
@@ -148,9 +148,9 @@ class Known:
 
 
 def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:
-    """The preset of that name, for a goal whose `[agents]` are `own`.
+    """Return the preset of that name, for a goal whose `[agents]` are `own`.
 
-    Raises GoalFileError for a file of the user's that does not hold, and UsageError where there is no such agent.
+    Raise GoalFileError for an invalid file of the user's, and UsageError for an unknown name.
     """
     known = Known(own, user_files(environ))
     try:
@@ -160,18 +160,18 @@ def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str
 
 
 def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, Preset]:
-    """All that such a goal may name. Raises GoalFileError for a file of the user's that does not hold, used or not."""
+    """Return all presets that such a goal may name. Raise GoalFileError for an invalid file of the user's, used or not."""
     known = Known(own, user_files(environ))
     return {name: known.preset(name) for name in known.names if name not in RESERVED_AGENTS}
 
 
 def read_preset(path: Path) -> Preset:
-    """The preset in a file of the user's. Raises GoalFileError with everything that is wrong in it at once."""
+    """Return the preset in a file of the user's. Raise GoalFileError with all problems at once."""
     return preset_of_text(read_text(path), str(path))
 
 
 def preset_of_text(text: str, name: str) -> Preset:
-    """The same for a text; `name` stands for the file in messages. Raises GoalFileError."""
+    """Return the preset in a text; `name` is the file's, for messages. Raise GoalFileError."""
     table, positions = parse(text, name)
     problems = Problems()
     source = Source(base=Path(), positions=positions)

@@ -1,7 +1,7 @@
-"""Where each key and value of a TOML text stands.
+"""The positions of keys and values in a TOML text.
 
-The standard library's parser gives no positions. This walks the same text and notes where keys and values begin.
-Where it loses its way it stops and keeps what it has found: a message then lacks its column, no more.
+The standard library's parser gives no positions, so this reads the same text and notes where keys and values begin. On
+text that it does not understand it stops; messages about the rest then have no column.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 Key = tuple[str | int, ...]
-"""The way to a value: `("validators", 0, "timeout")`."""
+"""The path to a value: `("validators", 0, "timeout")`."""
 
 Place = tuple[int, int]
 """Line and column, from 1; (0, 0) when unknown."""
@@ -20,7 +20,7 @@ Place = tuple[int, int]
 NOWHERE: Place = (0, 0)
 
 MOST_PARTS = 100
-"""Parts that a dotted key may have; the parser takes time without end for one of a hundred thousand."""
+"""Parts that a dotted key may have; the standard parser takes quadratic time for more."""
 
 _SPACE = re.compile(r"[ \t]*")
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
@@ -46,11 +46,11 @@ class Positions:
     line_starts: tuple[int, ...]
 
     def key(self, path: Key) -> Place:
-        """Where the key of `path` stands, or that of the nearest table around it."""
+        """Return the place of the key of `path`, or of the nearest table around it."""
         return self._nearest(self.keys, path)
 
     def value(self, path: Key) -> Place:
-        """Where the value of `path` begins, or that of the nearest table around it."""
+        """Return where the value of `path` begins, or the nearest table around it."""
         return self._nearest(self.values, path)
 
     def _nearest(self, offsets: dict[Key, int], path: Key) -> Place:
@@ -61,20 +61,20 @@ class Positions:
 
 
 def line_starts_of(text: str) -> tuple[int, ...]:
-    """The offsets at which lines begin; only the newline character ends one, as in TOML."""
+    """Return the offsets at which lines begin; only the newline character ends a line, as in TOML."""
     return (0, *(match.end() for match in re.finditer("\n", text)))
 
 
 def place_of(line_starts: tuple[int, ...], offset: int) -> Place:
-    """Line and column (in characters, from 1) of an offset."""
+    """Return line and column (in characters, from 1) of an offset."""
     line = bisect_right(line_starts, offset)
     return line, offset - line_starts[line - 1] + 1
 
 
 def locate(text: str) -> Positions:
-    """Positions of every key and value of a TOML text; of one that is not valid, those before the fault.
+    """Return the positions of all keys and values of a TOML text; of an invalid one, those before the error.
 
-    Takes time in proportion to the text, whatever it holds. Raises LongKeyError.
+    The time is proportional to the length of the text. Raise LongKeyError.
     """
     scanner = _Scanner(text)
     try:
@@ -93,11 +93,11 @@ class LongKeyError(Exception):
 
 
 class _LostError(Exception):
-    """The text is not what the walk expects."""
+    """The text is not what the scanner expects."""
 
 
 class _Scanner:
-    """One walk over a text; `keys` and `values` grow as it goes."""
+    """One scan of a text; `keys` and `values` grow meanwhile."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -219,7 +219,7 @@ class _Scanner:
 
 
 def _plain(raw: str) -> str:
-    """A key as the parser sees it: without quotes, escapes resolved."""
+    """Return a key without quotes, escapes resolved."""
     if raw.startswith('"') and "\\" in raw:
         return str(tomllib.loads(f"key = {raw}")["key"])
     return raw[1:-1] if raw[:1] in {'"', "'"} else raw

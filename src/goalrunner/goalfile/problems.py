@@ -11,7 +11,7 @@ from goalrunner.goalfile.positions import NOWHERE, Key, Positions
 
 
 class GoalInputError(GoalFileError):
-    """A goal does not hold. A problem of an option or a variable bears its own name instead of the file's."""
+    """Errors of a goal. An error of an option or a variable has its name in place of the file's."""
 
     def _line(self, problem: Problem) -> str:
         own_name = problem.key.startswith("--") or problem.key.isupper()
@@ -21,25 +21,25 @@ class GoalInputError(GoalFileError):
 
 
 MOST = 100
-"""Problems that are shown one by one."""
+"""Problems that are shown; the others are counted."""
 
 
 @dataclass
 class Problems:
-    """The problems found so far, and the keys that need no second complaint."""
+    """The problems found so far, and the keys that need no second message."""
 
     found: dict[Problem, None] = field(default_factory=dict)
     excused: set[Key] = field(default_factory=set)
     unsaid: int = 0
-    """How many more there are than a person would read."""
+    """The number of problems that are not shown."""
 
     @property
     def full(self) -> bool:
-        """Whether there are as many as a person would read."""
+        """Whether no further problem is shown."""
         return len(self.found) >= MOST
 
     def add(self, message: str, key: str = "", place: tuple[int, int] = NOWHERE) -> None:
-        """Note one problem; the same one twice is noted once."""
+        """Add one problem; the same one twice counts once."""
         problem = Problem(message=message, key=key, line=place[0], column=place[1])
         if self.full and problem not in self.found:
             self.unsaid += 1
@@ -47,11 +47,11 @@ class Problems:
             self.found[problem] = None
 
     def excuses(self, *paths: Key) -> bool:
-        """Whether something is already known to be wrong at, above or below one of these keys."""
+        """Return whether a problem is already known at, above or below one of these keys."""
         return any(known[: len(path)] == path[: len(known)] for known in self.excused for path in paths)
 
     def raise_any(self, path: str) -> None:
-        """Raise all of them at once, in the order of the file, those without a line last. Nothing when there are none."""
+        """Raise all problems at once, in the order of the file, those without a line last. Do nothing if there are none."""
         if self.found:
             ordered = sorted(self.found, key=lambda problem: (problem.line or float("inf"), problem.column))
             more = (Problem(message=f"and {self.unsaid} more problems"),) if self.unsaid else ()
@@ -60,18 +60,18 @@ class Problems:
 
 @dataclass(frozen=True)
 class Source:
-    """Where values come from: a file, the options, or the environment."""
+    """The source of values: a file, the options, or the environment."""
 
     base: Path
     """The folder that relative paths start from."""
     positions: Positions | None = None
     names: Mapping[Key, str] = field(default_factory=dict)
-    """What a key is called here, where not by its dotted name: `--timeout`, `GOAL_MODEL`."""
+    """Names of keys that differ from the dotted name: `--timeout`, `GOAL_MODEL`."""
     textual: bool = False
-    """Whether numbers may come as text, as they do on a command line."""
+    """Whether numbers may be text, as on a command line."""
 
     def label(self, path: Key) -> str:
-        """The name by which a person knows the key."""
+        """Return the name of the key for messages."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.names:
                 return self.names[path[:length]]
@@ -80,7 +80,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Spot:
-    """One value's place in its source; what is wrong there is said here."""
+    """The place of a value in its source, to report problems there."""
 
     source: Source
     problems: Problems
@@ -88,7 +88,7 @@ class Spot:
 
     @property
     def label(self) -> str:
-        """The name of the key, as the person knows it."""
+        """The name of the key for messages."""
         return self.source.label(self.path)
 
     @property
@@ -101,13 +101,13 @@ class Spot:
         return Spot(self.source, self.problems, (*self.path, step))
 
     def wrong(self, rest: str) -> None:
-        """The value is wrong: the message is the key's name and `rest`."""
+        """Report a wrong value; the message is the key's name and `rest`."""
         positions = self.source.positions
         place = positions.value(self.path) if positions else NOWHERE
         self._note(f"{self.label} {rest}", place)
 
     def wrong_key(self, message: str) -> None:
-        """The key itself is wrong, or what stands under it as a whole."""
+        """Report a wrong key, or its table as a whole."""
         positions = self.source.positions
         self._note(message, positions.key(self.path) if positions else NOWHERE)
 

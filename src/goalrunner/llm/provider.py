@@ -128,12 +128,10 @@ class LiteLLMTransport(Transport):
         self._endpoint: Endpoint | None = None
 
     def check(self) -> None:
-        """Look up the named key. Raise AuthenticationFailed if it is missing."""
         if self._api_key_env:
             self._named = (self._api_key_env, named_key(self._api_key_env, self._account, os.environ))
 
     async def foresee(self) -> str:
-        """Look up provider, key and model. Return a warning, mostly empty. Raise ProviderFailure if a call would fail."""
         self.check()
         await asyncio.to_thread(self._foresee)
         library = lazy.litellm()
@@ -146,7 +144,6 @@ class LiteLLMTransport(Transport):
         refuse_unusable(library, self._model, self._params, self._found(library), os.environ)
 
     async def prepare(self) -> None:
-        """Import LiteLLM in a thread, while the loop goes on. A missing key is reported before that."""
         if not self._ready:
             self.check()
             # The context window is looked up there too, and cached: for some models LiteLLM asks a server for it.
@@ -154,7 +151,6 @@ class LiteLLMTransport(Transport):
             self._ready = True
 
     async def ask(self, request: Request, draft: Draft) -> None:
-        """Send the request. Raise ProviderFailure; the draft has no finish reason if the answer had none."""
         library = lazy.litellm()
         lazy.silence_warnings()
         await close_with_loop(library)
@@ -185,27 +181,23 @@ class LiteLLMTransport(Transport):
                     await response.aclose()
 
     def account(self, request: Request, draft: Draft) -> Usage:
-        """Return the tokens as reported or estimated, and dollars if the price is known."""
         return measure(lazy.litellm(), self._model, self._prices, request, draft)
 
     def context_window(self) -> int | None:
-        """Return LiteLLM's value; None while LiteLLM is not imported, since the event loop asks for it."""
+        # The event loop asks for it: it must not wait for the import.
         library = lazy.imported()
         return None if library is None else context_window(library, self._model)
 
     def has_price(self) -> bool:
-        """Return whether `params` or LiteLLM's table has a price; waits for the import."""
         return self._prices is not None or is_priced(lazy.litellm(), self._model)
 
     def cost_of(self, usage: Usage) -> float | None:
-        """Return the price by `params` or LiteLLM's table; waits for the import."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         report = UsageReport(usage.input_tokens, usage.output_tokens)
         return price(lazy.litellm(), self._model, self._prices, report)
 
     def caller(self) -> Caller:
-        """Return what an error message names."""
         endpoint = self._endpoint
         if endpoint is None:
             return Caller(self._model, self._account)

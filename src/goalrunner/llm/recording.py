@@ -59,11 +59,7 @@ class Tape:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
             descriptor = os.open(target, flags, 0o666)
             try:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
-                    raise UsageError(f"the recording {self.path} is not a regular file", "Name a file.")
-                if found.st_size > 0:
-                    raise UsageError(f"{self.path} already holds a recording", "Name another file, or remove this one.")
+                self._check(os.fstat(descriptor))
                 folder = os.open(target.parent, os.O_RDONLY)
                 try:
                     os.fsync(folder)
@@ -78,6 +74,12 @@ class Tape:
                 "Name a file in a folder that exists and is writable.",
             ) from error
         return descriptor
+
+    def _check(self, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            raise UsageError(f"the recording {self.path} is not a regular file", "Name a file.")
+        if found.st_size > 0:
+            raise UsageError(f"{self.path} already holds a recording", "Name another file, or remove this one.")
 
     def _append(self, line: bytes) -> None:
         known = os.fstat(self._file)

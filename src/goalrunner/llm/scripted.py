@@ -157,12 +157,10 @@ class ScriptedTransport(Transport):
         draft.finish_reason = line.reason
 
     def account(self, request: Request, draft: Draft) -> Usage:
-        """Return the usage of the line."""
         report = draft.report or UsageReport(0, 0, 0.0)
         return Usage(input_tokens=report.input_tokens, output_tokens=report.output_tokens, cost_usd=report.cost_usd)
 
     def caller(self) -> Caller:
-        """Return what an error message names."""
         return Caller(self._model, self._account)
 
     def skip(self, replies: int) -> None:

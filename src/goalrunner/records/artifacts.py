@@ -24,7 +24,7 @@ from goalrunner.records.run_folder import sync_folder
 
 _CHUNK = 1 << 20
 _SEAM = 1 << 16
-"""Bytes on either side of a cut that are looked through for secrets."""
+"""Bytes on either side of a cut that are searched for secrets."""
 
 
 _MOST_SYNCS = 8
@@ -32,10 +32,10 @@ _MOST_SYNCS = 8
 
 
 class Redacts(Protocol):
-    """What replaces secrets in a stream of bytes."""
+    """Replaces secrets in a stream of bytes."""
 
     def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The stream without secrets."""
+        """Yield the stream without secrets."""
         ...
 
 
@@ -70,13 +70,13 @@ class ArtifactStore:
                 os.close(handle)
 
     def put(self, data: bytes) -> ArtifactRef:
-        """Keep bytes, secrets replaced; the same bytes twice are one file. Raises RecordError."""
+        """Store bytes, secrets replaced; the same bytes twice are one file. Raise RecordError."""
         return self._keep(data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Keep a file's content, secrets replaced, and remove the file. Memory is bounded. Raises RecordError.
+        """Store a file's content, secrets replaced, and remove the file. Memory is bounded. Raise RecordError.
 
-        As soon as `hurried` says so, of what is not kept yet the two ends are, with the omission marked.
+        As soon as `hurried()` is true, only the two ends of the remaining content are stored, with the omission marked.
         """
         try:
             ref = self._keep(_content(path, hurried, self._tears))
@@ -86,7 +86,7 @@ class ArtifactStore:
         return ref
 
     def read(self, ref: ArtifactRef) -> bytes:
-        """The bytes. Raises RecordError when they are gone or do not match their hash."""
+        """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
         path = self.path(ref)
         try:
             data = path.read_bytes()
@@ -97,7 +97,7 @@ class ArtifactStore:
         return data
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
-        """The first and the last `each` bytes; all of them and nothing where it is no longer than both."""
+        """Return the first and the last `each` bytes; if there are no more than both, all of them and nothing."""
         if ref.size <= 2 * each:
             return self.read(ref), b""
         try:
@@ -109,11 +109,11 @@ class ArtifactStore:
             raise RecordError(f"artifact {self.path(ref)} cannot be read: {error.strerror}") from error
 
     def path(self, ref: ArtifactRef) -> Path:
-        """Where the bytes lie."""
+        """Return the path of the bytes."""
         return self._folder / ref.sha256[:2] / ref.sha256
 
     def _tears(self, before: bytes, after: bytes) -> bool:
-        """Whether a secret would be cut in two between them: neither half is known for one."""
+        """Return whether a cut between them divides a secret, the halves of which would not be found."""
         return self._clean(before) + self._clean(after) != self._clean(before + after)
 
     def _clean(self, data: bytes) -> bytes:
@@ -125,7 +125,7 @@ class ArtifactStore:
             handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
             try:
                 ref = self._write(handle, chunks)
-                self._settle(handle, Path(name), ref)
+                self._settle(Path(name), ref)
             finally:
                 os.close(handle)
                 with contextlib.suppress(FileNotFoundError):
@@ -147,21 +147,20 @@ class ArtifactStore:
                 rest = rest[os.write(handle, rest) :]
         return ArtifactRef(sha256=digest.hexdigest(), size=size)
 
-    def _settle(self, handle: int, new: Path, ref: ArtifactRef) -> None:
-        """Give the written file its name. What a power loss left under that name before is not trusted unread."""
+    def _settle(self, new: Path, ref: ArtifactRef) -> None:
+        """Give the written file its name. A file that has the name already may be one that a power cut has damaged."""
         path = self.path(ref)
-        if path.is_file() and _digest(path) == ref.sha256:
-            return
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        new.replace(path)
+        if not (path.is_file() and _digest(path) == ref.sha256):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            new.replace(path)
         with self._lock:
-            self._pending.append((os.dup(handle), path.parent))
+            self._pending.append((os.open(path, os.O_RDONLY | os.O_NOFOLLOW), path.parent))
         if self._waits:
             self.sync()
 
 
 def _sync(handles: list[int], folders: set[Path]) -> None:
-    """Flush files and folders, all at once: the disk then does it in one go, which is several times faster."""
+    """Flush files and folders, all at once: the disk does it in one go, which is several times faster."""
     with ThreadPoolExecutor(_MOST_SYNCS) as threads:
         done = [*(threads.submit(os.fsync, handle) for handle in handles)]
         done += [threads.submit(sync_folder, folder) for folder in folders]
@@ -175,11 +174,11 @@ def _digest(path: Path) -> str:
 
 
 def _content(path: Path, hurried: Callable[[], bool], tears: Callable[[bytes, bytes], bool]) -> Iterator[bytes]:
-    """A regular file piece by piece; a link or a pipe in its place is refused."""
+    """Yield a regular file piece by piece; refuse a link or a pipe in its place."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise RecordError(f"cannot take over {path}: it is no regular file")
+            raise RecordError(f"cannot take over {path}: it is not a regular file")
         while chunk := file.read(_CHUNK):
             here = file.tell()
             left_out = os.fstat(handle).st_size - _CHUNK - here
@@ -201,18 +200,18 @@ def _content(path: Path, hurried: Callable[[], bool], tears: Callable[[bytes, by
 
 
 def _line_at(data: bytes, place: int) -> int:
-    """Where the next line begins; the end where none does."""
+    """Return where the next line begins; the end if there is none."""
     return data.find(b"\n", place) + 1 or len(data)
 
 
 def _around(handle: int, place: int) -> tuple[bytes, bytes]:
-    """What stands on both sides of a place in a file."""
+    """Return the bytes on both sides of a place in a file."""
     start = max(0, place - _SEAM)
     return os.pread(handle, place - start, start), os.pread(handle, _SEAM, place)
 
 
 class TranscriptFile:
-    """The port `Transcript` over a file, secrets replaced. The run's log holds the lock for it. Raises RecordError."""
+    """The port `Transcript` over a file, secrets replaced. The lock of the run's log covers it. Raise RecordError."""
 
     def __init__(self, path: Path, redactor: Redactor, log: EventLog | None = None) -> None:
         """With a `log`, messages become durable before the next event that waits for the disk; else at once."""
@@ -229,11 +228,11 @@ class TranscriptFile:
         return TranscriptRef(offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest())
 
     def read(self, ref: TranscriptRef) -> Message:
-        """Read one message back. Raises RecordError when it is not what was written."""
+        """Return one message. Raise RecordError if it is not what was written."""
         return _checked(self._file.read(ref.offset, ref.length), ref, self._file.path)
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; closing twice does nothing."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -244,7 +243,7 @@ class TranscriptFile:
 
 
 def read_message(path: Path, ref: TranscriptRef) -> Message:
-    """One message of a transcript that nobody writes. Raises RecordError when it is not what was written."""
+    """Return one message of a transcript that is not being written. Raise RecordError if it is not what was written."""
     try:
         with path.open("rb") as file:
             file.seek(ref.offset)
@@ -255,7 +254,7 @@ def read_message(path: Path, ref: TranscriptRef) -> Message:
 
 
 def read_messages(path: Path) -> Iterator[Message]:
-    """Every message of a transcript in order; half a line at its end does not count. Raises RecordError for damage."""
+    """Yield every message of a transcript in order, without half a line at its end. Raise RecordError for damage."""
     offset = 0
     try:
         with path.open("rb") as file:
@@ -279,5 +278,5 @@ def _message(line: bytes, offset: int, path: Path) -> Message:
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: the message at byte {offset} is damaged: {error}") from error
     if not isinstance(message, dict):
-        raise RecordError(f"{path}: the message at byte {offset} is damaged: it is no object")
+        raise RecordError(f"{path}: the message at byte {offset} is damaged: it is not an object")
     return message

@@ -34,7 +34,7 @@ from goalrunner.records.redaction import Redactor
 
 
 class LogInUse(RecordError):
-    """Another process writes this log: `owner` says which."""
+    """Another process writes this log; `owner` describes it."""
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.owner = owner
@@ -42,7 +42,7 @@ class LogInUse(RecordError):
 
 
 class WriterLock:
-    """Held from creation to `close`. Raises LogInUse naming the owner when another writer holds it, and RecordError."""
+    """Held from creation to `close`. Raise LogInUse, with its owner, if another writer holds it, and RecordError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,14 +60,14 @@ class WriterLock:
             os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
 
     def close(self) -> None:
-        """Let the next writer in; closing twice does nothing."""
+        """Release the lock; closing twice does nothing."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def owner(path: Path) -> str:
-    """Who holds, or held, the lock, in words."""
+    """Return a description of the process that holds, or held, the lock."""
     try:
         data = json.loads(path.read_bytes())
         return f"process {data['pid']} on {data['host']}"
@@ -76,7 +76,7 @@ def owner(path: Path) -> str:
 
 
 def is_written(log: Path) -> bool:
-    """Whether a process is writing that log now. One whose lock cannot be looked at counts as written."""
+    """Return whether a process is writing that log now. A lock that cannot be read counts as held."""
     try:
         handle = os.open(lock_of(log), os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -93,7 +93,7 @@ def is_written(log: Path) -> bool:
 
 
 def lock_of(log: Path) -> Path:
-    """The lock file of a log."""
+    """Return the lock file of a log."""
     return log.with_suffix(".lock")
 
 
@@ -120,8 +120,8 @@ class EventLog:
     Every event is in the file when `append` returns, so killing the process loses nothing. The wait for the disk, which
     matters in a power cut, comes before the next effect: what events refer to becomes durable first, then the events.
 
-    `start` is the end of the log as its reader found it; without it the log is read here. A tail that a crash left is
-    cut and told to `on_torn`. Raises RecordError when the log is damaged, in use, or not to be written.
+    `start` is the end of the log as its reader found it; without it the log is read here. A tail that a crash left is cut
+    and passed to `on_torn`. Raise RecordError if the log is damaged, in use, or cannot be written.
     """
 
     def __init__(
@@ -152,13 +152,13 @@ class EventLog:
 
     @property
     def elapsed(self) -> float:
-        """Seconds of active time since the run began, those of earlier processes included."""
+        """Return the seconds of active time since the run began, those of earlier processes included."""
         now = self._clock.monotonic() if self._stood is None else self._stood
         return self._before + max(0.0, now - self._opened)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A time that a person takes: it is no active time."""
+        """Leave the time inside of the context, in which a person decides, out of the active time."""
         self._stood = since = self._clock.monotonic()
         try:
             yield
@@ -167,7 +167,7 @@ class EventLog:
             self._opened += self._clock.monotonic() - since
 
     def append(self, event: Event) -> Record:
-        """Write one event, secrets replaced, and give it its place. Raises RecordError when it cannot be written whole."""
+        """Write one event, secrets replaced, and return its record. Raise RecordError if it cannot be written whole."""
         at = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
         record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), p=self._link, event=event)
         written = self._written(record)
@@ -211,13 +211,13 @@ class EventLog:
         self.close()
 
     def _written(self, record: Record) -> Record:
-        """The record as it will be read back: secrets and lone surrogates replaced."""
+        """Return the record as it will be read back: secrets and lone surrogates replaced."""
         before = record.model_dump(mode="python")
         after = {**before, "event": self._clean(before["event"])}
         return record if after == before else RECORD.validate_python(after)
 
     def _clean(self, value: Any) -> Any:
-        """The schema's own words stay, whatever somebody has for a password: without them no record can be read."""
+        """Return a value without secrets. The schema's own words stay: no record could be read without them."""
         match value:
             case str():
                 clean = without_surrogates(self._redactor.text(value))
@@ -240,7 +240,7 @@ def _opened(path: Path, end: LogEnd) -> AppendFile:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    """Every word that the schema fixes: field names, tags, enumerations."""
+    """Return every word of the schema: field names, tags, enumerations."""
     words: set[str] = set()
 
     def collect(node: Any) -> None:

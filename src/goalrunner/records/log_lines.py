@@ -64,11 +64,12 @@ _flush = getattr(os, "fdatasync", os.fsync)
 
 
 class AppendFile:
-    """An open file, mode 0600. `torn` is the number of bytes that were cut from its end when it was opened."""
+    """An open file, mode 0600. `torn` is the number of bytes that were cut from its end when it was opened, `is_dirty` whether
+    something in it is not durable yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.is_dirty = False
+        self.is_dirty = True  # an earlier process may have been killed before its last wait for the disk
         self._broken = ""
         self._handle = -1
         try:
@@ -78,6 +79,7 @@ class AppendFile:
             if new:
                 os.fsync(self._handle)
                 sync_folder(path.parent)
+                self.is_dirty = False
             self.torn = self._cut_tail()
         except OSError as error:
             self.close()

@@ -33,16 +33,14 @@ KIND = "extra"
 """What a match of the goal's own patterns is counted as."""
 
 LONGEST_LINE = 1 << 16
-"""Bytes of a line that are searched as one; a longer line is searched in such pieces, and no match lies across two.
-
-Many patterns take time by the square of what they search: so pieces are short.
-"""
+"""Bytes of a line that are searched as one. A longer line is searched in pieces, because many patterns take quadratic time;
+no match lies across two pieces."""
 
 _CODING = ("utf-8", "surrogateescape")
 
 
 class PatternSearch:
-    """Finds what patterns match; `allow` holds texts that stay."""
+    """Finds the matches of patterns; `allow` holds texts that stay."""
 
     def __init__(self, patterns: Sequence[re.Pattern[str]], tokens: TokenSearch, allow: Collection[str] = ()) -> None:
         self._patterns = tuple(patterns)
@@ -50,77 +48,58 @@ class PatternSearch:
         self._allow = frozenset(allow)
 
     def sift(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        """The same passages, text cut further where a pattern matches. Holds one line."""
+        """Yield the same passages, text cut further at the matches of patterns. Hold one line."""
         if not self._patterns:
             yield from passages
             return
-        begun: list[bytes] = []
+        begun = b""
         for passage in passages:
             if passage.kind or passage.closed:
-                yield from self._line(b"".join(begun))
+                yield from self._lines(begun)
                 yield passage
-                begun = []
+                begun = b""
                 continue
-            whole, end, rest = passage.text.rpartition(b"\n")
-            if end:
-                yield from self._lines(b"".join((*begun, whole)))
-                begun = []
-            begun.append(rest)
-            if sum(map(len, begun)) >= LONGEST_LINE:
-                done, rest = _pieces(b"".join(begun))
+            begun += passage.text
+            if len(begun) >= LONGEST_LINE:
+                whole, end, line = begun.rpartition(b"\n")
+                yield from self._lines(whole + end)
+                done, begun = _pieces(line)
                 for piece in done:
-                    yield from self._line(piece)
-                begun = [rest]
-        yield from self._line(b"".join(begun))
+                    yield from self._lines(piece)
+        yield from self._lines(begun)
 
     def _lines(self, text: bytes) -> Iterator[Passage]:
-        """Whole lines, less the end of the last one; those in which nothing matches stay together."""
         quiet: list[bytes] = []
-        for line, visible in zip(text.split(b"\n"), without_codes(text).split(b"\n"), strict=True):
-            if len(line) < LONGEST_LINE and self._match(line) is None and not self._hidden(line, visible):
-                quiet += line, b"\n"
-                continue
-            if quiet:
+        for number, line in enumerate(text.split(b"\n")):
+            if number:
+                quiet.append(b"\n")
+            done, rest = _pieces(line)
+            for piece in (*done, rest):
+                if self._first(piece) is None:
+                    quiet.append(piece)
+                    continue
                 yield Passage(b"".join(quiet))
-            yield from self._line(line)
-            quiet = [b"\n"]
+                quiet = []
+                yield from self._settled(piece)
         yield Passage(b"".join(quiet))
 
-    def _line(self, line: bytes) -> Iterator[Passage]:
-        done, rest = _pieces(line)
-        for piece in (*done, rest):
-            if self._first(piece) is None:
-                if piece:
-                    yield Passage(piece)
-            else:
-                yield from self._settled(piece)
-
     def _settled(self, text: bytes) -> Iterator[Passage]:
-        """Cut at a match, and what is left and right of it again, until there is none."""
-        waiting: list[Passage] = [Passage(text)]
-        while waiting:
-            passage = waiting.pop()
-            span = None if passage.kind else self._first(passage.text) or self._token(passage.text)
-            if span is None:
-                if passage.text:
-                    yield passage
-                continue
+        """Cut at a match, and the text to the left and right of it again, until there is none."""
+        while span := self._first(text) or self._token(text):
             start, end, kind = span
-            rest = passage.text
-            waiting += Passage(rest[end:]), Passage(rest[start:end], kind), Passage(rest[:start])
+            yield from self._settled(text[:start])
+            yield Passage(text[start:end], kind)
+            text = text[end:]
+        yield Passage(text)
 
     def _first(self, data: bytes) -> tuple[int, int, str] | None:
         """Return the first match in the line, or else in its visible text."""
         found = self._match(data)
-        if found is None and self._hidden(data, without_codes(data)):
+        if found is None and len(without_codes(data)) != len(data):
             view = VisibleText(data)
-            found = self._match(view.data)
-            found = view.raw_span(*found) if found else None
+            hidden = self._match(view.data)
+            found = view.raw_span(*hidden) if hidden else None
         return (*found, KIND) if found else None
-
-    def _hidden(self, line: bytes, visible: bytes) -> bool:
-        """Return whether something matches in the visible text of a line."""
-        return len(visible) != len(line) and self._match(visible) is not None
 
     def _match(self, data: bytes) -> tuple[int, int] | None:
         text = data.decode(*_CODING)
@@ -141,7 +120,7 @@ class PatternSearch:
 
 
 def _pieces(line: bytes) -> tuple[list[bytes], bytes]:
-    """A line in pieces of at most LONGEST_LINE, cut between characters, and what is left of it."""
+    """Return the pieces of LONGEST_LINE bytes that a line has, cut between characters, and the rest of it."""
     done: list[bytes] = []
     place = 0
     while len(line) - place >= LONGEST_LINE:
@@ -161,15 +140,15 @@ _CHAT_WORDS = frozenset(
     reasoning_content thinking_blocks signature
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Keys and fixed values of chat messages: without them no message can be read back, whatever somebody calls a secret."""
+"""Keys and fixed values of chat messages, which are never replaced: no message could be read back without them."""
 
 
 class Redactor:
     """Replaces secrets by `[redacted:KIND]`; replacing twice changes nothing.
 
     `environ` is searched by name; the variables in `names` are secrets whatever they are called. `extra` are a goal's
-    `$NAME` and `/pattern/`, `allow` texts that are never replaced. Raises UsageError where a `$NAME` is not set, and
-    ValueError for a pattern that is none.
+    `$NAME` and `/pattern/`, `allow` texts that are never replaced. Raise UsageError if a `$NAME` is not set, and
+    ValueError for an invalid pattern.
     """
 
     def __init__(
@@ -201,22 +180,22 @@ class Redactor:
         return self._names
 
     def take_counts(self) -> dict[str, int]:
-        """How many secrets were replaced since this was last asked, by kind."""
+        """Return how many secrets were replaced since the last call, by kind."""
         with self._lock:
             counts = dict(sorted(self._counts.items()))
             self._counts.clear()
         return counts
 
     def text(self, text: str) -> str:
-        """`text` without secrets."""
+        """Return a text without secrets."""
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:
-        """`data` without secrets. What was valid UTF-8 still is."""
+        """Return bytes without secrets; valid UTF-8 stays valid."""
         return b"".join(self.chunks((data,)))
 
     def json(self, value: Any) -> Any:
-        """A JSON value, every string and key in it without secrets; the words of chat messages stay."""
+        """Return a JSON value without secrets in its strings and keys; the words of chat messages stay."""
         match value:
             case str():
                 return value if value in _CHAT_WORDS else self.text(value)
@@ -228,7 +207,7 @@ class Redactor:
                 return value
 
     def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """A stream without secrets, those that lie across two chunks too. Memory is bounded."""
+        """Yield a stream without secrets, also those that lie across two chunks. Memory is bounded."""
         passages = Passages(self._forms, self._roots, self._markers, self._longest, self._tokens).cut(chunks)
         for passage in self._patterns.sift(passages):
             if passage.kind is None:

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 UNFINISHED = ".new"
-"""Suffix of what a writer that was killed may leave beside its file."""
+"""Suffix of the file that a killed writer may leave behind."""
 
 _SEARCHED: int = getattr(os, "O_PATH", os.O_RDONLY)
-"""On Linux a folder that can be searched and not listed can be opened, too."""
+"""On Linux, a folder that can be searched but not listed can be opened, too."""
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | None = None) -> None:
-    """Put `data` in place of the file at `path`: on the disk before it has that name. Raises OSError.
+    """Replace the file at `path` by one that holds `data`, which is durable before it gets that name. Raise OSError.
 
-    It is its owner's alone; `mode` 0o666 leaves that to the umask. With an open `folder`, `path` is a name in it. A link
-    or a pipe of that name is replaced, not followed.
+    With `mode` 0o666 the umask decides who may read it. With an open `folder`, `path` is a name in it. A link or a pipe of
+    that name is replaced, not followed.
     """
     new = path.with_name(f".goal-{os.urandom(8).hex()}{UNFINISHED}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
@@ -65,9 +65,9 @@ def open_folder(root: Path, parts: Iterable[str], *, make: bool = False) -> int:
 
 
 def goal_home(environ: Mapping[str, str]) -> Path:
-    """Where `goal` keeps its things: GOAL_HOME, else `goal` in XDG_STATE_HOME, else ~/.local/state/goal.
+    """Return the folder of all runs: GOAL_HOME, else `goal` in XDG_STATE_HOME, else ~/.local/state/goal.
 
-    Raises UsageError where neither says, as for a user without a home.
+    Raise UsageError if there is none, as for a user without a home.
     """
     try:
         return _goal_home(environ)
@@ -104,7 +104,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, home: Path, run_id: str) -> RunFolder:
-        """Make a new, empty folder. Raises UsageError when it exists or cannot be made."""
+        """Make a new, empty folder. Raise UsageError if it exists or cannot be made."""
         path = home / "runs" / run_id
         try:
             if not home.exists():
@@ -147,7 +147,7 @@ class RunFolder:
         return self.path.name
 
     def scratch_file(self, suffix: str = "") -> Path:
-        """A path in the scratch folder that nobody else has, with no file there yet."""
+        """Return an unused path in the scratch folder."""
         try:
             self.scratch.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
@@ -160,7 +160,7 @@ class RunFolder:
                 return path
 
     def clear_scratch(self) -> None:
-        """Remove what nobody needs any more; a traceback stays."""
+        """Remove temporary files but tracebacks."""
         import shutil  # not at the top: `goal list` removes nothing
 
         with contextlib.suppress(OSError):
@@ -169,13 +169,13 @@ class RunFolder:
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def write_json(self, path: Path, value: Any, *, lasting: bool = True) -> None:
-        """Write a JSON file of this run, whole or not at all. Raises RecordError."""
+        """Write a JSON file of this run, whole or not at all. Raise RecordError."""
         self.write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=lasting)
 
     def write_text(self, path: Path, text: str, *, lasting: bool = True) -> None:
-        """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raises RecordError.
+        """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raise RecordError.
 
-        One that is not `lasting` may be the one before it after a power cut, and spares a wait for the disk.
+        If it is not `lasting`, a power cut may bring back the previous file; this saves a wait for the disk.
         """
         try:
             write_whole(path, text.encode(errors="replace"))
@@ -205,7 +205,7 @@ _LONGEST_WORD = 12
 
 
 def new_run_id(objective: str, taken: Callable[[str], bool], source: random.Random | None = None) -> str:
-    """A short id like `k3f9-make-parse`, for which `taken(id)` is False; `source` is where the randomness comes from."""
+    """Return a short id like `k3f9-make-parse`, for which `taken(id)` is False; `source` is the source of randomness."""
     if source is None:
         from random import SystemRandom  # not at the top: `goal list` needs no names
 
@@ -226,7 +226,7 @@ class RunIds:
     source: random.Random | None = None
 
     def run_id(self, objective: str) -> str:
-        """A short, unused id that a person can read and type."""
+        """Return a short, unused id that is easy to read and type."""
         try:
             starts = {path.name[:4] for path in (self.home / "runs").iterdir()}
         except OSError:  # there is none yet, or making the run's folder will say what is wrong

@@ -12,13 +12,13 @@ from goalrunner.records.run_folder import RunFolder
 
 _SHOWN = 5
 _PIECE = 1 << 16
-"""Bytes of a summary that are read at once; most have a few thousand."""
+"""Bytes of a summary that are read at once; most are smaller."""
 
 
 def find_run(home: Path, reference: str | None = None) -> RunFolder:
-    """The run of that id, of the only id that begins so, or in the folder of that path; the newest one for None.
+    """Return the run of that id, of the only id with that prefix, or in the folder of that path; for None the newest run.
 
-    Raises RunNotFound, and UsageError where the runs cannot be looked through.
+    Raise RunNotFound, and UsageError if the runs cannot be listed.
     """
     named = _folder(reference) if reference else None
     if named is not None:
@@ -39,10 +39,10 @@ def find_run(home: Path, reference: str | None = None) -> RunFolder:
 
 
 def list_runs(home: Path) -> list[dict[str, Any]]:
-    """What each run says of itself (`summary.json`), newest first.
+    """Return the summary of each run (`summary.json`), newest first.
 
     A run whose summary is missing or damaged has `run_id`, `status` "unreadable", `started_at` (its folder's time),
-    `message` and no more. Raises UsageError where the runs cannot be looked through.
+    `message` and nothing else. Raise UsageError if the runs cannot be listed.
     """
     runs = f"{home}/runs"
     found = [_summary(f"{runs}/{name}", name) for name in _names(home)]
@@ -50,7 +50,7 @@ def list_runs(home: Path) -> list[dict[str, Any]]:
 
 
 def _folder(reference: str) -> RunFolder | None:
-    """The run in the folder of that path: what `goal show --path` prints. None where there is none."""
+    """Return the run in the folder of that path, which `goal show --path` prints; None if there is none."""
     try:
         path = os.path.realpath(reference)
     except (OSError, ValueError):  # the current folder is gone, or the name can be none
@@ -61,7 +61,7 @@ def _folder(reference: str) -> RunFolder | None:
 
 
 def _names(home: Path) -> list[str]:
-    """The runs' folders; none at all where nothing has run yet. Raises UsageError."""
+    """Return the names of the runs' folders; none before the first run. Raise UsageError."""
     runs = home / "runs"
     try:
         with os.scandir(runs) as entries:
@@ -84,12 +84,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def read_summary(folder: RunFolder) -> dict[str, Any]:
-    """What a run says of itself, its `run_id` being the folder's name; see `list_runs` for one that is damaged."""
+    """Return the summary of a run, with the folder's name as `run_id`; see `list_runs` for a damaged one."""
     return _summary(str(folder.path), folder.run_id)
 
 
 def _summary(path: str, name: str) -> dict[str, Any]:
-    """`read_summary` of a folder by its path as text: thousands are read, and a Path costs as much as the file."""
+    """Return `read_summary` of a path as text: with thousands of runs, a Path costs as much as reading the file."""
     try:
         summary = json.loads(_content(f"{path}/summary.json"))
     except OSError as error:

@@ -78,7 +78,7 @@ def visible_text(raw: bytes) -> VisibleText | None:
 
 
 SHORTEST = 8
-"""Characters below which a value is never taken for a secret: it would be found in half of all words."""
+"""Characters that a secret has at least: a shorter value would be found in ordinary words."""
 
 _SECRET_NAME = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN(?!IZ)|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|"
@@ -94,11 +94,11 @@ _PLAIN_WORDS = frozenset(
     keyring kerberos negotiate workspace assistant function arguments tool_calls tool_call_id reasoning_content
     """.split()  # noqa: SIM905 - a table, to be read
 )
-"""Values that name something instead of hiding it, and the keys of chat messages."""
+"""Values that are names, not secrets, and the keys of chat messages."""
 
 
 def secrets_among(environ: Mapping[str, str], names: Collection[str], allow: Collection[str]) -> dict[str, str]:
-    """The secrets of an environment, by variable. Those in `names` are secrets whatever they are called."""
+    """Return the secrets of an environment by variable; those in `names` are secrets whatever their names look like."""
     return {
         name: value.strip()
         for name, value in sorted(environ.items())
@@ -110,7 +110,7 @@ def secrets_among(environ: Mapping[str, str], names: Collection[str], allow: Col
 
 
 def spellings(secrets: Mapping[str, str]) -> dict[bytes, str]:
-    """Every spelling of every secret and whose it is, the longest first."""
+    """Return every spelling of every secret with its variable, the longest first."""
     forms: dict[bytes, str] = {}
     for name, value in secrets.items():
         for needle in _forms(value):
@@ -119,7 +119,7 @@ def spellings(secrets: Mapping[str, str]) -> dict[bytes, str]:
 
 
 def roots_of(forms: Iterable[bytes]) -> tuple[bytes, ...]:
-    """The forms that hold no other form: where none of them stands, no form does."""
+    """Return the forms that hold no other form: a text without them holds no form."""
     roots: list[bytes] = []
     for form in sorted(forms, key=len):
         if not any(root in form for root in roots):
@@ -137,12 +137,12 @@ def _looks_secret(name: str, value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Whether a value only says where something is (`GOOGLE_APPLICATION_CREDENTIALS`)."""
+    """Return whether a value is the path of an existing file (`GOOGLE_APPLICATION_CREDENTIALS`)."""
     return os.path.isabs(value) and os.path.lexists(value)  # noqa: PTH117 - a value need not be a valid path
 
 
 def _forms(value: str) -> Iterator[bytes]:
-    """The spellings of a value, longest not first. None can swallow the beginning of a replacement."""
+    """Yield the spellings of a value. None of them can include the beginning of a replacement."""
     raw = value.encode("utf-8", "surrogateescape")
     spellings = [raw, quote(raw, safe="").encode(), quote_plus(raw).encode(), quote(raw).encode()]
     if raw.isascii() or _is_utf8(raw):
@@ -158,7 +158,7 @@ def _forms(value: str) -> Iterator[bytes]:
 
 
 def _base64_forms(raw: bytes) -> Iterator[bytes]:
-    """As base64 of its own, and as part of something longer: what surely stems from the value, at each of three places."""
+    """Yield the value as base64, and the part of a longer base64 text that only the value decides, at each of three offsets."""
     whole = b64encode(raw)
     inside = [b64encode(bytes(before) + raw)[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6] for before in range(3)]
     for form in (whole, *inside):
@@ -167,7 +167,7 @@ def _base64_forms(raw: bytes) -> Iterator[bytes]:
 
 
 def _without_marker(needle: bytes) -> bytes:
-    """Cut before the place where a replacement could begin inside it, so that redacting twice changes nothing."""
+    """Return the form up to where a replacement could begin in it, so that redacting twice changes nothing."""
     marker = MARKER.encode()
     for place in range(len(needle)):
         if needle.startswith(marker, place) or marker.startswith(needle[place:]):

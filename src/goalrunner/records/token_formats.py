@@ -12,7 +12,7 @@ _PLACEHOLDERS = frozenset(
     b"password passwort passwd changeme secret secrets postgres postgresql username example mypassword "
     b"yourpassword your-password your_password redacted x-oauth-basic x-access-token".split()
 )
-"""Passwords of addresses that hide nothing."""
+"""Passwords in addresses that are placeholders."""
 
 
 @dataclass(frozen=True)
@@ -22,22 +22,22 @@ class Rule:
     name: str
     begins: tuple[bytes, ...]
     rest: str
-    """What follows the literal, as a regular expression over bytes; a group named `secret` is all that is replaced."""
+    """What follows the literal, as a regular expression over bytes; only a group named `secret` is replaced, if there is one."""
     what: str
     inside_words: bool = False
-    """Whether it is looked for behind a letter or a digit too."""
+    """Whether it may also follow a letter or a digit."""
     distinct: int = _FEW
     """Different characters that the replaced text has at least, the literal not counted."""
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        """The whole token, from the place where a literal stands."""
+        """Return the pattern of the whole token, literal included."""
         literals = b"|".join(re.escape(begin) for begin in self.begins)
         return re.compile(b"(?:%s)%s" % (literals, self.rest.encode("ascii")))
 
 
 def token(match: re.Match[bytes], rule: Rule) -> tuple[int, int] | None:
-    """Where the secret of a match stands; None where it is a placeholder."""
+    """Return the start and end of the secret in a match; None for a placeholder."""
     grouped = "secret" in match.re.groupindex
     start, end = match.span("secret") if grouped else match.span()
     text = match.string[start:end]
@@ -123,18 +123,18 @@ RULES: tuple[Rule, ...] = (
 """The formats that are known, special ones before general ones. Each is as its provider or betterleaks' rules describe it."""
 
 LONGEST = 1 << 16
-"""Bytes of text that a pattern is given, from its literal on."""
+"""Bytes of text that a pattern is applied to, from its literal on."""
 
 
 MARKER = "[redacted:"
-"""How every replacement begins; the kind and a bracket follow."""
+"""The beginning of every replacement; the kind and a bracket follow."""
 
 
 def marker_of(kind: str) -> bytes:
-    """What stands in place of a secret of this kind: `[redacted:github token]`."""
+    """Return the replacement of a secret of this kind: `[redacted:github token]`."""
     return f"{MARKER}{kind}]".encode("utf-8", "replace")
 
 
 def is_redacted(text: str) -> bool:
-    """Whether something was replaced in a text."""
+    """Return whether something was replaced in a text."""
     return MARKER in text

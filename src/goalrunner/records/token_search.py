@@ -11,18 +11,18 @@ from goalrunner.records.secret_values import VisibleText, visible_text
 from goalrunner.records.token_formats import LONGEST, MARKER, RULES, Rule, token
 
 CONTEXT = 3
-"""Bytes before a token that say whether it begins there."""
+"""Bytes before a token that decide whether it begins there."""
 
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _ESCAPED = re.compile(rb"(?:\\[nrt]|%[0-9A-Fa-f]{2})\Z")
-"""What ends with a letter and yet is no part of a word: `\\n` and `%3D`."""
+"""Escapes that end with a letter or digit and are no part of a word: `\\n` and `%3D`."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of text; `kind` names the secret that it is, None says that it stays as it is.
+    """A part of a text; `kind` names the secret that it is, None means that it stays as it is.
 
-    `closed` is a replacement of before: nobody looks into it, and words end there.
+    `closed` marks an earlier replacement, which is not searched; words end there.
     """
 
     start: int
@@ -32,7 +32,7 @@ class Span:
 
 
 class TokenSearch:
-    """Finds tokens; `allow` holds texts that are none whatever they look like."""
+    """Finds tokens; `allow` holds texts that are never replaced."""
 
     def __init__(self, allow: Collection[bytes] = ()) -> None:
         self._allow = frozenset(allow)
@@ -42,10 +42,10 @@ class TokenSearch:
             for begin in rule.begins:
                 self._literals.setdefault(begin, []).append(number)
         self.kinds = tuple(dict.fromkeys(rule.name for rule in RULES))
-        """What tokens are counted as."""
+        """The kinds by which tokens are counted."""
 
     def candidates(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Places where the literals of rules stand, with the number of the rule, in order: a plain search for each."""
+        """Return the places of the rules' literals, with the number of the rule, in order."""
         found: list[tuple[int, int]] = []
         for literal, numbers in self._literals.items():
             place = data.find(literal, start, end)
@@ -63,10 +63,10 @@ class TokenSearch:
         edge: int,
         breaks: Container[int] = (),
     ) -> Iterator[Span]:
-        """The tokens that begin at `candidates` and lie in [start, end), in order.
+        """Yield the tokens that begin at `candidates` and lie in [start, end), in order.
 
-        `edge` is where the text begins as far as words go: what stands before it is a replacement or nothing. A word
-        may also begin at one of `breaks`. A token that begins inside an address is found before the address's password.
+        A word may begin at `edge`, where a replacement or nothing stands before, and at one of `breaks`. A token that
+        begins inside an address is found before the address's password.
         """
         cursor = start
         first, last = bisect_left(candidates, (start, -1)), bisect_left(candidates, (end, -1))
@@ -99,17 +99,17 @@ def _begins(data: bytes, place: int, edge: int) -> bool:
 
 
 _STEP = 1 << 16
-"""Bytes that are gathered before a stream is searched on."""
+"""Bytes that are collected before the search of a stream continues."""
 
 _MOST = 4
-"""As many times the longest secret is held of a stream in which control codes make it longer."""
+"""Lengths of the longest secret that are held of a stream, because control codes in a secret make it longer."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of a stream. `kind` names the secret that stands there; None: it is text.
+    """A piece of a stream. `kind` names the secret that it is; None: it is text.
 
-    `closed` is text that is not to be looked into: a replacement of before.
+    `closed` marks an earlier replacement, which is not searched.
     """
 
     text: bytes
@@ -136,7 +136,7 @@ class Passages:
         self._edge = 0
 
     def cut(self, chunks: Iterable[bytes]) -> Iterator[Passage]:
-        """The passages of one stream. Holds one chunk and some 200 KB."""
+        """Yield the passages of one stream. Hold one chunk and some 200 KB."""
         waiting: list[bytes] = []
         size = 0
         for chunk in chunks:
@@ -148,7 +148,7 @@ class Passages:
         yield from self._settle(b"".join(waiting), last=True)
 
     def _settle(self, more: bytes, *, last: bool) -> Iterator[Passage]:
-        """Give away what no later byte can change; keep the rest, and a little before it."""
+        """Yield what no later byte can change; keep the rest, and a little before it."""
         data = self._buffer + more
         view = visible_text(data)
         limit = len(data) if last else self._limit(data, view)
@@ -187,7 +187,7 @@ class Passages:
         return _merged(found, self._spans(data, self._begin, limit, self._edge)) if view.has_commands else found
 
     def _spans(self, data: bytes, start: int, limit: int, edge: int, breaks: Container[int] = ()) -> Iterator[Span]:
-        """Values and replacements first, then tokens between them, as far as they begin before `limit`."""
+        """Yield values and replacements, and tokens between them, that begin before `limit`."""
         candidates = self._tokens.candidates(data, start, limit)
         for span in self._literals(data, start):
             yield from self._tokens.spans(data, candidates, start, span.start, edge, breaks)
@@ -198,7 +198,7 @@ class Passages:
         yield from self._tokens.spans(data, candidates, start, len(data), edge, breaks)
 
     def _literals(self, data: bytes, start: int) -> Iterator[Span]:
-        """A plain search first: it is a hundred times faster than a pattern of all forms."""
+        """Yield values and replacements. A plain search comes first: it is a hundred times faster than a pattern of all forms."""
         here = [root for root in self._roots if root in data]
         needles = [needle for needle in self._forms if needle in data] if here else []
         if not needles and MARKER.encode() not in data:

@@ -110,7 +110,7 @@ def next_steps(ending: Ending) -> Iterator[Fact]:
     """Yield a line for each command; none after a complete run."""
     if not ending.run_id or ending.status == "complete":
         return
-    for label, command in _commands(ending):
+    for label, command in list(_commands(ending)) or [("details", f"goal show {ending.run_id}")]:
         yield Fact(label, command, whole=True)
 
 

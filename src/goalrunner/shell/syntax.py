@@ -103,13 +103,13 @@ def _parser() -> Callable[[bytes], Any]:
 
 @dataclass
 class _Pipeline:
-    parts: list[list[Command]]
-    texts: list[str]
+    parts: list[tuple[list[Command], str]]
+    """The commands of each part, and its text."""
     negated: bool = False
 
     @property
     def text(self) -> str:
-        return " | ".join(self.texts)
+        return " | ".join(text for _, text in self.parts)
 
 
 _AndOr = list[tuple[str, _Pipeline]]
@@ -163,8 +163,8 @@ class _Reader:
             after = [later for how, later in pipelines[number + 1 :] if how == "||"]
             lost = Lost("||", f"{pipeline.text} || {after[0].text}", after[0].text) if after else None
             final, count = number == len(pipelines) - 1, len(pipeline.parts)
-            for at, part in enumerate(pipeline.parts):
-                taken = Lost("|", pipeline.text, pipeline.texts[-1]) if at < count - 1 else None
+            for at, (part, _) in enumerate(pipeline.parts):
+                taken = Lost("|", pipeline.text, pipeline.parts[-1][1]) if at < count - 1 else None
                 for command in part:
                     command = _within(command, lost=taken, last=final)  # noqa: PLW2901
                     found.append(
@@ -193,39 +193,28 @@ class _Reader:
                 inner[0][1].negated = not inner[0][1].negated
                 return inner
             case "pipeline":
-                pipeline = _Pipeline([], [])
-                for number, child in enumerate(node.named_children):
-                    if number == 0 and child.type == "negated_command":
-                        pipeline.negated, child = True, child.named_children[-1]  # noqa: PLW2901
-                    commands, text = self._statement(child, depth + 1)
-                    pipeline.parts.append(commands)
-                    pipeline.texts.append(text)
-                return [("", pipeline)]
+                first, *others = node.named_children
+                negated = first.type == "negated_command"
+                parts = [first.named_children[-1] if negated else first, *others]
+                return [("", _Pipeline([self._statement(part, depth + 1) for part in parts], negated))]
             case _:
-                return [("", _Pipeline([self._single(node, depth)], [text_of(self._source, node)]))]
+                return [("", _Pipeline([(self._single(node, depth), text_of(self._source, node))]))]
 
     def _redirected(self, node: Node, depth: int) -> _AndOr:
         body = node.child_by_field_name("body")
-        found = self._and_or(body, depth + 1) if body else [("", _Pipeline([[]], [""]))]
-        if "<<" not in (behind := text_of(self._source, node)[len(text_of(self._source, body)) if body else 0 :]):
-            found[-1][1].texts[-1] += behind
+        found = self._and_or(body, depth + 1) if body else [("", _Pipeline([([], "")]))]
+        behind = text_of(self._source, node)[len(text_of(self._source, body)) if body else 0 :]
         for redirect in node.children_by_field_name("redirect"):
-            pipeline = found[-1][1]
+            parts = found[-1][1].parts
             extra, stdin = redirection(self._source, redirect)
-            pipeline.parts[-1] = [
-                replace(
-                    command,
-                    words=(*command.words, *extra),
-                    stdin=stdin if command.stdin is None else command.stdin,
-                )
-                for command in pipeline.parts[-1]
+            commands = [
+                replace(one, words=(*one.words, *extra), stdin=stdin if one.stdin is None else one.stdin)
+                for one in parts[-1][0]
             ]
-            for child in redirect.children if redirect.type == "heredoc_redirect" else ():
-                if child.type == "pipeline":
-                    for part in child.named_children:
-                        commands, text = self._statement(part, depth + 1)
-                        pipeline.parts.append(commands)
-                        pipeline.texts.append(text)
+            parts[-1] = commands, parts[-1][1] + ("" if "<<" in behind else behind)
+            behind = ""
+            piped = [child for child in redirect.children if child.type == "pipeline"]
+            parts += [self._statement(part, depth + 1) for child in piped for part in child.named_children]
             right = redirect.child_by_field_name("right")
             operator = redirect.child_by_field_name("operator")
             if right is not None and operator is not None:

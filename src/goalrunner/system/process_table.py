@@ -136,6 +136,18 @@ def all_processes() -> Iterable[Process]:
     return (found for pid in pids if (found := entry(pid)) is not None)
 
 
+def command_lines() -> Iterator[tuple[int, str]]:
+    """Yield the id of every process that this user can see, and its arguments, each with a null character at its end."""
+    for one in all_processes():
+        if _proc:
+            yield one.pid, os.fsdecode(_read(f"/proc/{one.pid}/cmdline"))
+        else:
+            import psutil
+
+            with contextlib.suppress(psutil.Error, OSError):
+                yield one.pid, "".join(f"{word}\0" for word in psutil.Process(one.pid).cmdline())
+
+
 def family(roots: Iterable[int]) -> dict[int, Process]:
     """Return the processes `roots` and their descendants by id, parents first, zombies included."""
     found: dict[int, Process] = {}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import goalrunner
@@ -25,8 +24,8 @@ for one in $running; do kill -9 "-${one%%:*}" 2>/dev/null; done
 exec "$@" $running
 """
 
-_NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", VARIABLE)
-"""The environment variables that Python needs to start, and the tokens of outer launches."""
+_NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", VARIABLE)
+"""The environment variables that Python and git need to start, and the tokens of outer launches."""
 
 
 class Watchdog:
@@ -86,24 +85,8 @@ class _WatchdogProcess:
     """The process, and the writing end of its pipe."""
 
     def __init__(self, token: str) -> None:
-        source, self._sink = os.pipe()
-        try:
-            cleanup = [sys.executable, "-P", "-m", "goalrunner.system.orphans", token]
-            with unmarked():
-                self._process = subprocess.Popen(
-                    ["/bin/sh", "-c", _SCRIPT, "goal-watchdog", *cleanup],
-                    stdin=source,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    env=as_helper(_environment()),
-                    start_new_session=True,
-                )
-        except BaseException:
-            os.close(self._sink)
-            raise
-        finally:
-            os.close(source)
+        cleanup = [sys.executable, "-P", "-m", "goalrunner.system.orphans", token]
+        self._process, self._sink = start_helper(_SCRIPT, cleanup)
         os.set_blocking(self._sink, False)
 
     def send(self, running: dict[int, int]) -> bool:
@@ -120,12 +103,45 @@ class _WatchdogProcess:
     def close(self) -> None:
         """Report that nothing runs, and wait for the process to end."""
         self.send({})
-        os.close(self._sink)
-        try:
-            self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
+        end_helper(self._process, self._sink)
+
+
+def start_helper(
+    script: str, argv: Sequence[str], *, log: int = subprocess.DEVNULL, keep_open: Sequence[int] = ()
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a shell script with arguments in a session of its own; return it and the end of its pipe to write to.
+
+    The pipe closes when this process ends. `keep_open` are files that the script has open as well. Raise OSError.
+    """
+    source, sink = os.pipe()
+    try:
+        with unmarked():
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", script, "goal-watchdog", *argv],
+                stdin=source,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=as_helper(_environment()),
+                pass_fds=keep_open,
+                start_new_session=True,
+            )
+    except BaseException:
+        os.close(sink)
+        raise
+    finally:
+        os.close(source)
+    return process, sink
+
+
+def end_helper(process: subprocess.Popen[bytes], sink: int) -> None:
+    """Close the pipe of a helper, and wait for it to end."""
+    os.close(sink)
+    try:
+        process.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _environment() -> dict[str, str]:

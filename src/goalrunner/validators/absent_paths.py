@@ -18,8 +18,6 @@ from goalrunner.validators.runners import Call, calls
 _TESTS = re.compile(r"test_.*\.py|.*_test\.py|tests?\.py|.*_test\.go|.*\.(?:test|spec)\.[cm]?[jt]sx?")
 _PLAIN = re.compile(r"[\w.+@%,/-]+")
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env"})
-PYTEST_NO_TESTS = 5
-"""pytest's exit code if it collected no tests."""
 _MOST = 20_000
 """Files of a workspace that are looked at."""
 _FLAGS = frozenset(
@@ -34,20 +32,27 @@ _SIMILAR_FILE = 0.9
 
 
 @dataclass(frozen=True)
-class AbsentPath:
-    """A path that a runner is given, relative to the workspace, and the existing one that is meant if it is a mistake."""
+class Unmatched:
+    """A word of a line that names nothing: a path, a test, a target of make or a script of npm."""
 
     word: str
-    path: str
+    message: str
+    """What follows "validator NAME"."""
     instead: str = ""
-    empty: bool = False
-    """It exists and holds no file with a test."""
-    near: str = ""
-    """An existing file with a similar name. The missing one may be new all the same, so it is no more than a hint."""
+    """The existing one that may be meant."""
+    mistake: bool = False
+    """Whether it is plainly a mistake, rather than what the work is to bring."""
+    path: str = ""
+    """Of a path, the one relative to the workspace."""
 
-    def corrected(self, command: str) -> str:
-        """Return the command line with the path that is meant, as it is written in a goal file."""
-        return replaced(command, self.word, self.instead)
+    def hint(self, command: str) -> str:
+        """Return what to type."""
+        return f'did you mean {self.instead}? write "{replaced(command, self.word, self.instead)}"'
+
+    @property
+    def warning(self) -> str:
+        """The message, with a hint."""
+        return f"{self.message}; did you mean {self.instead}?" if self.instead else self.message
 
 
 @dataclass(frozen=True)
@@ -107,12 +112,12 @@ class TestTree:
         return ""
 
 
-def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tuple[AbsentPath, ...]:
+def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tuple[Unmatched, ...]:
     """Return the paths of direct calls of test runners that do not exist, or hold no tests.
 
-    A path that the objective names is what the work is to bring: then nothing is meant `instead`.
+    A path that the objective names is what the work is to bring.
     """
-    found: list[AbsentPath] = []
+    found: list[Unmatched] = []
     for call in calls(line):
         for word in _paths(call):
             full = place.path(call.program, word)
@@ -121,12 +126,15 @@ def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tup
             path = os.path.relpath(full, place.workspace)
             start = os.path.relpath(place.path(call.program, "."), place.workspace)
             if not os.path.lexists(full):
-                known = ("", "") if mentions(objective, path) else (tree.similar(path), tree.near_file(path))
-                instead, near = (_from(item, start) for item in known)
-                found.append(AbsentPath(word, path, instead, near=near))
+                is_new = mentions(objective, path)
+                if instead := "" if is_new else _from(tree.similar(path), start):
+                    found.append(Unmatched(word, f": {word} does not exist", instead, mistake=True, path=path))
+                else:
+                    near = "" if is_new else _from(tree.near_file(path), start)
+                    found.append(Unmatched(word, f" is red until {word} exists", near, path=path))
             elif call.runner.name == "pytest" and _is_empty(call, path, full, tree):
-                instead = "" if names_folder(objective, path) else _other(path, tree)
-                found.append(AbsentPath(word, path, _from(instead, start), empty=True))
+                instead = "" if names_folder(objective, path) else _from(_other(path, tree), start)
+                found.append(Unmatched(word, f": no test file in {word}", instead, path=path))
     return tuple(found)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from goalrunner.shell import Program, programs
-from goalrunner.validators.absent_paths import TestTree, mentions
-from goalrunner.validators.absent_programs import Place, brings_nothing, replaced
+from goalrunner.validators.absent_paths import TestTree, Unmatched, mentions
+from goalrunner.validators.absent_programs import Place, brings_nothing
 from goalrunner.validators.runners import calls
 from goalrunner.validators.script_text import MAKEFILES, make_targets, package_scripts, text_of
 
@@ -26,22 +26,7 @@ _SIMILAR = 0.75
 _SIMILAR_TEST = 0.85
 
 
-@dataclass(frozen=True)
-class AbsentTarget:
-    """A word of a line that selects nothing. `instead` is the existing one that may be meant."""
-
-    word: str
-    what: str
-    instead: str = ""
-    mistake: bool = False
-    """Whether it is plainly a spelling mistake, rather than what the work is to bring."""
-
-    def corrected(self, command: str) -> str:
-        """Return the command line with the existing one, as it is written in a goal file."""
-        return replaced(command, self.word, self.instead)
-
-
-def absent_targets(line: str, place: Place, tree: TestTree, goal_text: str) -> tuple[AbsentTarget, ...]:
+def absent_targets(line: str, place: Place, tree: TestTree, goal_text: str) -> tuple[Unmatched, ...]:
     """Return the tests, targets and scripts that a line names and that do not exist.
 
     One that the goal's text names is what the work is to bring. So may a test be if the goal is to write tests.
@@ -60,14 +45,14 @@ def absent_targets(line: str, place: Place, tree: TestTree, goal_text: str) -> t
     )
 
 
-def _absent(word: str, what: str, known: list[str], cutoff: float) -> AbsentTarget:
+def _absent(word: str, what: str, known: list[str], cutoff: float) -> Unmatched:
     # Names that differ in digits alone are different on purpose.
     known = [name for name in known if re.sub(r"\d", "", name) != re.sub(r"\d", "", word)]
     near = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
-    return AbsentTarget(word, what, near[0] if near else "", mistake=bool(near))
+    return Unmatched(word, f": {what}", near[0] if near else "", mistake=bool(near))
 
 
-def _tests(line: str, place: Place, tree: TestTree) -> Iterator[AbsentTarget]:
+def _tests(line: str, place: Place, tree: TestTree) -> Iterator[Unmatched]:
     for call in calls(line):
         if call.runner.name != "pytest" or not call.tests or call.program.problem:
             continue
@@ -102,7 +87,7 @@ def _matched(word: str, named: list[str], workspace: Path, tree: TestTree) -> bo
     )
 
 
-def _target(program: Program, place: Place) -> Iterator[AbsentTarget]:
+def _target(program: Program, place: Place) -> Iterator[Unmatched]:
     """Yield the first target of `make TARGET` that the Makefile does not have; only plain calls are looked at."""
     words = program.words[1:]
     if program.name not in _MAKE or not all(map(_TARGET.fullmatch, words)):
@@ -120,7 +105,7 @@ def _target(program: Program, place: Place) -> Iterator[AbsentTarget]:
         yield _absent(missing, what, [*targets], _SIMILAR)
 
 
-def _script(program: Program, place: Place) -> Iterator[AbsentTarget]:
+def _script(program: Program, place: Place) -> Iterator[Unmatched]:
     """Yield the script of `npm run NAME` or `npm test` that package.json does not have."""
     words = [str(word) for word in program.words[1:] if word not in ("-s", "--silent")]
     folder = Path(place.path(program, "."))

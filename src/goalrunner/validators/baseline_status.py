@@ -1,4 +1,4 @@
-"""What the result of a validator at the start means: red, or cannot run."""
+"""The results of validators at the baseline: whether a validator is red, or cannot run on this machine."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from goalrunner.core.check_ports import Validator
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.core.process_ports import Launcher
-from goalrunner.validators.check_env import name_of
 from goalrunner.validators.python_validators import PythonValidator
-from goalrunner.validators.shell import ShellValidator
+from goalrunner.validators.shell_validators import ShellValidator
+from goalrunner.validators.spec_validator import name_of
 
 
 def build_validators(

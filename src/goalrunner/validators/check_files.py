@@ -17,7 +17,6 @@ from goalrunner.core.goal import ValidatorSpec
 from goalrunner.records.run_folder import write_whole
 from goalrunner.shell import Program, programs
 from goalrunner.shell.programs import SHELLS
-from goalrunner.validators.check_env import variables_named
 from goalrunner.validators.script_text import (
     MAKEFILES,
     included,
@@ -28,6 +27,7 @@ from goalrunner.validators.script_text import (
     targets_by_name,
     text_of,
 )
+from goalrunner.validators.spec_validator import variables_named
 
 Role = Literal["named", "compared", "started", "before"]
 """Why a path belongs to a validator: it is named, it is named and its output alone is compared, so that it may be the work

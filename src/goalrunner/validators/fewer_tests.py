@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.validators.baseline_status import BaseResults
-from goalrunner.validators.check_env import Answer
 from goalrunner.validators.named_tests import GO
+from goalrunner.validators.spec_validator import Answer
 
 _NAMED = 3
 """Tests that a label names."""
@@ -22,10 +22,10 @@ _RULE = (
 
 
 def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callable[[str], bool]) -> tuple[str, ...]:
-    """The tests in protected files that passed or failed at the base and neither pass nor fail now, sorted.
+    """Return the tests in protected files that passed or failed at the baseline and neither pass nor fail now, sorted.
 
     `protected` is asked with a file's path, relative to the workspace. Variants of a parametrised test may have other
-    names as long as there are no fewer of them. A file that could not be collected at the base must have some test now.
+    names as long as there are no fewer of them. A file that could not be collected then must have some test now.
     """
     there = set(now.test_ids)
     files = {_file(identifier) for identifier in there}
@@ -74,7 +74,7 @@ def _name_in_file(identifier: str) -> str:
 
 
 def _function(identifier: str) -> str:
-    """A test without its parameters."""
+    """Return a test without its parameters."""
     file, mark, rest = identifier.partition("::")
     return f"{file}{mark}{rest.partition('[')[0]}"
 

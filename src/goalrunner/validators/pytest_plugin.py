@@ -32,7 +32,7 @@ def _end(node: str, ending: str) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """One phase of one test. A test passed when its call did; it failed when any phase did."""
+    """Record one phase of a test. A test passes when its call does; it fails when any phase does."""
     if report.outcome == "failed":
         _end(report.nodeid, "failed")
     elif report.outcome == "skipped":
@@ -42,18 +42,18 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_collectreport(report: Any) -> None:
-    """A file that cannot be collected fails as a whole."""
+    """Record a file that cannot be collected as failed."""
     if report.outcome == "failed":
         _end(report.nodeid, "failed")
 
 
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
-    """Ctrl-C, or pytest.exit(), whatever exit code it asks for."""
+    """Record Ctrl-C and pytest.exit()."""
     _stopped.append(_first_line(excinfo))
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
-    """Something broke outside the tests."""
+    """Record an error outside of the tests."""
     _stopped.append(_first_line(excinfo))
 
 
@@ -89,7 +89,7 @@ def _escaped(text: str) -> str:
 
 
 def _fits(code: int) -> bool:
-    """Whether XML can hold the character at all."""
+    """Return whether XML can hold the character."""
     return code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
 
 

@@ -23,9 +23,9 @@ from goalrunner.core.process_ports import Completion
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
-from goalrunner.validators.check_env import Answer, Reason, SpecValidator, one_line
 from goalrunner.validators.child import last_lines, outcome_of
 from goalrunner.validators.output import bounded
+from goalrunner.validators.spec_validator import Answer, Reason, SpecValidator, one_line
 
 
 def response_message(text: str) -> dict[str, Any]:

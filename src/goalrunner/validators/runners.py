@@ -58,7 +58,7 @@ class Call:
 
 
 def calls(line: str) -> tuple[Call, ...]:
-    """Every direct call of a known runner in a command line: `pytest -q`, `cd x && A=1 uv run python -m pytest`, ...
+    """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv run python -m pytest`.
 
     What a Makefile, a script or another tool calls in its turn is no direct call.
     """
@@ -87,8 +87,8 @@ RUNNERS: tuple[Runner, ...] = (
 """The test runners whose summaries are understood."""
 
 
-PYTEST_USAGE = 4
-"""pytest's exit code for a usage error."""
+PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
+"""pytest's exit codes for a usage error, and if no test was selected."""
 
 _UNKNOWN = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
 _PLUGIN = re.compile(r'^(?:ERROR: |ImportError: )?Error importing plugin "([\w.]+)": No module named', re.MULTILINE)
@@ -150,7 +150,7 @@ _ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
 
 
 def summary_of(output: str, exit_code: int, passed: bool) -> str:
-    """`43 passed`, or where no known runner speaks `exit 1`. A red result is never summed up as if all were well."""
+    """Return `43 passed`, or `exit 1` if no runner is known. A red result always has its exit code or its failures."""
     ending = f"exit {exit_code}"
     lines = output.splitlines()[-_LAST_LINES:]
     if exit_code == PYTEST_USAGE and (error := next(filter(_ERROR.fullmatch, reversed(lines)), "")):
@@ -160,6 +160,8 @@ def summary_of(output: str, exit_code: int, passed: bool) -> str:
         return ending
     last = max(found, key=lambda summary: summary.end)
     text = last.text[:_LONGEST]
+    if exit_code == PYTEST_NO_TESTS and "deselected" in text:
+        text = f"no test selected, {text}"
     return text if passed or last.says or text.startswith("no tests") else f"{ending}, {text}"
 
 

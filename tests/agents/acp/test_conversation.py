@@ -1,4 +1,4 @@
-"""Rounds with an agent that speaks ACP, a real process: what is recorded, and what becomes of what goes wrong."""
+"""Rounds with an ACP agent as a real process: the record, and every kind of failure."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_an_update_alone_opens_a_call_and_an_open_one_is_closed_as_interru
     assert recorder.facts() == [("execute", "true", ("exit 0",)), ("execute", "make", ("interrupted",))]
 
 
-async def test_an_edit_is_told_by_its_path_and_its_difference(tmp_path: Path) -> None:
+async def test_an_edit_is_recorded_with_its_path_and_its_diff(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path)
     path = str(bench.workspace / "a" / "b.py")
     edit = {
@@ -276,7 +276,7 @@ async def test_an_agent_that_listens_no_more_is_lost(tmp_path: Path) -> None:
         await bench.conversation().send("more than a pipe holds" * 10_000, bench.recorder())
 
 
-async def test_a_turn_that_is_cancelled_is_told_so_and_ends(tmp_path: Path) -> None:
+async def test_a_cancelled_turn_is_cancelled_at_the_agent_and_ends(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [["until_cancelled"]])
     recorder, talk = bench.recorder(), bench.conversation()
     turn = asyncio.create_task(talk.send("do it", recorder))
@@ -378,7 +378,7 @@ async def test_another_process_goes_on_in_the_same_session_where_the_agent_can(
     ],
     ids=["cannot", "refuses", "dies"],
 )
-async def test_a_session_that_is_lost_is_a_new_one_that_is_told_what_was_said(
+async def test_a_lost_session_is_replaced_by_a_new_one_with_the_history_in_the_prompt(
     tmp_path: Path, script: dict[str, Any]
 ) -> None:
     bench = AcpBench(tmp_path, [["say", "one"]], [["say", "two"]], **script)
@@ -481,7 +481,7 @@ async def test_tokens_of_the_session_are_counted_once_in_this_process_and_in_ano
     assert afterwards.sessions[-1].total.tokens == 707
 
 
-async def test_tokens_that_are_told_call_by_call_are_added_up(tmp_path: Path) -> None:
+async def test_tokens_of_single_calls_are_added(tmp_path: Path) -> None:
     told = [
         ["report", "agent_message_chunk", {"_meta": {"usage": {"inputTokens": n, "outputTokens": 1}}}] for n in (5, 7)
     ]
@@ -579,7 +579,7 @@ async def test_what_comes_after_the_end_of_a_turn_belongs_to_none_but_its_cost(t
 
 
 @pytest.mark.parametrize("words", ["API Error: 529 overloaded", "[API Error: quota exceeded]"])
-async def test_an_error_of_its_model_that_is_told_as_an_answer_is_none(tmp_path: Path, words: str) -> None:
+async def test_an_answer_that_is_an_error_of_the_model_is_a_failure(tmp_path: Path, words: str) -> None:
     bench = AcpBench(tmp_path, [["say", words]])
 
     with pytest.raises(AgentError, match="API Error"):
@@ -595,7 +595,7 @@ async def test_an_agent_that_asks_on_and_on_and_reads_nothing_is_given_up(tmp_pa
         await bench.conversation().send("do it", bench.recorder())
 
 
-async def test_an_action_that_nobody_can_look_at_is_denied(tmp_path: Path) -> None:
+async def test_an_action_too_long_to_be_reviewed_is_denied(tmp_path: Path) -> None:
     call = {"toolCallId": "c", "kind": "execute", "title": "x" * 100_001}
     bench = AcpBench(tmp_path, [["ask", call, ["allow_once", "reject_once"], [["shell", "touch done"]]], ["say", "a"]])
     recorder, talk = bench.recorder(), bench.conversation()

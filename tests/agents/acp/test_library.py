@@ -1,4 +1,4 @@
-"""The other side of the protocol as its own library has it: every message of ours holds by the schema."""
+"""Messages to an agent made with the protocol's own library, checked against its schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(tmp_p
     assert afterwards.sessions[-1].id == "library-session"
 
 
-async def test_it_is_told_of_a_denial_and_of_a_cancellation(tmp_path: Path) -> None:
+async def test_it_gets_a_denial_and_a_cancellation(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path)
     recorder, talk = bench.recorder(), bench.conversation(COMMAND)
     recorder.answers = ["no"]

@@ -1,4 +1,4 @@
-"""Messages out of bytes, whatever the bytes."""
+"""JSON-RPC messages in arbitrary bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that asks before it acts: who decides, what it is answered, and what is written down of it."""
+"""Permission requests: the decision, the answer, and the record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_leave_is_given_once_though_it_is_offered_for_ever(tmp_path: Path)
     assert recorder.results[0].tool_call_id == name
 
 
-async def test_a_denial_is_answered_recorded_and_told_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_a_denial_is_answered_recorded_and_part_of_the_next_prompt(tmp_path: Path) -> None:
     bench = AcpBench(tmp_path, [asking(execute("echo did > done")), ["end", "cancelled"]], [["say", "ok"]])
     recorder, talk = bench.recorder(), bench.conversation()
     recorder.answers = ["The owner denied it."]
@@ -159,7 +159,7 @@ async def test_a_write_is_asked_with_its_path_and_its_difference(tmp_path: Path)
     assert [asked[1:] for asked in recorder.asked] == [("write", "f", "--- f\n+++ f\n@@ -0,0 +1 @@\n+new\n")]
 
 
-async def test_what_an_earlier_update_told_of_a_call_counts_when_it_asks(tmp_path: Path) -> None:
+async def test_earlier_updates_of_a_call_count_in_its_permission_request(tmp_path: Path) -> None:
     told = ["report", "tool_call", execute("make all")]
     bench = AcpBench(tmp_path, [told, ["ask", {"toolCallId": "c1"}, [ONCE, NO], [["say", "ok"]]]])
     recorder, talk = bench.recorder(), bench.conversation()

@@ -1,4 +1,4 @@
-"""What an agent says over ACP that it used: real shapes of real agents, and whatever else may come."""
+"""Usage over ACP, in the formats of real agents and in others."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_no_amount_is_unknown(amount: object) -> None:
     assert meter.end_turn(tokens(1, 1)).cost_usd is None
 
 
-def test_tokens_that_nobody_promised_are_a_lower_bound() -> None:
+def test_tokens_that_the_preset_does_not_promise_are_a_lower_bound() -> None:
     meter = AcpUsage({"cost_usd": "session"})
     told = meter.end_turn(tokens(10, 5)) + meter.end_turn(tokens(20, 5))
     assert (told.tokens, told.calls, told.uncounted_calls) == (40, 2, 2)
@@ -106,7 +106,7 @@ def test_tokens_for_no_dollars_have_no_known_price() -> None:
     assert meter.end_turn(tokens(10, 1)).cost_usd is None
 
 
-def test_what_helpers_used_is_told_by_model_alone() -> None:
+def test_the_usage_of_helpers_is_in_the_rows_by_model() -> None:
     # Claude's own loop is in `usage`; its helpers, and what it asks besides, are in the rows.
     rows = [
         {"token_count": {"inputTokens": 60, "outputTokens": 5, "totalTokens": 85}},

@@ -1,4 +1,4 @@
-"""A command driven round after round: what it says is recorded, what it remembers is used, what it claims is not believed."""
+"""Rounds with a command agent: the record, the session, and failures."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_an_error_that_work_follows_is_none(tmp_path: Path, recorder: Memo
     assert (await conversation(tmp_path, chosen).send("do it", recorder)).text == "done"
 
 
-async def test_what_was_said_before_a_bad_exit_is_an_answer_and_the_exit_is_told(
+async def test_a_message_before_a_bad_exit_is_an_answer_and_the_exit_is_noted(
     tmp_path: Path, recorder: MemoryRecorder
 ) -> None:
     chosen = preset(tmp_path, 'say("text", text="done")\nsys.exit(3)')

@@ -1,4 +1,4 @@
-"""Agents that misbehave in every way: what they did is on record, nobody is left, and the next one is not held up."""
+"""Agents that misbehave: the record is complete, no process is left, and the next round runs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_failure_that_no_other_try_can_mend_ends_the_round_at_once(
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_round_that_is_cut_leaves_nobody_and_is_on_record(
+async def test_a_cut_round_leaves_no_process_and_is_recorded(
     tmp_path: Path, recorder: MemoryRecorder, times: int
 ) -> None:
     talk = conversation(tmp_path, preset(tmp_path, HANGING, resumes=True))
@@ -147,7 +147,7 @@ async def test_odd_output_costs_nothing_but_itself(tmp_path: Path, recorder: Mem
     assert [run.ending for run in recorder.runs] == ["exit 0"]
 
 
-async def test_a_crash_without_a_word_is_an_error_and_one_after_words_is_told(
+async def test_a_crash_without_a_message_is_an_error_and_one_after_a_message_is_noted(
     tmp_path: Path, recorder: MemoryRecorder
 ) -> None:
     crash = "os.kill(os.getpid(), 9)"

@@ -1,4 +1,4 @@
-"""How the prompt gets to an agent: whole, once, and never as a part of a command."""
+"""The prompt reaches an agent whole, once, and never as part of a command."""
 
 from __future__ import annotations
 

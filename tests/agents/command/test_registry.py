@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from goalrunner.agents.registry import agent_names, builtin, builtin_names, parser_class, registered_names
+from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.goalfile import load_goal_text, preset_named
 from tests.support.agents import MemoryRecorder
 from tests.support.command_line import WITH_PLAIN
 from tests.support.external import conversation, program
+from tests.support.forking import goal
 
 
 def register(folder: Path, name: str, target: str) -> None:
@@ -73,5 +76,12 @@ def test_an_unknown_name_has_no_class() -> None:
         parser_class("absent")
 
 
-def test_the_folder_of_the_package_is_the_one_of_the_tests() -> None:
-    assert (Path(WITH_PLAIN["PYTHONPATH"]) / "plain_agent-1.0.dist-info" / "entry_points.txt").is_file()
+def test_an_installed_agent_is_listed(tmp_path: Path) -> None:
+    listed = goal("agents", "--json", cwd=tmp_path, env={**WITH_PLAIN, "HOME": str(tmp_path)})
+    origins = {one["name"]: one["origin"] for one in json.loads(listed.out)}
+    assert (origins["plain"], origins["claude"]) == ("installed", "built in")
+
+
+def test_a_parser_that_is_missing_is_an_error_before_round_1(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match='no parser "absent" is installed'):
+        conversation(tmp_path, Preset(argv=("true",), stream="absent"))

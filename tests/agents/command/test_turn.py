@@ -1,4 +1,4 @@
-"""A turn on record: texts once, calls closed, totals counted once, names that deceive nobody."""
+"""The record of a turn: messages once, calls closed, totals counted once, safe names of tools."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_whole_message_that_comes_after_its_call_is_no_second_one(tmp_pa
     assert texts(recorder) == ["Hello", "Hello"]
 
 
-async def test_a_call_that_is_told_twice_is_one(tmp_path: Path) -> None:
+async def test_a_call_that_is_reported_twice_is_one(tmp_path: Path) -> None:
     turn, recorder = await turned(
         tmp_path, CallStarted("1", "sh"), CallStarted("1", "sh", "ls"), CallFinished("1", "a"), CallFinished("1", "a")
     )
@@ -67,7 +67,7 @@ async def test_a_result_alone_is_a_call_too(tmp_path: Path) -> None:
     assert "called 1 sh ls" in recorder.trail
 
 
-async def test_calls_without_ids_are_told_apart(tmp_path: Path) -> None:
+async def test_calls_without_ids_are_distinguished(tmp_path: Path) -> None:
     _, recorder = await turned(
         tmp_path, CallStarted("", "a"), CallFinished("", "1"), CallStarted("", "b"), CallFinished("", "2")
     )
@@ -109,7 +109,7 @@ async def test_totals_are_counted_once_without_a_session(tmp_path: Path) -> None
     assert turn.usage.tokens == 153
 
 
-async def test_tokens_and_dollars_may_be_told_on_lines_of_their_own(tmp_path: Path) -> None:
+async def test_tokens_and_dollars_may_be_reported_by_separate_events(tmp_path: Path) -> None:
     def tokens(number: int, *, cumulative: bool) -> UsageReported:
         return UsageReported(number, 1, 0.0, cumulative=cumulative, dollars=False)
 

@@ -1,4 +1,4 @@
-"""Unified diffs: what `patch` would make of them, and what they cost."""
+"""Unified diffs: they can be applied, and are made in bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool `plan` in a conversation: what reaches the log, and what the model is told."""
+"""The tool `plan` in a conversation: the log, and the answer to the model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_step_that_a_result_shows_is_completed_in_the_state(tmp_path: Pa
     assert "The plan is kept: 1 completed, 0 pending." in ending.told()
 
 
-async def test_a_step_that_nothing_shows_is_refused_and_the_model_is_told(tmp_path: Path) -> None:
+async def test_a_step_that_no_result_shows_is_refused_and_named_to_the_model(tmp_path: Path) -> None:
     ending = await played(tmp_path, plan(completed={"all tests pass": "o77"}), shell("touch b.txt"))
     (kept,) = plans(ending)
     assert (kept.completed, kept.refused) == ({}, ("all tests pass",))

@@ -1,4 +1,4 @@
-"""Tool calls: what they do in the workspace, and what a model is told when it errs. Nothing that it does raises."""
+"""Tool calls: their effect in the workspace, and the answers to invalid calls. No call raises."""
 
 from __future__ import annotations
 
@@ -421,7 +421,7 @@ async def test_what_is_no_text_is_not_edited(run: Run, workspace: Path) -> None:
         ("read_file", {}, "error: read_file was not run, its arguments do not fit"),
     ],
 )
-async def test_people_are_told_in_few_words_why_a_call_was_refused(
+async def test_the_summary_of_a_refused_call_has_the_reason_in_few_words(
     run: Run, workspace: Path, name: str, arguments: dict[str, Any], said: str
 ) -> None:
     (workspace / "folder").mkdir()

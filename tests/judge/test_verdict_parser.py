@@ -155,7 +155,7 @@ def test_answers_that_contradict_themselves_are_refused() -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", "None", "n/a", "Nothing.", "nothing is missing"])
-def test_nothing_missing_can_be_said_in_words(nothing: str) -> None:
+def test_missing_may_say_nothing_in_words(nothing: str) -> None:
     outcome = parse_reply(json.dumps(verdict(missing=nothing)))
     assert outcome.passed
     assert outcome.missing == ""
@@ -193,7 +193,7 @@ def test_what_asks_for_nothing_or_for_too_much_is_no_answer(text: str) -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", "No.", "not blocked", "None", "n/a", None, False])
-def test_not_blocked_can_be_said_in_words(nothing: object) -> None:
+def test_blocked_may_say_no_in_words(nothing: object) -> None:
     outcome = parse_reply(json.dumps(verdict(blocked=nothing, need=None)))
     assert outcome.passed
     assert (outcome.blocked, outcome.need) == ("", [])
@@ -209,7 +209,7 @@ def test_a_blocked_goal_is_not_complete() -> None:
     assert not JudgeOutcome.model_validate(verdict(blocked="no key")).passed
 
 
-def test_keys_that_nobody_asked_for_are_ignored() -> None:
+def test_additional_keys_are_ignored() -> None:
     entries = criterion(reasoning="seen", evidence=[{"observation": "o1", "quote": "ok", "line": 3}])
     assert parse_reply(json.dumps(verdict(criteria=entries, notes="none"))).passed
 
@@ -324,7 +324,7 @@ def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", "- none -", "n/a", "No.", "**not blocked**"])
-def test_not_blocked_may_be_said_in_words(nothing: str) -> None:
+def test_blocked_may_say_no_with_decoration(nothing: str) -> None:
     assert parse_reply(json.dumps(verdict() | {"blocked": nothing})).blocked == ""
 
 

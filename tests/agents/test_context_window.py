@@ -1,4 +1,4 @@
-"""Shortening a chat: what goes first, what never goes, and that it ends."""
+"""Truncation of a chat: the order, the protected messages, and that it ends."""
 
 from __future__ import annotations
 

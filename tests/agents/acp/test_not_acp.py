@@ -1,4 +1,4 @@
-"""Programs that were to speak ACP and do not: each is told from an agent, with what to type instead."""
+"""Programs that do not speak ACP: the error names the reason and what to type."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def failure(bench: AcpBench, *command: str, **settings: Any) -> AgentError
         (("sh", "-c", "echo '{}'; echo help"), "it ended (exit 0) without an answer; it printed:\nhelp"),
     ],
 )
-async def test_a_program_that_is_no_agent_is_told_from_one(tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+async def test_a_program_that_is_no_agent_is_recognised(tmp_path: Path, command: tuple[str, ...], said: str) -> None:
     failed = await failure(AcpBench(tmp_path, []), *command)
     assert failed.message == f"the agent double does not speak ACP: {said}"
     assert 'command = ["my-agent", "--acp"]' in failed.hint

@@ -1,4 +1,4 @@
-"""Where a key and an address come from, and that no key goes where it does not belong."""
+"""The precedence of keys and addresses."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_unknown_provider_is_left_to_the_call_to_say() -> None:
 @pytest.mark.parametrize(
     ("environ", "state"), [({}, "is not set"), ({"MY_KEY": ""}, "is empty"), ({"MY_KEY": " "}, "is empty")]
 )
-def test_a_named_variable_that_holds_no_key_is_said_by_name(environ: dict[str, str], state: str) -> None:
+def test_the_error_names_a_variable_without_a_key(environ: dict[str, str], state: str) -> None:
     with pytest.raises(AuthenticationFailed) as raised:
         named_key("MY_KEY", "judge", environ)
     assert str(raised.value) == (

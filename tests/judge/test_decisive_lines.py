@@ -1,4 +1,4 @@
-"""Lines that say how it went are told from those that do not."""
+"""Which lines of an output are decisive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a model before it is asked: certain failures are said, and nothing else is."""
+"""Errors about a model before its first request, only if a call is certain to fail."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_what_may_work_is_left_to_the_call(
     _foresee(model, **more)
 
 
-def test_what_was_told_to_litellm_itself_is_left_to_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_configured_in_litellm_itself_is_left_to_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     import litellm
 
     monkeypatch.setattr(litellm, "custom_provider_map", [{"provider": "mine", "custom_handler": object()}])

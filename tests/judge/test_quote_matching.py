@@ -16,7 +16,7 @@ TICKS = "test_a ✗\ntest_b ✓\n"
 
 
 def holds(output: str | Output, quote: str, *, anywhere: bool = True) -> bool:
-    """Whether some form of the quote stands there; a short one anywhere, unless told otherwise."""
+    """Return whether some form of the quote is in the output; a short one anywhere by default."""
     text = Output(output) if isinstance(output, str) else output
     return any(text.holds(form, anywhere=anywhere) for form in forms_of(quote))
 

@@ -1,4 +1,4 @@
-"""What an agent reports is written as sums, whatever it floods the run with; what it does not tell is unknown."""
+"""Reported usage is recorded as sums; what is not reported is unknown."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_what_a_turn_does_not_tell_is_unknown(
     assert total(recorder) == known
 
 
-async def test_of_a_turn_that_was_cut_only_what_it_told_is_written(tmp_path: Path) -> None:
+async def test_of_a_cut_turn_only_the_reported_usage_is_recorded(tmp_path: Path) -> None:
     _, recorder = await turned(tmp_path, Text("a"), cut=True)
     assert recorder.usages == []
     _, recorder = await turned(tmp_path, Text("a"), TOKENS, cut=True)

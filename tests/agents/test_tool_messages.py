@@ -1,4 +1,4 @@
-"""What a model is shown of an output."""
+"""The text of tool messages."""
 
 from __future__ import annotations
 

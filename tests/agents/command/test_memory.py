@@ -1,4 +1,4 @@
-"""How often a long line of an agent's is held in memory at once, and how a large output is handed on."""
+"""The memory that a long line takes, and large outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes out is what providers take; what is kept stays as it was."""
+"""Messages are sent in the form that providers accept, and stay unchanged themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around the words is cut in linear time."""
+"""Texts without the punctuation around them, in linear time."""
 
 from __future__ import annotations
 

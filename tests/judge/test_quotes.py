@@ -115,7 +115,7 @@ words = st.text("ab 12.\n", min_size=1, max_size=30)
 
 
 @given(before=words, said=words, after=words)
-def test_whatever_is_cut_out_of_a_command_proves_nothing(before: str, said: str, after: str) -> None:
+def test_any_part_of_a_command_proves_nothing(before: str, said: str, after: str) -> None:
     command = f"echo {before} {said} {after}"
     for form in forms_of(said):
         if len(folded(form)) >= 8:

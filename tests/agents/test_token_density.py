@@ -1,4 +1,4 @@
-"""When a chat is shortened, and how far."""
+"""When a chat is truncated, and to which length."""
 
 from __future__ import annotations
 

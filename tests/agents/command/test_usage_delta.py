@@ -1,4 +1,4 @@
-"""What an agent says that it used, as usage of the run."""
+"""Reports of an agent as usage of the run."""
 
 from __future__ import annotations
 

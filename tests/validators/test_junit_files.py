@@ -1,4 +1,4 @@
-"""Reading a file that whatever ran may have written."""
+"""Reading a JUnit file that code under test may have written."""
 
 from __future__ import annotations
 

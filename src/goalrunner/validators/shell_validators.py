@@ -12,15 +12,15 @@ from goalrunner.core.goal import ValidatorSpec
 from goalrunner.core.process_ports import Completion, Launcher
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
-from goalrunner.validators.absent_paths import PYTEST_NO_TESTS, TestTree, absent_paths
+from goalrunner.validators.absent_paths import TestTree, absent_paths
 from goalrunner.validators.absent_programs import Place
 from goalrunner.validators.baseline_status import obstacle
-from goalrunner.validators.check_env import Answer, SpecValidator, passed_variables
 from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.junit_reports import Report
 from goalrunner.validators.output import search, tail_of
 from goalrunner.validators.pytest_report import PytestReporting, needed_reports, ways
-from goalrunner.validators.runners import calls, contradiction, summary_of
+from goalrunner.validators.runners import PYTEST_NO_TESTS, calls, contradiction, summary_of
+from goalrunner.validators.spec_validator import Answer, SpecValidator, passed_variables
 from goalrunner.validators.suites import SuiteReader
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
@@ -60,7 +60,7 @@ class ShellValidator(SpecValidator):
         if result.exit_code != PYTEST_NO_TESTS or context.iteration:
             return ""
         found = absent_paths(self.command, place, TestTree(context.workspace), context.objective)
-        meant = next((item for item in found if item.empty and item.instead), None)
+        meant = next((item for item in found if item.instead and not item.mistake), None)
         return f"no tests collected in {meant.word}; did you mean {meant.instead}?" if meant else ""
 
     async def _run(

@@ -1,4 +1,4 @@
-"""The format of recorded replies: what holds, and how it is said where it does not."""
+"""The format of recorded replies, and the errors for invalid lines."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ("[]", "input should be an object"),
     ],
 )
-def test_a_line_that_does_not_hold_is_named_when_the_model_is_made(tmp_path: Path, line: str, said: str) -> None:
+def test_an_invalid_line_is_reported_when_the_model_is_made(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "replies.jsonl"
     path.write_text(f'{{"text": "fine"}}\n{line}\n', encoding="utf-8")
     with pytest.raises(GoalError) as raised:

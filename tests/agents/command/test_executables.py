@@ -1,4 +1,4 @@
-"""The program of a command is the user's own, and not one of its name that an agent has put into the workspace."""
+"""The program of a command is never one that an agent has put into the workspace."""
 
 from __future__ import annotations
 

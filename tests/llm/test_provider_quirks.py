@@ -1,4 +1,4 @@
-"""Which refusal leads to which plainer request, and which to none."""
+"""Which refusal leads to which plainer request."""
 
 from __future__ import annotations
 

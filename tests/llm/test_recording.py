@@ -55,7 +55,7 @@ def test_an_empty_file_may_be_recorded_to(tmp_path: Path) -> None:
     assert json.loads(tape.path.read_bytes())["text"] == "a"
 
 
-def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
         Tape(tmp_path / "gone" / "tape.jsonl")
 

@@ -1,4 +1,4 @@
-"""Pieces become the answer that was meant, however they were cut."""
+"""The pieces of a stream become one answer."""
 
 from __future__ import annotations
 
