@@ -25,7 +25,8 @@ SCRIPT = (run("printf 'it works' > goal-doctor.txt"), say("Done."))
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the folder of a failed round is kept
     return Programs.new(tmp_path)
 
 
@@ -139,6 +140,7 @@ def test_a_round_that_lacks_something_is_a_problem(programs: Programs, script: s
     programs.python("asking", script)
     found = check(tried(programs), "round")
     assert (found.state, found.message) == ("bad", message)
+    assert found.hint
 
 
 def test_an_agent_that_fails_is_quoted(programs: Programs) -> None:
@@ -238,4 +240,6 @@ def test_a_program_that_does_not_speak_acp_cannot_be_used(programs: Programs) ->
     programs.shell("asking-acp", "echo no protocol; exit 1")
     one = check(tried(programs, BY_ACP), "round")
     assert "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer" in one.message
-    assert one.hint.endswith('write protocol = "command", or update it: apt install asking')
+    *_, hint, show = one.hint.splitlines()
+    assert hint == 'write protocol = "command", or update it: apt install asking'
+    assert Path(show.removeprefix("goal show "), "events.jsonl").is_file()

@@ -84,6 +84,7 @@ def test_what_the_sandbox_hides_from_an_agent_is_found(programs: Programs) -> No
     one = check(found, "round")
     assert (found.usable, one.state) == (False, "bad")
     assert "see what the sandbox hides" in one.hint
+    shutil.rmtree(Path(one.hint.rpartition("goal show ")[2]).parents[2])
 
 
 def test_a_program_that_is_a_link_to_a_hidden_place_is_found(programs: Programs) -> None:
@@ -127,7 +128,9 @@ def test_an_agent_that_is_told_of_its_sandbox_is_told_in_the_round(programs: Pro
     programs.python("asking", asking(effect='test yes = "$BOXED" && '))
     preset = PRESET.model_copy(update={"jailed_env": {"BOXED": "yes"}})
     assert tried(programs, preset).usable
-    assert not tried(programs, preset, "none").usable
+    found = tried(programs, preset, "none")
+    assert not found.usable
+    shutil.rmtree(Path(check(found, "round").hint.rpartition("goal show ")[2]).parents[2])
 
 
 def test_a_workspace_that_leaves_nothing_to_hide_is_told_as_a_run_would_tell_it(programs: Programs) -> None:

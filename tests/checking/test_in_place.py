@@ -23,12 +23,12 @@ from goalrunner.checking import in_place, moves
 from goalrunner.checking.environment import CheckEnvironment, File, Layer, OpenEnvironment
 from goalrunner.checking.in_place import InPlace, InPlaceCheck
 from goalrunner.checking.journal import OpenJournal, checks_folder
-from goalrunner.checking.watchdog import pending, replay
+from goalrunner.checking.watchdog import replay
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.process_ports import Completion
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
-from tests.support.in_place import VALIDATOR, layers, make_workspace, picture, status, times
+from tests.support.in_place import VALIDATOR, layers, make_workspace, pending, picture, status, times
 from tests.support.workspaces import git, make_repository, write
 
 TEXT = stat.S_IFREG | 0o644
@@ -62,7 +62,9 @@ class Scene:
         """The output of a script that succeeds, started in the environment."""
         output = self.home / "output"
         started = opened.launcher(self.launcher)
-        done = await started.launch(["/bin/sh", "-c", script], cwd=self.workspace, env=dict(os.environ), output=output)
+        done = await started.launch(
+            ["/bin/sh", "-c", script], cwd=self.workspace, env=opened.environ(os.environ), output=output
+        )
         assert done.exit_code == 0, output.read_text()
         return output.read_text()
 
@@ -122,10 +124,10 @@ async def test_what_a_validator_writes_deletes_and_commits_is_undone(scene: Scen
     await asyncio.sleep(0.05)
 
     assert scene.look() == scene.before
-    assert environment.kept is not None
-    assert await scene.store.read(environment.kept, "src/a.py") not in (None, b"a\n")
-    assert {"src/a.py", "src/deep/b.py", "empty/made/new.py"} <= set(environment.overwritten())
-    assert str(scene.workspace / ".git/HEAD") in environment.overwritten()
+    assert environment.undone.kept is not None
+    assert await scene.store.read(environment.undone.kept, "src/a.py") not in (None, b"a\n")
+    assert {"src/a.py", "src/deep/b.py", "empty/made/new.py"} <= set(environment.undone.overwritten)
+    assert str(scene.workspace / ".git/HEAD") in environment.undone.overwritten
     kept = checks_folder(scene.home) / "kept"
     assert any(path.read_bytes() == b"ref: refs/heads/other\n" for path in kept.rglob("HEAD"))
 
@@ -136,8 +138,8 @@ async def test_a_check_that_changes_nothing_resets_nothing(scene: Scene) -> None
     async with environment.open(layers(scene.workspace)) as opened:
         await scene.run(opened, "cat tests/test_a.py")
 
-    assert environment.overwritten() == ()
-    assert environment.kept is None
+    assert environment.undone.overwritten == []
+    assert environment.undone.kept is None
     assert {path: path.lstat().st_ctime_ns for path in scene.workspace.rglob("src/*")} == stamps
 
 
@@ -179,7 +181,7 @@ async def test_processes_that_leave_their_session_are_ended_before_the_undo(plai
     started = _Unguarded()
     async with plain.opened() as opened:
         await opened.launcher(started).launch(
-            ["/bin/sh", "-c", script], cwd=plain.workspace, env=dict(os.environ), output=plain.home / "o"
+            ["/bin/sh", "-c", script], cwd=plain.workspace, env=opened.environ(os.environ), output=plain.home / "o"
         )
     await asyncio.sleep(0.1)
 
@@ -535,7 +537,7 @@ async def test_modes_of_files_that_keep_their_content(scene: Scene) -> None:
     async with environment.open(()) as opened:
         await scene.run(opened, "chmod 600 src/a.py; chmod 700 tool; chmod 644 secret; chmod 600 data/own.log")
 
-    assert {"src/a.py", "tool"} <= set(environment.overwritten())
+    assert {"src/a.py", "tool"} <= set(environment.undone.overwritten)
     assert (scene.workspace / "data/own.log").stat().st_mode & 0o777 == 0o600
     (scene.workspace / "data/own.log").chmod(0o644)
     assert scene.look() == scene.before
@@ -550,12 +552,10 @@ async def test_pipes_and_sockets_of_a_check_are_removed(plain: Scene) -> None:
         for _ in range(2):
             environment = plain.environment()
             async with environment.open(()) as opened:
-                script = (
-                    f'mkfifo out/pipe; rm a.py; mkfifo a.py; mkdir new; cd new; {sys.executable} -c "{server}"'
-                )
+                script = f'mkfifo out/pipe; rm a.py; mkfifo a.py; mkdir new; cd new; {sys.executable} -c "{server}"'
                 await plain.run(opened, script)
             assert picture(plain.workspace) == plain.before[0]
-            assert {"out/pipe", "new/server"} <= set(environment.overwritten())
+            assert {"out/pipe", "new/server"} <= set(environment.undone.overwritten)
 
 
 async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene) -> None:

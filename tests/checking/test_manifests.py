@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.checking.manifests import steering_part
+from goalrunner.checking.manifests import check_part
 
 NAMES = ("pyproject.toml", "package.json", "Cargo.toml", "setup.cfg")
 
@@ -16,7 +16,7 @@ NAMES = ("pyproject.toml", "package.json", "Cargo.toml", "setup.cfg")
 def steers(path: str, old: str | None, new: str | None) -> bool:
     """Whether the change from one content to another concerns checks."""
     before, after = (None if text is None else text.encode() for text in (old, new))
-    return steering_part(path, before) != steering_part(path, after)
+    return check_part(path, before) != check_part(path, after)
 
 
 PYPROJECT = '[project]\nname = "a"\ndependencies = []\n[tool.pytest.ini_options]\naddopts = "-q"\n[tool.hatch]\nx = 1\n'
@@ -88,13 +88,13 @@ def test_a_new_or_deleted_manifest_steers_only_if_it_says_something_about_checks
 
 def test_another_file_steers_by_being_there() -> None:
     assert steers("pytest.ini", None, "")
-    assert steering_part("pytest.ini", b"\xff") == b"\xff"
-    assert steering_part("pytest.ini", None) is None
+    assert check_part("pytest.ini", b"\xff") == b"\xff"
+    assert check_part("pytest.ini", None) is None
 
 
 @given(st.sampled_from(NAMES), st.binary(max_size=200))
 def test_any_content_has_a_part_that_is_equal_to_itself(path: str, content: bytes) -> None:
-    assert steering_part(path, content) == steering_part(path, content)
+    assert check_part(path, content) == check_part(path, content)
 
 
 _TEXT = st.one_of(
@@ -127,13 +127,13 @@ _TEXT = st.one_of(
 
 @given(st.sampled_from(NAMES), _TEXT)
 def test_arbitrary_text_is_read_or_taken_whole(path: str, text: str) -> None:
-    part = steering_part(path, text.encode(errors="surrogatepass"))
+    part = check_part(path, text.encode(errors="surrogatepass"))
     assert isinstance(part, dict | bytes)
 
 
 @given(st.sampled_from(NAMES), st.sampled_from([b"[" * 100_000, b"{" * 100_000, b'{"a":' * 50_000, b"\xff", b"\0"]))
 def test_content_that_no_reader_understands_is_taken_whole(path: str, content: bytes) -> None:
-    assert steering_part(path, content) == content
+    assert check_part(path, content) == content
 
 
 @given(
@@ -168,6 +168,6 @@ def test_no_table_beside_the_listed_ones_steers_a_package(tables: dict[str, int]
     ],
 )
 def test_what_a_manifest_says_to_linters_alone(path: str, steering: str, plain: str) -> None:
-    assert steering_part(path, steering.encode(), only_linters=True) == steering_part(path, steering.encode()) != {}
-    assert steering_part(path, plain.encode(), only_linters=True) == {}
-    assert steering_part("ruff.toml", b"x", only_linters=True) == b"x"
+    assert check_part(path, steering.encode(), only_linters=True) == check_part(path, steering.encode()) != {}
+    assert check_part(path, plain.encode(), only_linters=True) == {}
+    assert check_part("ruff.toml", b"x", only_linters=True) == b"x"

@@ -321,7 +321,7 @@ def links(path: str, target: str) -> Files:
 
 
 def test_what_a_protected_link_leads_to_is_protected() -> None:
-    rules = PROTECT.following({"tests": "suite"})
+    rules = PROTECT.with_link_targets({"tests": "suite"})
     base = {**links("tests", "suite"), **files("suite/test_a.py", "suite/deep/b.json", "other/c.py")}
     assert found(rules, base, links("tests", "suite")) == [
         'suite/deep/b.json (deleted; reached through the protected link "tests")',
@@ -330,7 +330,7 @@ def test_what_a_protected_link_leads_to_is_protected() -> None:
 
 
 def test_links_are_followed_through_links_and_from_their_own_folder() -> None:
-    rules = PROTECT.following({"tests/data": "../one", "one": "two/three", "src/x": "../free"})
+    rules = PROTECT.with_link_targets({"tests/data": "../one", "one": "two/three", "src/x": "../free"})
     assert rules.rule("two/three/a.json") == 'reached through the protected link "one"'
     assert rules.rule("one") == 'reached through the protected link "tests/data"'
     assert rules.rule("free/a.json") is None
@@ -339,17 +339,17 @@ def test_links_are_followed_through_links_and_from_their_own_folder() -> None:
 
 @pytest.mark.parametrize("target", ["/etc", "../outside", "..", ".", "../../x"])
 def test_links_that_lead_out_and_to_the_workspace_itself_are_not_followed(target: str) -> None:
-    assert PROTECT.following({"tests": target}) is PROTECT
+    assert PROTECT.with_link_targets({"tests": target}) is PROTECT
 
 
 def test_links_that_lead_to_each_other_end() -> None:
-    rules = PROTECT.following({"tests": "a", "a": "b", "b": "a"})
+    rules = PROTECT.with_link_targets({"tests": "a", "a": "b", "b": "a"})
     assert rules.rule("b/x") == 'reached through the protected link "a"'
 
 
 def test_following_keeps_the_other_rules() -> None:
     rules = Protection(protect=["tests/**"], allow=["suite/data/**"], scripts={"c.sh": "named"}, setup=True)
-    followed = rules.following({"tests": "suite"})
+    followed = rules.with_link_targets({"tests": "suite"})
     base = files("c.sh", "suite/data/a", "suite/b", "uv.lock", "src/a.py")
     assert [item.path for item in differences(followed, base, {})[0]] == ["c.sh", "suite/b", "uv.lock"]
     assert allowed(followed, base, {}) == ["suite/data/a"]
@@ -357,7 +357,7 @@ def test_following_keeps_the_other_rules() -> None:
 
 
 def test_with_editable_links_need_not_be_followed() -> None:
-    assert EDITABLE.following({"tests": "suite"}) is EDITABLE
+    assert EDITABLE.with_link_targets({"tests": "suite"}) is EDITABLE
 
 
 def test_a_folder_of_tests_that_became_a_link_is_put_back_file_by_file() -> None:

@@ -118,7 +118,7 @@ def test_what_is_wrong_in_the_user_s_file_is_said_with_its_own_path(tmp_path: Pa
     assert refusal("agent = 'mine'", environ={"XDG_CONFIG_HOME": str(tmp_path)}) == (
         f"{file}:1:17  argv names {{promt}}, which does not exist; did you mean {{prompt}}? {PLACES}\n"
         f'{file}:2:1  unknown key "rusume"; did you mean "resume"?\n'
-        f'{file}:3:10  stream "json" was removed: {PARSERS}'
+        f'{file}:3:10  stream "json" was removed; {PARSERS}'
     )
 
 

@@ -17,10 +17,11 @@ from goalrunner.core.goal import Goal, JudgeConfig
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.judge import JUDGE_SCHEMA, JUDGE_SYSTEM_PROMPT, LLMJudge, judge_goal_async
+from goalrunner.judge import JUDGE_SYSTEM_PROMPT, JudgeOutcome, LLMJudge, judge_goal_async
 from goalrunner.judge.audit import UNREADABLE
 from goalrunner.judge.excerpt import tokens
 from goalrunner.judge.prompt_text import ANSWER_FORMAT
+from goalrunner.judge.verdict_schema import strict_schema
 from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 
@@ -67,7 +68,7 @@ async def test_a_proven_goal_is_complete() -> None:
     assert (notes.checks, notes.failures) == (1, [])
     (asked,) = model.asked
     assert asked.temperature == 0.0
-    assert asked.schema == JUDGE_SCHEMA
+    assert asked.schema == strict_schema(JudgeOutcome)
     assert [message["role"] for message in asked.messages] == ["system", "user"]
     assert asked.messages[0]["content"] == JUDGE_SYSTEM_PROMPT
     assert "<objective 5f3a9c>\nMake the tests pass.\n</objective 5f3a9c>" in asked.messages[1]["content"]

@@ -15,8 +15,9 @@ from goalrunner.core.goal import JudgeConfig
 from goalrunner.judge import LLMJudge
 from goalrunner.judge.excerpt import tokens
 from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT
-from goalrunner.judge.session import CONFIRM_SCHEMA, parse_confirmation
+from goalrunner.judge.session import Opinion, parse_confirmation
 from goalrunner.judge.verdict_parser import UnreadableReplyError
+from goalrunner.judge.verdict_schema import strict_schema
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, trail
 
@@ -45,7 +46,7 @@ async def test_a_claim_that_holds() -> None:
     judge = LLMJudge(model, JudgeConfig(system_prompt="Be kind."), nonce=lambda: "5f3a9c")
     assert await judge.confirm(REQUEST, "No key.\n[o9] shell (exit 0)", notes) == Confirmation(True, "o1 shows it")
     (asked,) = model.asked
-    assert asked.schema == CONFIRM_SCHEMA
+    assert asked.schema == strict_schema(Opinion)
     assert asked.temperature == 0.0
     assert asked.messages[0]["content"] == CONFIRM_SYSTEM_PROMPT
     assert (
@@ -151,7 +152,7 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
         (opinion(True)[:-1], "The answer holds no JSON object with an opinion."),
         (opinion(True)[:-1] + ', "confirmed": false}', "The answer's JSON has a key twice in one object."),
         (json.dumps({"Confirmed": True, "reason": "x"}), "The answer holds no JSON object with an opinion."),
-        (json.dumps(CONFIRM_SCHEMA), "The answer holds no JSON object with an opinion."),
+        (json.dumps(strict_schema(Opinion)), "The answer holds no JSON object with an opinion."),
         (CONFIRM_FORMAT, "The answer holds no JSON object with an opinion."),
     ],
 )

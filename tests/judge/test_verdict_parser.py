@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from goalrunner.judge.prompt_text import ANSWER_FORMAT
 from goalrunner.judge.verdict_parser import LIMIT, UnreadableReplyError, parse_reply, settled
-from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, FactEvidence, JudgeOutcome, QuoteEvidence
+from goalrunner.judge.verdict_schema import FactEvidence, JudgeOutcome, QuoteEvidence, strict_schema
 
 Json = dict[str, Any]
+
+SCHEMA = strict_schema(JudgeOutcome)
 
 
 def verdict(**changes: object) -> Json:
@@ -115,7 +117,7 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
         (json.dumps(verdict()).replace("1.0", "Infinity"), "The answer's JSON holds Infinity, which is no JSON."),
         (json.dumps(verdict()).replace("1.0", "1e999"), "score: input should be a finite number."),
         (json.dumps(verdict())[:-1] + ', "complete": true}', "The answer's JSON has a key twice in one object."),
-        (json.dumps(JUDGE_SCHEMA), "The answer repeats the schema instead of filling it in."),
+        (json.dumps(SCHEMA), "The answer repeats the schema instead of filling it in."),
         (json.dumps(JudgeOutcome.model_json_schema()), "The answer repeats the schema instead of filling it in."),
         (ANSWER_FORMAT, "The answer's JSON object is not whole or not valid JSON."),
         (json.dumps({"verdict": verdict()}), "The answer's JSON object is not whole or not valid JSON."),
@@ -231,11 +233,11 @@ def test_a_citation_has_a_quote_or_a_fact() -> None:
 
 
 def test_schema_and_model_ask_for_the_same() -> None:
-    assert set(JUDGE_SCHEMA["properties"]) == set(JudgeOutcome.model_fields)
+    assert set(SCHEMA["properties"]) == set(JudgeOutcome.model_fields)
     model = JudgeOutcome.model_json_schema()
     # OpenAI's strict mode wants every key; a judge without a schema may leave these out.
-    assert JUDGE_SCHEMA["required"] == [*model["required"], "need", "blocked", "questions"]
-    item = JUDGE_SCHEMA["properties"]["criteria"]["items"]
+    assert SCHEMA["required"] == [*model["required"], "need", "blocked", "questions"]
+    item = SCHEMA["properties"]["criteria"]["items"]
     assert item["required"] == model["$defs"]["CriterionOutcome"]["required"]
     assert model["additionalProperties"] is False
 
@@ -256,7 +258,7 @@ def test_the_schema_fits_the_strict_mode_of_openai() -> None:
             for value in node:
                 walk(value)
 
-    walk(JUDGE_SCHEMA)
+    walk(SCHEMA)
     assert objects == 4
 
 

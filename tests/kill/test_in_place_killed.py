@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.checking.journal import checks_folder
-from goalrunner.checking.watchdog import pending, replay
-from tests.support.in_place import check, make_workspace, picture, status, times
+from goalrunner.checking.watchdog import replay
+from tests.support.in_place import check, make_workspace, pending, picture, status, times
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 0.42

@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.run_options import EventCallback
 from goalrunner.core import events
 from goalrunner.core.base import Snapshot
 from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.run_parts import TextObserver
 from goalrunner.core.verdict import GoalVerdict
+from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress, QuietProgress, is_interactive, open_progress
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
@@ -375,3 +378,11 @@ def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() 
     assert lines[-1].endswith("tokens unknown · cost unknown")
     Progress(stream).on_state(state.model_copy(update={"iterations": 1, "external": False}))
     assert stream.getvalue().splitlines()[-1].endswith("0 tokens · $0.00")
+
+
+def test_only_a_terminal_needs_streamed_text() -> None:
+    stream = io.StringIO()
+    assert not isinstance(Progress(stream), TextObserver)
+    assert not isinstance(QuietProgress(stream), TextObserver)
+    assert not isinstance(EventCallback(print), TextObserver)
+    assert isinstance(LiveProgress(stream), TextObserver)

@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.reports import status
@@ -193,6 +193,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(summary(), JSON)))
 def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) -> None:
     assert status_text(values, now=NOW).startswith("run")

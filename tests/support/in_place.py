@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.journal import found, lock
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from tests.support.workspaces import git, make_repository, write
@@ -98,6 +100,18 @@ def status(folder: Path) -> str:
     return git(folder, "--no-optional-locks", "status", "--porcelain=v2", "--branch") + refs
 
 
+def pending(home: Path) -> tuple[Path, ...]:
+    """The workspaces with a check that was interrupted and is not undone yet."""
+    result: dict[Path, None] = {}
+    for folder, opened in found(home.resolve()):
+        with contextlib.suppress(OSError):
+            handle = lock(folder)
+            if handle is not None:
+                os.close(handle)
+                result[Path(opened.workspace)] = None
+    return tuple(result)
+
+
 async def check(workspace: Path, home: Path, script: str, output: Path) -> int | None:
     """Run a script in an in-place check environment; return its exit code."""
     store = SnapshotStore(workspace, home, start=home / "start")
@@ -107,7 +121,7 @@ async def check(workspace: Path, home: Path, script: str, output: Path) -> int |
         async with environment.open(layers(workspace)) as opened:
             argv = ["/bin/sh", "-c", script]
             started = opened.launcher(launcher)
-            done = await started.launch(argv, cwd=workspace, env=dict(os.environ), output=output)
+            done = await started.launch(argv, cwd=workspace, env=opened.environ(os.environ), output=output)
         return done.exit_code
     finally:
         launcher.close()

@@ -88,6 +88,7 @@ def test_a_name_that_the_work_may_bring_is_no_mistake(tmp_path: Path, line: str,
         "pytest tests/test_a.py::test_many[x]",
         "pytest tests/test_a.py::TestParser",
         "pytest --collect-only -k nmaes",
+        "pytest --doctest-modules -k nmaes",
         "make",
         "make lint",
         "make -C sub lnit",
@@ -105,7 +106,7 @@ def test_what_exists_or_is_not_known_is_passed_over(tmp_path: Path, line: str) -
     assert _found(tmp_path, line) == ()
 
 
-@pytest.mark.parametrize("more", ["%.o: %.c\n", "include more.mk\n", "$(NAMES):\n\ttrue\n"])
+@pytest.mark.parametrize("more", ["%.o: %.c\n", "include more.mk\n", "$(NAMES):\n\ttrue\n", "lnit \\\ndocs: deps\n"])
 def test_targets_of_a_makefile_that_makes_some_are_not_known(tmp_path: Path, more: str) -> None:
     (tmp_path / "Makefile").write_text(MAKEFILE + more)
     assert absent_targets("make lnit", Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "") == ()
@@ -114,6 +115,20 @@ def test_targets_of_a_makefile_that_makes_some_are_not_known(tmp_path: Path, mor
 def test_a_workspace_without_a_makefile_has_no_target(tmp_path: Path) -> None:
     (found,) = absent_targets("make test", Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "")
     assert found == Unmatched("test", ": there is no Makefile with a target test")
+
+
+@pytest.mark.parametrize("more", ["class TestB(Base):\n    x = 1\n", "from base import *\n", "setattr(x, y, z)\n"])
+@pytest.mark.parametrize("line", ["pytest -k test_nmaes", "pytest tests/test_b.py::test_name"])
+def test_tests_that_come_from_elsewhere_are_not_known(tmp_path: Path, more: str, line: str) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_b.py").write_text(f"{more}def test_names(): ...\n")
+    assert absent_targets(line, Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "") == ()
+
+
+def test_a_test_case_of_unittest_has_the_tests_that_its_file_names(tmp_path: Path) -> None:
+    (tmp_path / "test_b.py").write_text("class B(unittest.TestCase):\n    def test_names(self): ...\n")
+    (found,) = absent_targets("pytest test_b.py::B::test_name", Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "")
+    assert found.instead == "test_names"
 
 
 def test_test_files_with_names_of_their_own_are_not_known(tmp_path: Path) -> None:

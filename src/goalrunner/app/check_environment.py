@@ -13,7 +13,7 @@ from pathlib import Path
 
 from goalrunner.app.preflight import listed, warnings_before
 from goalrunner.checking.environment import Kind
-from goalrunner.checking.git_config import GitSettings
+from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import classify
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import Protection

@@ -14,7 +14,7 @@ from goalrunner.app.location import checkouts_of
 from goalrunner.app.resolve import RunConfig
 from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
-from goalrunner.checking.git_config import GitSettings
+from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import IgnoredContent
 from goalrunner.checking.ignored_files import build_state

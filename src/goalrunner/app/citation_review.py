@@ -40,7 +40,7 @@ class CitationReview:
         self._trail = TrailIndex()
         self._transcript = folder.transcript
         # Nothing is written through it, so there is nothing to replace.
-        self._artifacts = ArtifactStore(folder.artifacts, Redactor({}))
+        self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))
         self._outputs, self._home, self._environ = tuple(outputs), home, environ
         self._store: KeptStore | None = None
         self._taken: dict[str, Snapshot] = {}
@@ -122,5 +122,5 @@ class CitationReview:
 
     def _read(self, item: Observation | Claim) -> str:
         if isinstance(item, Observation):
-            return self._artifacts.read(item.output).decode("utf-8", errors="replace") if item.output else ""
+            return self.artifacts.read(item.output).decode("utf-8", errors="replace") if item.output else ""
         return text_of(read_message(self._transcript, item.text).get("content")) if item.text else ""

@@ -153,8 +153,13 @@ def _has_fresh_rounds(folder: RunFolder) -> bool:
 def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
     """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written."""
     owner = {"pid": os.getpid(), "path": str(folder.path)}
-    # The log holds all of it, and outcome.json, which lasts, is written into the same folder last.
-    return lambda state: folder.write_json(folder.summary, {**summary_of(state), **owner}, lasting=False)
+
+    def save(state: RunState) -> None:
+        summary = {**summary_of(state), **owner}
+        # The log holds all of it, and while the run goes on the next summary follows soon.
+        folder.write_json(folder.summary, summary, lasting=summary["status"] != "running")
+
+    return save
 
 
 def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> GoalOutcome | None:

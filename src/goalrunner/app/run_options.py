@@ -261,9 +261,6 @@ class EventCallback:
         """Pass the event on."""
         self._function(record.event)
 
-    def on_text(self, delta: str) -> None:
-        """Do nothing: text is no event."""
-
 
 def refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -36,23 +37,25 @@ class _Sessions:
 
 
 def try_round(goal: Goal, environ: dict[str, str]) -> tuple[Check, Usage]:
-    """Let the goal's agent create a file in a temporary folder, as `goal run` does. Return the result and the usage."""
+    """Let the goal's agent create a file in a temporary folder, as `goal run` does. Return the result and the usage.
+
+    The folder is kept if the round fails.
+    """
     sessions = _Sessions()
+    folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
+    workspace = folder / "workspace"
+    workspace.mkdir()
     try:
         agent = resolve_agent(goal, environ)
-        with tempfile.TemporaryDirectory(prefix="goal-doctor-", ignore_cleanup_errors=True) as made:
-            workspace, home = Path(made, "workspace").resolve(), Path(made, "home").resolve()
-            workspace.mkdir()
-            outcome = asyncio.run(
-                arun(
-                    _trial_goal(goal, workspace, environ), RunOptions(environ=environ, home=home, observers=(sessions,))
-                )
-            )
+        options = RunOptions(environ=environ, home=folder / "home", observers=(sessions,))
+        outcome = asyncio.run(arun(_trial_goal(goal, workspace, environ), options))
     except GoalError as error:
+        shutil.rmtree(folder, ignore_errors=True)
         return Check(_NAME, "bad", f"the round could not be tried: {error.message}", error.hint), Usage()
     used = sum(outcome.usage.values(), Usage())
     if outcome.status is not GoalStatus.COMPLETE:
         return _failed(outcome, sandboxed=goal.workspace.sandbox != "none"), used
+    shutil.rmtree(folder, ignore_errors=True)
     missing = _missing(agent.preset, agent.protocol, used, session=sessions.named) if agent else []
     if missing:
         return Check(_NAME, "bad", f"the file was created, but the agent {' and '.join(missing)}", _OUTDATED), used
@@ -84,10 +87,10 @@ def _with_absolute_program(goal: Goal, environ: dict[str, str]) -> AgentConfig:
 
 def _failed(outcome: GoalOutcome, *, sandboxed: bool) -> Check:
     message, *lines = [line for line in outcome.message.splitlines() if not line.startswith("goal resume")] or [""]
-    hint = "\n".join(lines)
     if outcome.status is GoalStatus.CAPPED and outcome.iterations:
         message = "the agent ended its turn without creating the file"
-    return Check(_NAME, "bad", message, hint or (_IN_SANDBOX if sandboxed else ""))
+    hints = lines or ([_IN_SANDBOX] if sandboxed else [])
+    return Check(_NAME, "bad", message, "\n".join([*hints, f"goal show {outcome.run_path}"]))
 
 
 def _missing(preset: Preset, protocol: Protocol, used: Usage, *, session: bool) -> list[str]:

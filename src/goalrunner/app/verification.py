@@ -22,7 +22,6 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of, summary_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.reading import LogDamage, TornTail, read_places
-from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -91,6 +90,7 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
     torn: list[TornTail] = []
     seen: set[str] = set()
     chained, hashed = True, False
+    kept: dict[str, str] = {}
     for record, place in _one_behind(read_places(folder.events, torn.append)):
         chained = chained and bool(record.p)
         done.events += 1
@@ -99,9 +99,13 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
         except RecordError as error:
             raise _Damage(folder.events, place, error.message) from error
         hashed = hashed or (isinstance(record.event, events.RunStarted) and bool(record.event.goal_sha256))
-        _check_references(folder, record, seen, done)
+        _check_references(folder, review.artifacts, record, seen, done)
+        if isinstance(record.event, events.StartKept):
+            kept = dict(record.event.files)  # a resumed run may record the start anew
         if refused:
             raise _Damage(folder.events, place, refused)
+    for name, sha256 in kept.items():
+        _check_hash(folder.start / name, sha256, "what was kept of the start of the run")
     done.citations = review.checked
     for tail in torn:
         if folder.outcome.exists() or review.state is None:
@@ -119,14 +123,13 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
     return review.state
 
 
-def _check_references(folder: RunFolder, record: Record, seen: set[str], done: Verification) -> None:
+def _check_references(
+    folder: RunFolder, artifacts: ArtifactStore, record: Record, seen: set[str], done: Verification
+) -> None:
     """Check the files that an event names by their hashes; `seen` are the artifacts that were checked."""
     match record.event:
         case events.RunStarted(goal_sha256=sha256) if sha256:
             _check_hash(folder.goal_file, sha256, "the goal of the run")
-        case events.StartKept(files=files):
-            for name, sha256 in files.items():
-                _check_hash(folder.start / name, sha256, "what was kept of the start of the run")
         case events.MessageRecorded(text=ref):
             _check_message(folder.transcript, ref.offset, ref.length, ref.sha256, record.seq)
             done.messages += 1
@@ -134,8 +137,7 @@ def _check_references(folder: RunFolder, record: Record, seen: set[str], done: V
             pass
     for what, output in _artifacts(record.event):
         if output.sha256 not in seen:
-            path = ArtifactStore(folder.artifacts, Redactor({})).path(output)
-            _check_hash(path, output.sha256, f"{what} of event {record.seq}")
+            _check_hash(artifacts.path(output), output.sha256, f"{what} of event {record.seq}")
             seen.add(output.sha256)
             done.artifacts += 1
 

@@ -6,6 +6,7 @@ environments of the programs that a command line names. A script that starts Pyt
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -37,70 +38,46 @@ def editable_installs(
 
     Each comes with the path in the workspace that it leads to.
     """
-    prefixes = _prefixes(commands, env, checkout)
-    user = _user_base(env) if any(not (prefix / "pyvenv.cfg").exists() for prefix in prefixes) else None
-    sites = {site for prefix in (*prefixes, *([user] if user else [])) for site in _sites(prefix)}
-    return tuple(sorted(found for site in sites for found in _leads(site, workspace)))
-
-
-def _user_base(env: Mapping[str, str]) -> Path | None:
-    if env.get("PYTHONNOUSERSITE"):
-        return None
-    if base := env.get("PYTHONUSERBASE"):
-        return Path(base)
-    return Path(env["HOME"]) / ".local" if env.get("HOME") else None
-
-
-def _prefixes(commands: Iterable[str], env: Mapping[str, str], checkout: Path) -> set[Path]:
-    """Return the environments of the commands' programs; where a command names none, those of `python` and `pytest`."""
-    found: set[Path] = set()
+    prefixes: set[Path] = set()
     for command in commands:
         programs = [one for one in started(command)[0] if one.words and not one.module]
         names = {one.name for one in programs}
-        own = {prefix for one in programs for prefix in _prefix(one.words[0], env, checkout)}
+        own = {prefix for one in programs for prefix in _prefixes(one.words[0], env, checkout)}
         if _PROJECT_RUNNERS & names:
             own = {checkout / ".venv"}
         elif not own and not _OTHER_LANGUAGES & names:
-            own = {prefix for name in _USUAL for prefix in _prefix(name, env, checkout)}
-        found |= own
-    return found
+            own = {prefix for name in _USUAL for prefix in _prefixes(name, env, checkout)}
+        prefixes |= own
+    if any(not (prefix / "pyvenv.cfg").exists() for prefix in prefixes) and not env.get("PYTHONNOUSERSITE"):
+        prefixes.add(Path(env.get("PYTHONUSERBASE") or Path(env.get("HOME") or "/", ".local")))
+    sites = {Path(os.path.realpath(site)) for prefix in prefixes for way in _SITES for site in prefix.glob(way)}
+    return tuple(sorted(found for site in sites for found in _leads(site, workspace)))
 
 
-def _prefix(word: str, env: Mapping[str, str], checkout: Path) -> set[Path]:
-    """Return the environment of a Python, or of the Python that the first line of a script names."""
+def _prefixes(word: str, env: Mapping[str, str], checkout: Path) -> set[Path]:
+    """Return the environment of a Python, or of the Python that the first line of a script names.
+
+    For a virtual one with system packages, and for one that is a link, the base comes with it.
+    """
     name = str(checkout / word) if "/" in word else shutil.which(word, path=env.get("PATH", os.defpath))
     if not name or not os.access(name, os.X_OK) or not Path(name).is_file():
         return set()
-    if _PYTHON.fullmatch(Path(name).name):
-        return _around(Path(name))
-    try:
-        with Path(name).open("rb") as file:
+    if not _PYTHON.fullmatch(Path(name).name):
+        with contextlib.suppress(OSError), Path(name).open("rb") as file:
             first = os.fsdecode(file.read(_SHEBANG)).partition("\n")[0]
-    except OSError:
+            parts = first[2:].split() if first.startswith("#!") else []
+            if len(parts) > 1 and Path(parts[0]).name == "env":
+                parts = [shutil.which(parts[-1], path=env.get("PATH", os.defpath)) or ""]
+            return _prefixes(parts[0], env, checkout) if parts and _PYTHON.fullmatch(Path(parts[0]).name) else set()
         return set()
-    if not first.startswith("#!"):
-        return set()
-    parts = first[2:].split()
-    if len(parts) > 1 and Path(parts[0]).name == "env":
-        parts = [shutil.which(parts[-1], path=env.get("PATH", os.defpath)) or ""]
-    return _around(Path(parts[0])) if parts and _PYTHON.fullmatch(Path(parts[0]).name) else set()
-
-
-def _around(python: Path) -> set[Path]:
-    """Return the environment of an interpreter; for a virtual one with system packages the base as well."""
-    prefix = python.parent.parent
+    prefix, base = Path(name).parent.parent, Path(os.path.realpath(name)).parent.parent
     try:
         settings = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").lower()
     except OSError:
-        return {prefix, Path(os.path.realpath(python)).parent.parent}
-    if not re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE):
-        return {prefix}
-    return {prefix, Path(os.path.realpath(python)).parent.parent}
-
-
-def _sites(prefix: Path) -> Iterator[Path]:
-    for pattern in _SITES:
-        yield from (Path(os.path.realpath(site)) for site in prefix.glob(pattern))
+        return {prefix, base}
+    return (
+        {prefix, base} if re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE) else {prefix}
+    )
 
 
 def _leads(site: Path, workspace: Path) -> Iterator[tuple[Path, Path]]:

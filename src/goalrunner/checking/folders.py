@@ -121,7 +121,7 @@ def _files(workspace: str, skip: Collection[str]) -> Iterator[tuple[str, os.stat
                     yield path, entry.stat(follow_symlinks=False)
 
 
-def stash(workspace: str, paths: Sequence[str], folder: Path) -> None:
+def keep_outputs(workspace: str, paths: Sequence[str], folder: Path) -> None:
     """Move files of the workspace into a folder, under their paths. Raise OSError."""
     for path in paths:
         target = folder / path
@@ -129,8 +129,8 @@ def stash(workspace: str, paths: Sequence[str], folder: Path) -> None:
         _transfer(os.path.join(workspace, path), str(target))
 
 
-def unstash(workspace: str, folder: Path) -> None:
-    """Move the files of `stash` back over what stands at their paths. Raise OSError."""
+def put_outputs_back(workspace: str, folder: Path) -> None:
+    """Move the files of `keep_outputs` back over what stands at their paths. Raise OSError."""
     for path, _ in sorted(_files(str(folder), ())):
         target = os.path.join(workspace, path)
         make_parents(workspace, target)

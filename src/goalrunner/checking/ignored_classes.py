@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.checking.ignored_files import SIZE, Stat, content_of, stat_of
+from goalrunner.checking.ignored_files import Stat, stat_of
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.ignore_rules import CACHES
 
@@ -279,10 +279,11 @@ class Classifier:
         return all(name in _KEEPERS or f"{folder}/{name}" in self._named for name in self._list(folder))
 
     def _is_tagged(self, folder: str) -> bool:
-        path = f"{self._root}/{folder}/CACHEDIR.TAG"
-        info = stat_of(path)
-        data = content_of(path, info) if info and info[SIZE] < 10_000 else None
-        return data is not None and data.startswith(_TAG)
+        with contextlib.suppress(OSError):
+            tag = os.open(f"{self._root}/{folder}/CACHEDIR.TAG", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(tag, "rb") as file:
+                return file.read(len(_TAG)) == _TAG
+        return False
 
 
 def _are_special(names: Sequence[str]) -> bool:
@@ -293,9 +294,5 @@ def _are_special(names: Sequence[str]) -> bool:
 
 def folders_above(path: str) -> list[str]:
     """Return the folders that a path lies in, topmost first."""
-    found = []
-    at = path.find("/")
-    while at >= 0:
-        found.append(path[:at])
-        at = path.find("/", at + 1)
-    return found
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]

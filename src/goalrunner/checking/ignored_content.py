@@ -112,7 +112,7 @@ class IgnoredContent:
             if self._contents:
                 start.contents = write_pack(self._workspace, start.files, self._pack)
             data = start.as_json()
-        write_whole(self._record, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+        write_whole(self._record, data)
 
     def look(self, names: Iterable[str]) -> Classifier:
         """Look at what git ignores now, for the other methods."""
@@ -200,15 +200,11 @@ class IgnoredContent:
     @cached_property
     def _start(self) -> _Start:
         try:
-            hash_, _, data = self._record.read_bytes().partition(b"\n")
+            return _Start.from_json(self._record.read_bytes())
         except OSError as error:
             raise WorkspaceError(f"the record of ignored files cannot be read: {error}") from error
-        if hashlib.sha256(data).hexdigest().encode() != hash_:
-            raise WorkspaceError(f"the record of ignored files is damaged: {self._record}", "start a new run")
-        try:
-            return _Start.from_json(data)
         except (KeyError, TypeError, ValueError) as error:
-            message = f"the record of ignored files was written by another version: {self._record}"
+            message = f"the record of ignored files is damaged, or was written by another version: {self._record}"
             raise WorkspaceError(message, "start a new run") from error
 
 

@@ -8,9 +8,7 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
 
 from goalrunner.checking import folders, git_files
 from goalrunner.checking.environment import Kind, Layer, no_space, to_its_end
@@ -20,7 +18,7 @@ from goalrunner.checking.undo import Undone, ignored_folders, undo
 from goalrunner.checking.watchdog import Watchdog
 from goalrunner.core.base import Snapshot
 from goalrunner.core.errors import EnvironmentFailed, GoalError
-from goalrunner.core.process_ports import Completion, Launcher, LaunchOptions
+from goalrunner.core.process_ports import Launcher
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.repositories import enclosing, repository_at
 from goalrunner.snapshots.store import SnapshotStore
@@ -52,22 +50,14 @@ class InPlace:
         self.outputs = tuple(outputs)
         self.guard = guard
         self.start = (start or store.folder / "start").resolve()
-        self._undone = Undone()
+        self.undone = Undone()
+        """What the undo of the last check reset."""
         self._failed: list[OpenJournal] = []
 
     @property
     def kind(self) -> Kind:
         """Which kind it is."""
         return "in-place"
-
-    def overwritten(self) -> tuple[str, ...]:
-        """Return the files that the undo of the last check reset: relative to the workspace, git files absolute."""
-        return tuple(self._undone.overwritten)
-
-    @property
-    def kept(self) -> Snapshot | None:
-        """The state before the last undo reset files; None if it reset none."""
-        return self._undone.kept
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[InPlaceCheck]:
@@ -82,19 +72,19 @@ class InPlace:
     async def _close(self, check: InPlaceCheck) -> None:
         if check.opened is None:
             return
-        self._undone = await check.undo()
-        if self._undone.problems:
+        self.undone = await check.undo()
+        if self.undone.problems:
             # The lock is held until this process ends, so that no other one repeats the undo while the run goes on.
             self._failed.append(check.opened)
             raise EnvironmentFailed(
-                f"the workspace is not as it was before the check: {_some(self._undone.problems + self._undone.lost)}",
+                f"the workspace is not as it was before the check: {_some(self.undone.problems + self.undone.lost)}",
                 f"the missing content is in {check.opened.folder}; the next command tries again to put it back",
                 permanent=True,
             )
         check.opened.close()
-        if self._undone.lost:
+        if self.undone.lost:
             raise EnvironmentFailed(
-                f"the check removed what cannot be put back: {_some(self._undone.lost)}",
+                f"the check removed what cannot be put back: {_some(self.undone.lost)}",
                 "everything else is as it was; restore this from a backup, and change the validator so that it keeps it",
                 permanent=True,
             )
@@ -118,12 +108,15 @@ class InPlaceCheck:
         return self._store.workspace
 
     def launcher(self, inner: Launcher) -> Launcher:
-        """Return a launcher whose processes are found and ended with the check, even if they leave their session."""
-        return _Marked(inner, ProcessTag(self._token))
+        """Return `inner`."""
+        return inner
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables for commands here: the same ones, as every path is the same."""
-        return dict(env)
+        """Return the environment variables for commands here.
+
+        They mark the processes of the check, which are found and ended with it even if they leave their session.
+        """
+        return ProcessTag(self._token).environment(env)
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Return the files that match a pattern and that the check has written; they stay when it ends."""
@@ -150,14 +143,14 @@ class InPlaceCheck:
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
+        for folder, journal in await asyncio.to_thread(found, self._parent.home):
+            if journal.workspace == str(self.path):  # its undo would reset newer work
+                raise EnvironmentFailed(
+                    f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
+                    f"put back what you need from there, then remove it: rm -r {folder}",
+                    permanent=True,
+                )
         try:
-            for folder, journal in await asyncio.to_thread(found, self._parent.home):
-                if journal.workspace == str(self.path):  # its undo would reset newer work
-                    raise EnvironmentFailed(
-                        f"an earlier check in {self.path} is not undone; what it moved away is in {folder}",
-                        f"put back what you need from there, then remove it: rm -r {folder}",
-                        permanent=True,
-                    )
             self._snapshot = snapshot = await self._store.snapshot()
             ignored = await ignored_folders(self._store)
             await asyncio.to_thread(self._change, snapshot, ignored)
@@ -219,26 +212,6 @@ class InPlaceCheck:
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.close)
         return undone
-
-
-@dataclass(frozen=True)
-class _Marked:
-    """Starts commands with the mark of a check in their environment."""
-
-    inner: Launcher
-    mark: ProcessTag
-
-    async def launch(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        output: Path,
-        **options: Unpack[LaunchOptions],
-    ) -> Completion:
-        """See `goalrunner.core.process_ports.Launcher`."""
-        return await self.inner.launch(argv, cwd=cwd, env=self.mark.environment(env), output=output, **options)
 
 
 def _some(said: Sequence[str]) -> str:

@@ -14,27 +14,10 @@ _PYTHON_LINTERS = frozenset(
     {"ruff", "mypy", "pyright", "basedpyright", "pylint", "black", "isort", "flake8", "bandit", "importlinter"}
     | {"ty", "pyrefly", "codespell", "vulture", "deptry", "interrogate", "pydocstyle"}
 )
-_PYPROJECT = _PYTHON_LINTERS | {"pytest", "coverage", "tox", "nox", "poe", "taskipy", "pdm.scripts"}
+_PYPROJECT = _PYTHON_LINTERS | {"pytest", "coverage", "tox", "nox", "poe", "taskipy"}
 _PACKAGE = frozenset(
-    {
-        "scripts",
-        "jest",
-        "mocha",
-        "ava",
-        "vitest",
-        "nyc",
-        "c8",
-        "tap",
-        "babel",
-        "eslintConfig",
-        "prettier",
-        "type",
-        "imports",
-        "xo",
-        "standard",
-        "stylelint",
-        "config",
-    }
+    {"scripts", "jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "babel", "eslintConfig", "prettier", "type"}
+    | {"imports", "xo", "standard", "stylelint", "config"}
 )
 _CARGO_FREE = frozenset(
     {"package", "dependencies", "dev-dependencies", "build-dependencies", "features", "workspace", "bin"}
@@ -48,8 +31,8 @@ _SETUP = (
 _LINTERS = (*_PYTHON_LINTERS, "pycodestyle", "eslintConfig", "prettier")
 
 
-def steering_part(path: str, content: bytes | None, *, only_linters: bool = False) -> object:
-    """Return what a file of configuration says about checks; equal parts steer equally.
+def check_part(path: str, content: bytes | None, *, only_linters: bool = False) -> object:
+    """Return what a file of configuration says about checks; equal parts configure equally.
 
     That is the whole content of any file but a manifest. Of a manifest that does not exist, or says nothing, it is empty.
     With `only_linters`, what a manifest says to linters and type checkers.
@@ -69,9 +52,10 @@ def steering_part(path: str, content: bytes | None, *, only_linters: bool = Fals
 def _pyproject(text: str) -> dict[str, Any]:
     tool = tomllib.loads(text).get("tool", {})
     found = {name: table for name, table in tool.items() if name in _PYPROJECT}
-    scripts = {f"{name}.scripts": tool.get(name, {}).get("scripts") for name in ("pdm",)}
-    hatch = tool.get("hatch", {}).get("envs")
-    return found | {name: value for name, value in {**scripts, "hatch.envs": hatch}.items() if value}
+    for table, part in (("pdm", "scripts"), ("hatch", "envs")):
+        if value := tool.get(table, {}).get(part):
+            found[f"{table}.{part}"] = value
+    return found
 
 
 def _package(text: str) -> dict[str, Any]:

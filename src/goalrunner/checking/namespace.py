@@ -19,7 +19,6 @@ from typing import Unpack
 from goalrunner.checking.upper_layer import (
     NOT_PERMITTED,
     SYSTEM_PATH,
-    Tools,
     UpperLayer,
     mount_commands,
     mount_failure,
@@ -64,7 +63,7 @@ class Namespace:
     and with it every process of the namespace.
     """
 
-    def __init__(self, uppers: Sequence[UpperLayer], tools: Tools) -> None:
+    def __init__(self, uppers: Sequence[UpperLayer], tools: Mapping[str, str]) -> None:
         self._uppers = uppers
         self._tools = tools
         self._users = not privileged()
@@ -89,13 +88,13 @@ class Namespace:
                 env=as_helper(environ),
                 start_new_session=True,
             )
-        said = _heard(holder)
-        if said.endswith(_READY) and (first := process_table.children(holder.pid)):
+        printed = _read_until_ready(holder)
+        if printed.endswith(_READY) and (first := process_table.children(holder.pid)):
             self.first = first[0]
             return
         holder.kill()
         self.close()
-        why = mount_failure(said.decode(errors="replace").strip() or "the namespace ended at once", self._uppers)
+        why = mount_failure(printed.decode(errors="replace").strip() or "the namespace ended at once", self._uppers)
         raise EnvironmentFailed(why, _ALLOW if why.startswith(NOT_PERMITTED) else "")
 
     def close(self) -> None:
@@ -111,9 +110,8 @@ class Namespace:
         except subprocess.TimeoutExpired:
             holder.kill()
             holder.wait()
-            raise EnvironmentFailed(
-                "a process of a check cannot be ended", "see `ps`; it may wait for a disk"
-            ) from None
+            why, hint = "a process of a check cannot be ended", "see `ps`; it may wait for a disk"
+            raise EnvironmentFailed(why, hint) from None
 
     @property
     def alive(self) -> bool:
@@ -132,7 +130,7 @@ class Namespace:
 
     def entering(self, argv: Sequence[str], folder: str) -> list[str]:
         """Return the command line that runs `argv` in the namespace; `folder` lies in `view`."""
-        words = [str(self._tools.nsenter), "--target", str(self.first), "--mount", "--pid", f"--wd={folder}"]
+        words = [self._tools["nsenter"], "--target", str(self.first), "--mount", "--pid", f"--wd={folder}"]
         words += ["--user", "--preserve-credentials"] if self._users else []
         return [*words, "--", *map(self._reachable, argv)]
 
@@ -187,7 +185,7 @@ class Namespace:
         self.running -= 1
 
     def _command(self) -> list[str]:
-        unshare, cat = str(self._tools.unshare), str(self._tools.cat)
+        unshare, cat = self._tools["unshare"], self._tools["cat"]
         processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
         mounting = "set -e\n" + "\n".join(mount_commands(self._uppers, self._tools))
         private = ["--mount", "--propagation", "private"]
@@ -222,13 +220,8 @@ class NamespaceLauncher:
         self.namespace.running += 1
         outside, env = _outside(cwd, dict(env))
         try:
-            done = await self.inner.launch(
-                self.namespace.entering(argv, folder),
-                cwd=outside,
-                env=env,
-                output=output,
-                **options,
-            )
+            line = self.namespace.entering(argv, folder)
+            done = await self.inner.launch(line, cwd=outside, env=env, output=output, **options)
             names = await self._swept()
         finally:
             self.namespace.ended()
@@ -254,13 +247,13 @@ class NamespaceLauncher:
             await asyncio.sleep(0.002)
         return bool(found)
 
-    def _never_ran(self, done: Completion, argv: Sequence[str], folder: str, said: Path) -> Completion:
+    def _never_ran(self, done: Completion, argv: Sequence[str], folder: str, printed: Path) -> Completion:
         """Replace the words of nsenter, where the program could not be started, by those of any other launcher."""
-        if done.exit_code not in (NOT_EXECUTABLE, NOT_FOUND) or not said.read_bytes().startswith(_OWN_WORDS):
+        if done.exit_code not in (NOT_EXECUTABLE, NOT_FOUND) or not _begins(printed, _OWN_WORDS):
             own, _, why = done.error.partition(": ")
             is_own = done.exit_code == NOT_EXECUTABLE and own.endswith("/nsenter")
             return replace(done, error=f"{argv[0]}: {why}") if is_own else done
-        os.truncate(said, 0)
+        os.truncate(printed, 0)
         program = argv[0]
         there = f"{self.namespace.view}{program}" if program.startswith("/") else f"{folder}/{program}"
         if done.exit_code == NOT_EXECUTABLE:
@@ -287,17 +280,21 @@ def _outside(cwd: Path, env: dict[str, str]) -> tuple[Path, dict[str, str]]:
     return Path("/"), {name: value for name, value in env.items() if name != "PWD"}
 
 
-def _heard(holder: subprocess.Popen[bytes]) -> bytes:
+def _begins(path: Path, words: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(words)) == words
+
+
+def _read_until_ready(holder: subprocess.Popen[bytes]) -> bytes:
     """Return what the holder prints until it is ready, or ends."""
     assert holder.stdout is not None
-    said = b""
+    printed, deadline = b"", time.monotonic() + _PATIENCE
     poll = select.poll()
     poll.register(holder.stdout, select.POLLIN)
-    deadline = time.monotonic() + _PATIENCE
-    while not said.endswith(_READY) and (left := deadline - time.monotonic()) > 0:
+    while not printed.endswith(_READY) and (left := deadline - time.monotonic()) > 0:
         if poll.poll(left * 1000):
             part = os.read(holder.stdout.fileno(), 4096)
             if not part:
                 break
-            said += part
-    return said
+            printed += part
+    return printed

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from goalrunner.checking.environment import NO_SPACE_HINT, File, Kind, Layer, copy_written, no_space, to_its_end
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
-from goalrunner.checking.upper_layer import Tools, UpperLayer, filesystem, upper_layers
+from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, upper_layers
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.process_ports import Launcher
 from goalrunner.snapshots.diff import Patterns
@@ -30,8 +30,6 @@ from goalrunner.system.process_table import ProcessTag
 _PREFIX = "overlay-"
 _STALE = 60.0
 """Seconds after which a folder that no process holds is taken for one of a runner that was killed."""
-
-
 _PATIENCE = 30.0
 """Seconds for the commands of the probe."""
 _PROBE = """\
@@ -139,7 +137,7 @@ class OpenOverlay:
                 raise EnvironmentFailed(f"{layer.root} is not a folder")
             if self._scratch.is_relative_to(layer.root):
                 raise EnvironmentFailed(f"{self._scratch} lies below {layer.root}", "set GOAL_HOME to another folder")
-        tools = Tools.find(self._environ, [layer.root for layer in self._layers])
+        tools = find_tools(self._environ, [layer.root for layer in self._layers])
         try:
             self._folder = self._make_folder()
             self._uppers = upper_layers(self._layers, self._folder)

@@ -9,11 +9,10 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
-from goalrunner.checking.manifests import steering_part
+from goalrunner.checking.manifests import check_part
 from goalrunner.checking.protection import (
     BEFORE,
     CONFIGURATION,
@@ -29,25 +28,10 @@ from goalrunner.core.base import Snapshot
 from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.ignore_rules import CACHES
 from goalrunner.snapshots.objects import Entry, raw
+from goalrunner.snapshots.store import SnapshotStore
 
 _CACHES = Patterns(CACHES, own=True)
 _NAMED = 5
-
-
-class Snapshots(Protocol):
-    """What a plan needs of the store of snapshots."""
-
-    async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
-        """Return every file of a snapshot."""
-        ...
-
-    async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
-        """Return the content of a file, or the target of a link; None if there is none."""
-        ...
-
-    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
-        """Return the unified patch of these paths."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,7 @@ class Plan:
 
 
 async def make_plan(
-    store: Snapshots,
+    store: SnapshotStore,
     workspace: Path,
     protection: Protection,
     ignored: IgnoredContent,
@@ -91,11 +75,11 @@ async def make_plan(
 ) -> Plan:
     """Compare the workspace with its start. `approved` are keys of changed checks that a person has accepted."""
     before, after = await store.entries(base), await store.entries(now)
-    protection = protection.following(await _links(store, base, before))
-    found, allowed = differences(protection, before, after)
-    found = tuple([item for item in found if await _steers(store, base, now, item)])
-    allowed = tuple([item for item in allowed if await _steers(store, base, now, item)])
-    found = tuple(item for item in found if not (item.kind == "planted" and _CACHES.match(item.path)))
+    protection = protection.with_link_targets(await _links(store, base, before))
+    counted, free = differences(protection, before, after)
+    counted = tuple(item for item in counted if not (item.kind == "planted" and _CACHES.match(item.path)))
+    found = tuple([item for item in counted if await _concerns_checks(store, base, now, item)])
+    allowed = tuple([item for item in free if await _concerns_checks(store, base, now, item)])
     found = (*found, *_folders_before(protection, workspace, before))
     key = _key(found, after)
     if found and key in approved and not protection.strict:
@@ -112,9 +96,17 @@ async def make_plan(
             else:
                 put[on_disk(item.path)] = original
     hide = {on_disk(item.path) for item in found if item.kind == "planted"}
-    hide |= {cache for path in (*put, *_sources(protection, before)) if (cache := _bytecode(path))}
+    # Bytecode beside a protected source may be that of another content with the same time.
+    sources = (on_disk(path) for path in before if protection.rule(path) and not protection.allowed(path))
+    caches = {
+        posixpath.join(posixpath.dirname(path), "__pycache__") for path in (*put, *sources) if path.endswith(".py")
+    }
     if protection.strict:
-        hide |= {on_disk(cache) for path in after if (cache := _cache_of(path))}
+        for path in after:
+            head, inside, _ = f"/{path}".partition("/__pycache__/")
+            if inside:
+                caches.add(on_disk(f"{head}/__pycache__"[1:]))
+    hide |= caches
     refusal, hint = _lost(lost)
     if protection.strict:
         more_put, more_hide, refused = _strict(protection, ignored, changes)
@@ -149,13 +141,13 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-async def _steers(store: Snapshots, base: Snapshot, now: Snapshot, item: Difference) -> bool:
+async def _concerns_checks(store: SnapshotStore, base: Snapshot, now: Snapshot, item: Difference) -> bool:
     """Return whether a change concerns what a file says about checks; a new dependency in a manifest does not."""
     if item.rule not in (CONFIGURATION, NEW_CONFIGURATION, NEW_LINTING):
         return True
     old, new = await store.read(base, item.path), await store.read(now, item.path)
     only_linters = item.rule == NEW_LINTING
-    return steering_part(item.path, old, only_linters=only_linters) != steering_part(
+    return check_part(item.path, old, only_linters=only_linters) != check_part(
         item.path, new, only_linters=only_linters
     )
 
@@ -176,12 +168,12 @@ def _folders_before(protection: Protection, workspace: Path, before: Mapping[str
             yield Difference(path, "planted", rule)
 
 
-async def _links(store: Snapshots, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:
+async def _links(store: SnapshotStore, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:
     names = [name for name, entry in entries.items() if entry.mode == LINK and entry.stored]
     return {name: os.fsdecode(await store.read(snapshot, name) or b"") for name in names}
 
 
-async def _original(store: Snapshots, base: Snapshot, entry: Entry, path: str) -> File | None:
+async def _original(store: SnapshotStore, base: Snapshot, entry: Entry, path: str) -> File | None:
     if not entry.stored:
         return None
     content = await store.read(base, path)
@@ -190,24 +182,6 @@ async def _original(store: Snapshots, base: Snapshot, entry: Entry, path: str) -
     if entry.mode == LINK:
         return File(stat.S_IFLNK | 0o777, content)
     return File(stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644), content)
-
-
-def _sources(protection: Protection, before: Mapping[str, Entry]) -> Iterator[str]:
-    """Yield the protected Python sources: bytecode beside them may be that of another content with the same time."""
-    for path in before:
-        if path.endswith(".py") and protection.rule(path) and not protection.allowed(path):
-            yield on_disk(path)
-
-
-def _cache_of(path: str) -> str:
-    """Return the folder of bytecode that a path lies in; empty if it lies in none."""
-    head, found, _ = f"/{path}".partition("/__pycache__/")
-    return f"{head}/__pycache__".removeprefix("/") if found else ""
-
-
-def _bytecode(path: str) -> str:
-    """Return the folder of bytecode beside a Python source."""
-    return posixpath.join(posixpath.dirname(path), "__pycache__") if path.endswith(".py") else ""
 
 
 def _key(found: Sequence[Difference], now: Mapping[str, Entry]) -> str:

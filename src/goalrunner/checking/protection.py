@@ -105,9 +105,14 @@ class Protection:
         scripts: Mapping[str, str] | None = None,
         *,
         setup: bool = False,
+        below: Mapping[str, str] | None = None,
     ) -> None:
-        """`setup`: the manifests and lock files that a set-up command installs from are protected as well."""
+        """`setup`: the manifests and lock files that a set-up command installs from are protected as well.
+
+        `below` maps folders, in one spelling, to the rule that protects everything in them.
+        """
         self.setup = setup
+        self._below = dict(below or {})
         self.protect, self.editable, self.allow = tuple(protect), tuple(editable), tuple(allow)
         self.scripts = dict(scripts or {})
         self._protect, self._editable, self._allow = map(_Matcher, (self.protect, self.editable, self.allow))
@@ -131,37 +136,40 @@ class Protection:
         """Return whether the agent may change a path under `editable`; True without that key."""
         return not self.editable or self._editable(path) or self.allowed(path)
 
-    def rule(self, path: str, *, steers: Callable[[str], bool] | None = None) -> str | None:
+    def rule(self, path: str, *, applies: Callable[[str], bool] | None = None) -> str | None:
         """Return the rule that protects a path, or None; `allow` is not considered.
 
-        `steers` is None for a path that exists at the start; of a new file of configuration it says whether that takes
+        `applies` is None for a path that exists at the start; of a new file of configuration it says whether that takes
         effect on files of the start.
         """
-        script = self._scripts.get(_folded(path), "")
+        name = _folded(path)
+        if above := next((rule for folder, rule in self._below.items() if name.startswith(f"{folder}/")), None):
+            return above
+        script = self._scripts.get(name, "")
         if script and not script.startswith((BEFORE, COMPARED)):
             return script
-        exempt = self.editable if script.startswith(COMPARED) else steers is None
-        return self._by_keys(path, steers) or (None if exempt else script or None)
+        exempt = self.editable if script.startswith(COMPARED) else applies is None
+        return self._by_keys(path, applies) or (None if exempt else script or None)
 
-    def _by_keys(self, path: str, steers: Callable[[str], bool] | None) -> str | None:
+    def _by_keys(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
         match self.mode:
             case "editable":
                 return None if self._editable(path) else "not editable"
             case "protect" if pattern := self._protect.pattern(path):
                 return f'protect = "{pattern}"'
-            case "default" if steers is None and _TESTS(path):
+            case "default" if applies is None and _TESTS(path):
                 return "existing test"
-            case _ if self.setup and steers is None and _MANIFESTS(path):
+            case _ if self.setup and applies is None and _MANIFESTS(path):
                 return "installed from by setup"
             case _:
-                return self._configuration(path, steers)
+                return self._configuration(path, applies)
 
-    def _configuration(self, path: str, steers: Callable[[str], bool] | None) -> str | None:
+    def _configuration(self, path: str, applies: Callable[[str], bool] | None) -> str | None:
         if not (_RUNNERS(path) or _CHECKERS(path)):
             return None
-        if steers is None:
+        if applies is None:
             return CONFIGURATION
-        return NEW_CONFIGURATION if steers(path) else None
+        return NEW_CONFIGURATION if applies(path) else None
 
     def with_tests(self, files: Iterable[str], base: Collection[str]) -> Protection:
         """Return these rules with the tests of the start, if the goal's own keys name none of its files.
@@ -173,58 +181,45 @@ class Protection:
         # A pattern that matches nothing, of a misspelled folder for one, must not protect less than no pattern.
         tests = (path for path in base if self.protect and _TESTS(path))
         others = (path for path in files if not _TESTS(path))
-        scripts = (
-            dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start") | self.scripts
-        )
-        return Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup)
+        named = dict.fromkeys(tests, "existing test") | dict.fromkeys(others, "its tests ran at the start")
+        return self._with(named | self.scripts)
 
-    def following(self, links: Mapping[str, str]) -> Protection:
+    def with_link_targets(self, links: Mapping[str, str]) -> Protection:
         """Return these rules with what protected links lead to: if `tests` is a link to `suite`, `suite` is protected.
 
         `links` maps the links of the start to their targets.
         """
         scripts, before = dict(self.scripts), -1
-        if self.mode == "editable":
-            return self
-        while len(scripts) > before:
-            before, now = len(scripts), Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup)
+        while self.mode != "editable" and len(scripts) > before:
+            before, now = len(scripts), self._with(scripts)
             for path, target in links.items():
                 there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
                 inside = there not in (".", "..") and not there.startswith(("/", "../"))
                 if inside and (now.rule(path) or now.rule(f"{path}/x")):
                     scripts.setdefault(there, f'reached through the protected link "{path}"')
-        return self if len(scripts) == len(self.scripts) else _Following(self, scripts)
+        new = {_folded(path): rule for path, rule in scripts.items() if path not in self.scripts}
+        return self._with(scripts, new) if new else self
 
-
-class _Following(Protection):
-    """Rules whose extra paths are folders as well."""
-
-    def __init__(self, rules: Protection, scripts: Mapping[str, str]) -> None:
-        super().__init__(rules.protect, rules.editable, rules.allow, scripts, setup=rules.setup)
-        self._folders = {_folded(path): rule for path, rule in scripts.items() if path not in rules.scripts}
-
-    def rule(self, path: str, *, steers: Callable[[str], bool] | None = None) -> str | None:
-        """Return the rule that protects a path, or None."""
-        above = next((rule for folder, rule in self._folders.items() if _folded(path).startswith(f"{folder}/")), None)
-        return above or super().rule(path, steers=steers)
+    def _with(self, scripts: Mapping[str, str], below: Mapping[str, str] | None = None) -> Protection:
+        return Protection(self.protect, self.editable, self.allow, scripts, setup=self.setup, below=below)
 
 
 def differences(
     protection: Protection, base: Mapping[str, Entry], now: Mapping[str, Entry]
 ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Return the protected paths that differ from the start, sorted: those that count, and those that `allow` takes out."""
-    steering = _Steering(base)
+    configuration = _NewConfiguration(base)
     found: list[Difference] = []
     for path in sorted(base.keys() | now.keys()):
         old, new = base.get(path), now.get(path)
         if old is not None and new is not None and (old.mode, old.blob) == (new.mode, new.blob):
             continue
-        steers = None if old is not None else steering.steers
-        rule = protection.rule(path, steers=steers)
+        applies = None if old is not None else configuration.applies
+        rule = protection.rule(path, applies=applies)
         if rule is None and any(item is not None and item.mode == LINK for item in (old, new)):
-            rule = protection.rule(f"{path}/x", steers=steers)  # what stands below a link is in no snapshot
+            rule = protection.rule(f"{path}/x", applies=applies)  # what stands below a link is in no snapshot
         if rule:
-            if rule == NEW_CONFIGURATION and not steering.steers_tests(path):
+            if rule == NEW_CONFIGURATION and not configuration.applies_to_tests(path):
                 rule = NEW_LINTING
             found.append(Difference(path, "planted" if old is None else "deleted" if new is None else "changed", rule))
     free = (item for item in found if protection.allowed(item.path) and item.rule != "the goal file")
@@ -232,7 +227,7 @@ def differences(
     return tuple(item for item in found if item not in allowed), tuple(allowed)
 
 
-class _Steering:
+class _NewConfiguration:
     """On which files of the start a new file of configuration takes effect."""
 
     def __init__(self, base: Iterable[str]) -> None:
@@ -246,12 +241,12 @@ class _Steering:
     def _sources(self) -> frozenset[str]:
         return _folders(path for path in self._base if SOURCE.search(path))
 
-    def steers(self, path: str) -> bool:
+    def applies(self, path: str) -> bool:
         """Return whether a new file of configuration takes effect on tests, or on sources, of the start."""
         mixed = posixpath.basename(path).casefold() in _MIXED
-        return self.steers_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in self._sources)
+        return self.applies_to_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in self._sources)
 
-    def steers_tests(self, path: str) -> bool:
+    def applies_to_tests(self, path: str) -> bool:
         """Return whether a new file configures test runners, beside or above tests of the start, or Python itself."""
         at_start = posixpath.basename(path).casefold() in _AT_START
         return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in self._tested)

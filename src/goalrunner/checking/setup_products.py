@@ -108,8 +108,11 @@ class Setup:
     def _key(self, checkout: Path, content: Fingerprint) -> str:
         digest = hashlib.sha256(self._command.encode())
         for path in input_paths(self._command, sorted(content.files)):
-            of_content = content.files[path].digest or _digest(checkout / path)
-            digest.update(f"\0{path}\0{of_content}".encode(errors="surrogateescape"))
+            seen = content.files[path].digest
+            if not seen:  # a large file
+                with (checkout / path).open("rb") as file:
+                    seen = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"\0{path}\0{seen}".encode(errors="surrogateescape"))
         return digest.hexdigest()[:32]
 
     def _remember(self, key: str, names: Iterable[str]) -> None:
@@ -144,13 +147,13 @@ def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if patterns.match(path)]
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _failure(command: str, done: Completion) -> EnvironmentFailed:
-    lines = [line for line in _lines_of(done.output) if line.strip()]
+    """Return the error with the first line that names one, and the end of the output."""
+    with done.output.open("rb") as file:
+        data = file.read(_BYTES)
+        file.seek(max(file.tell(), done.output.stat().st_size - _BYTES))
+        data += file.read()
+    lines = [line.rstrip() for line in data.decode(errors="replace").splitlines() if line.strip()]
     first = next((line for line in lines[:-_LINES] if _ERROR.search(line[:_LONGEST])), "")
     shown = [first[:_LONGEST], "..."] if first else []
     end = "".join(f"\n  {line}" for line in (*shown, *lines[-_LINES:]))
@@ -160,15 +163,6 @@ def _failure(command: str, done: Completion) -> EnvironmentFailed:
         "correct it in the goal file; it runs in a checkout without ignored files, as after `git clone`",
         permanent=True,
     )
-
-
-def _lines_of(path: Path) -> list[str]:
-    """The lines of an output; of a long one the first and the last."""
-    with path.open("rb") as file:
-        data = file.read(_BYTES)
-        file.seek(max(file.tell(), path.stat().st_size - _BYTES))
-        data += file.read()
-    return [line.rstrip() for line in data.decode(errors="replace").splitlines()]
 
 
 def _uppermost(content: Fingerprint, added: Iterable[str]) -> list[str]:

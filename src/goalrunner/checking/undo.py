@@ -58,7 +58,7 @@ class _Undo:
         self._opened = opened
         self._journal = opened.journal
         self._store = store
-        self._stash = opened.folder / "outputs"
+        self._outputs = opened.folder / "outputs"
         self._keep = checks_folder(Path(self._journal.home)) / "kept" / self._journal.token
         self._lost: list[Move] = []
         self.result = Undone()
@@ -82,7 +82,7 @@ class _Undo:
             with self.step("outputs"):
                 skip = self._own_folders() | set(journal.puts)
                 paths = folders.written(journal.workspace, journal.outputs, journal.since, skip)
-                folders.stash(journal.workspace, paths, self._stash)
+                folders.keep_outputs(journal.workspace, paths, self._outputs)
                 self._opened.set_done("outputs kept")
         for move in journal.moves:
             with self.step(move.path):
@@ -146,7 +146,7 @@ class _Undo:
         journal, problems = self._journal, self.result.problems
         with self.step("outputs"):
             if self._opened.is_done("outputs kept") and self._opened.is_done("reset"):
-                folders.unstash(journal.workspace, self._stash)
+                folders.put_outputs_back(journal.workspace, self._outputs)
         for folder in {os.path.dirname(move.path) for move in journal.moves}:
             sync_folder(folder)
         if not problems:

@@ -24,33 +24,24 @@ _PLAIN = re.compile(r"[\w/.+@%=~ -]+", re.ASCII)
 """Paths that stand for themselves in the options of a mount."""
 
 
-@dataclass(frozen=True)
-class Tools:
-    """The programs that make a namespace, from util-linux and coreutils."""
-
-    unshare: Path
-    nsenter: Path
-    mount: Path
-    umount: Path
-    cat: Path
-
-    @classmethod
-    def find(cls, environ: Mapping[str, str], roots: Sequence[Path]) -> Tools:
-        """Return the programs outside of `roots`. Raise EnvironmentFailed if one is missing."""
-        if sys.platform != "linux":
-            raise EnvironmentFailed("overlays need Linux")
-        path = {"PATH": f"{environ.get('PATH', os.defpath)}:{SYSTEM_PATH}"}
-        found = {name: program_outside(name, path, roots) for name in cls.__annotations__}
-        missing = [name for name, program in found.items() if program is None]
-        if missing:
-            raise EnvironmentFailed(f"{missing[0]} is not installed", "install util-linux and coreutils")
-        return cls(**{name: program for name, program in found.items() if program is not None})
+def find_tools(environ: Mapping[str, str], roots: Sequence[Path]) -> dict[str, str]:
+    """Return the programs that make a namespace, outside of `roots`. Raise EnvironmentFailed if one is missing."""
+    if sys.platform != "linux":
+        raise EnvironmentFailed("overlays need Linux")
+    path = {"PATH": f"{environ.get('PATH', os.defpath)}:{SYSTEM_PATH}"}
+    found = {}
+    for name in ("unshare", "nsenter", "mount", "umount", "cat"):
+        program = program_outside(name, path, roots)
+        if program is None:
+            raise EnvironmentFailed(f"{name} is not installed", "install util-linux and coreutils")
+        found[name] = str(program)
+    return found
 
 
-def mount_commands(uppers: Sequence[UpperLayer], tools: Tools) -> list[str]:
+def mount_commands(uppers: Sequence[UpperLayer], tools: Mapping[str, str]) -> list[str]:
     """Return the lines of a shell script that mounts them, in their order."""
     bound = [upper for upper in uppers if upper.bound]
-    mount, umount = str(tools.mount), str(tools.umount)
+    mount, umount = tools["mount"], tools["umount"]
     lines = [[mount, "-i", "--bind", str(one.layer.root), str(one.folder / "l")] for one in bound]
     for one in uppers:
         options = f"lowerdir={'l' if one.bound else one.layer.root},upperdir=u,workdir=w,userxattr"

@@ -86,18 +86,6 @@ def _replayed(folder: Path, journal: Journal, deadline: float) -> Iterator[str]:
         os.close(handle)
 
 
-def pending(home: Path) -> tuple[Path, ...]:
-    """Return the workspaces with a check that was interrupted and is not undone yet."""
-    result: dict[Path, None] = {}
-    for folder, journal in found(home.resolve()):
-        with contextlib.suppress(OSError):
-            handle = lock(folder)
-            if handle is not None:
-                os.close(handle)
-                result[Path(journal.workspace)] = None
-    return tuple(result)
-
-
 def _undone(opened: OpenJournal) -> Undone:
     """End what is left of the check and of its runner, then undo."""
     journal = opened.journal

@@ -94,15 +94,15 @@ TEXT = "text"
 """The output format in which all output is the answer."""
 
 PARSERS = (
-    'stream = "NAME" reads the output like that of the agent NAME, such as "claude" or "codex"; for another format, '
-    "register a parser class in the entry-point group goalrunner.agents"
+    'write stream = "claude" if the output is like that of Claude Code, or another agent\'s name; for a format of its own, '
+    "register a parser in the entry-point group goalrunner.agents"
 )
 """What replaces the rules of earlier versions."""
 
 
 def _stream(name: str) -> str:
     if name == "json":
-        raise ValueError(f'"json" was removed: {PARSERS}')
+        raise ValueError(f'"json" was removed; {PARSERS}')
     return name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
@@ -194,6 +194,11 @@ class Goal(Frozen):
     memory: MemoryConfig = Field(default_factory=MemoryConfig)
     validators: Annotated[tuple[ValidatorSpec, ...], AfterValidator(_named)] = ()
     agents: dict[_AgentName, Preset] = Field(default_factory=dict, description="presets of the user's own, by name")
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            """Make a goal of its fields, or of the short forms `validator` and `model`."""
 
     @model_validator(mode="before")
     @classmethod

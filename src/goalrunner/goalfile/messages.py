@@ -34,7 +34,7 @@ _TRIAL = "was removed: goal doctor --try runs one real round with the agent's ow
 
 REMOVED_FROM_AGENTS: dict[str, str] = {
     **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
-    **dict.fromkeys(("rules", "session_after"), f"was removed: {PARSERS}"),
+    **dict.fromkeys(("rules", "session_after"), f"was removed; {PARSERS}"),
 }
 """The same for the keys of an agent in [agents.NAME], or in a file of its own."""
 

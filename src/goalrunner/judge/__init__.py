@@ -6,10 +6,9 @@ from goalrunner.judge.audit import LLMJudge, judge_goal_async
 from goalrunner.judge.prompt_builder import build_judge_prompt, check_room
 from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
 from goalrunner.judge.verdict_parser import parse_reply
-from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, JudgeOutcome
+from goalrunner.judge.verdict_schema import JudgeOutcome
 
 __all__ = [
-    "JUDGE_SCHEMA",
     "JUDGE_SYSTEM_PROMPT",
     "JudgeOutcome",
     "LLMJudge",

@@ -20,15 +20,20 @@ from goalrunner.judge.prompt_builder import Deliverable, Events, audit_form, aud
 from goalrunner.judge.prompt_text import Form, correction_prompt
 from goalrunner.judge.rendering import deliverable_response
 from goalrunner.judge.session import (
-    CONFIRM_SCHEMA,
     AuditRecorder,
     JudgeModel,
     JudgeSession,
+    Opinion,
     opinion_form,
     parse_confirmation,
 )
 from goalrunner.judge.verdict_parser import UnreadableReplyError, parse_reply, settled
-from goalrunner.judge.verdict_schema import JUDGE_SCHEMA, AbsentRequirementError, JudgeOutcome, matched, requirements_of
+from goalrunner.judge.verdict_schema import (
+    AbsentRequirementError,
+    JudgeOutcome,
+    matched,
+    requirements_of,
+)
 from goalrunner.system.launcher import in_thread
 
 UNREADABLE = "the judge gave no answer that could be read"
@@ -61,7 +66,7 @@ class LLMJudge:
             request = replace(request, require="runner")
         nonce = self._nonce()
         form = audit_form(self._config.system_prompt)
-        session = JudgeSession(self._llm, recorder, form, JUDGE_SCHEMA, "verdict", self._redact)
+        session = JudgeSession(self._llm, recorder, form, JudgeOutcome, "verdict", self._redact)
         most = self._most(request, form)
         await session.begin(request, nonce, most)
         expanded = False
@@ -104,7 +109,7 @@ class LLMJudge:
         """
         nonce = self._nonce()
         form = opinion_form(claim, nonce)
-        session = JudgeSession(self._llm, recorder, form, CONFIRM_SCHEMA, "opinion", self._redact)
+        session = JudgeSession(self._llm, recorder, form, Opinion, "opinion", self._redact)
         await session.begin(request, nonce, self._most(request, form))
         while True:
             text = await session.ask()

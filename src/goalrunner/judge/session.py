@@ -73,15 +73,15 @@ class JudgeSession:
         llm: JudgeModel,
         recorder: AuditRecorder,
         form: Form,
-        schema: dict[str, Any],
-        schema_name: str,
+        answer: type[BaseModel],
+        answer_name: str,
         redact: Callable[[str], str] = str,
     ) -> None:
         self.form = form
         self._llm = llm
         self._recorder = recorder
-        self._schema = schema
-        self._schema_name = schema_name
+        self._answer = answer
+        self._answer_name = answer_name
         self._redact = redact
         self._messages: list[dict[str, Any]] = []
         self._repairs = REPAIRS
@@ -101,8 +101,8 @@ class JudgeSession:
         try:
             reply = await self._llm.complete(
                 [{**message, "content": self._redact(message["content"])} for message in self._messages],
-                schema=self._schema,
-                schema_name=self._schema_name,
+                schema=strict_schema(self._answer),
+                schema_name=self._answer_name,
                 temperature=0.0,
             )
         except (ModelError, asyncio.CancelledError) as error:
@@ -132,15 +132,14 @@ class JudgeSession:
         return self._repairs >= 0
 
 
-class _Opinion(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class Opinion(BaseModel):
+    """The judge's answer about a blocked goal."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     confirmed: bool
     reason: str = Field(description="why or why not, in a sentence or two")
 
-
-CONFIRM_SCHEMA: dict[str, Any] = strict_schema(_Opinion)
-"""The schema of a second opinion."""
 
 _CLAIM = 400 * TOKEN
 _LOOKS_LIKE_OPINION = re.compile(r'"confirmed"\s*:')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -89,6 +90,7 @@ def missing_of(outcome: JudgeOutcome) -> str:
 _KEPT_KEYS = ("type", "description", "items", "anyOf", "enum")
 
 
+@cache
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return a model's schema for OpenAI's strict mode: all keys required, no others, no references, no ranges."""
     whole = model.model_json_schema()
@@ -109,9 +111,6 @@ def _strict(node: Any, definitions: Mapping[str, Any]) -> Any:
     properties = {name: _strict(value, definitions) for name, value in node["properties"].items()}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
-
-JUDGE_SCHEMA: dict[str, Any] = strict_schema(JudgeOutcome)
-"""The schema of the answer."""
 
 _LABEL = re.compile(r"(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)", re.IGNORECASE)
 _NUMBERING = re.compile(r"^(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|\d+[.):]|[-*•]) ", re.IGNORECASE)

@@ -24,10 +24,10 @@ _SEARCHED: int = getattr(os, "O_PATH", os.O_RDONLY)
 """On Linux, a folder that can be searched but not listed can be opened, too."""
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | None = None) -> None:
+def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | None = None, lasting: bool = True) -> None:
     """Replace the file at `path` by one that holds `data`, which is durable before it gets that name. Raise OSError.
 
-    With `mode` 0o666 the umask decides who may read it. With an open `folder`, `path` is a name in it. A link or a pipe of
+    One that is not `lasting` may be damaged by a power cut. With `mode` 0o666 the umask decides who may read it. With an open `folder`, `path` is a name in it. A link or a pipe of
     that name is replaced, not followed.
     """
     new = path.with_name(f".goal-{os.urandom(8).hex()}{UNFINISHED}")
@@ -36,7 +36,8 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | Non
         with open(handle, "wb") as file:  # noqa: PTH123 - no Path, a handle
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         os.replace(new, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -175,10 +176,10 @@ class RunFolder:
     def write_text(self, path: Path, text: str, *, lasting: bool = True) -> None:
         """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raise RecordError.
 
-        If it is not `lasting`, a power cut may bring back the previous file; this saves a wait for the disk.
+        One that is not `lasting` may be damaged by a power cut; this saves a wait for the disk.
         """
         try:
-            write_whole(path, text.encode(errors="replace"))
+            write_whole(path, text.encode(errors="replace"), lasting=lasting)
             if lasting:
                 sync_folder(path.parent)
         except OSError as error:

@@ -11,17 +11,24 @@ from pathlib import Path
 from goalrunner.shell import Program, programs
 from goalrunner.validators.absent_paths import TestTree, Unmatched, mentions
 from goalrunner.validators.absent_programs import Place, brings_nothing
-from goalrunner.validators.runners import calls
-from goalrunner.validators.script_text import MAKEFILES, make_targets, package_scripts, text_of
+from goalrunner.validators.runners import Call, calls
+from goalrunner.validators.script_text import make_targets, makefile_in, package_scripts, text_of
 
 _NODE = re.compile(r"([\w./-]+\.py)::((?:\w+::)*(\w+))(?:\[.*)?", re.DOTALL)
 _NAMES = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(test\w*)", re.MULTILINE | re.IGNORECASE)
+_GENERATED = re.compile(
+    r"import \*|globals\(\)|setattr\(|^class \w+\((?!(?:\w+\.)?\w*TestCase\)|object\)|\))", re.MULTILINE
+)
+"""What may bring tests that the text of a file does not name, such as a base class."""
 _WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
 _TARGET = re.compile(r"[A-Za-z][\w-]*")
-_DYNAMIC = re.compile(r"^\s*-?s?include\b|^[^\t#\n]*[%$][^\n]*:|^\.DEFAULT\b|\$\(eval|\$\(foreach", re.MULTILINE)
+_DYNAMIC = re.compile(
+    r"^\s*-?s?include\b|^[^\t#\n]*[%$][^\n]*:|^\.DEFAULT\b|\$\(eval|\$\(foreach|^[\w./-][^:=\n]*\\$", re.MULTILINE
+)
 """What may make targets that the text of a Makefile does not name."""
 _MAKE = ("make", "gmake")
 _PACKAGE_MANAGERS = ("npm", "pnpm", "yarn", "bun")
+_SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _SIMILAR = 0.75
 _SIMILAR_TEST = 0.85
 
@@ -62,10 +69,12 @@ def _tests(line: str, place: Place, tree: TestTree) -> Iterator[Unmatched]:
             if path.is_file() and place.holds(str(path)):
                 named.append(text := text_of(path))
                 found = _NODE.fullmatch(word)
-                if found and not re.search(rf"\b{found[3]}\b", text) and "import *" not in text:
+                if found and not (re.search(rf"\b{found[3]}\b", text) or _GENERATED.search(text)):
                     yield _absent(found[3], f"{found[1]} has no {found[3]}", _NAMES.findall(text), _SIMILAR_TEST)
-        if (word := _keyword(call.arguments)) and tree.files and not _matched(word, named, place.workspace, tree):
-            known = [name for file in tree.files for name in _NAMES.findall(text_of(tree.workspace / file))]
+        word = _keyword(call.arguments)
+        texts = [*named, *(text_of(tree.workspace / file) for file in (tree.files if word else ()))]
+        if word and tree.files and not _may_match(word, call, texts, tree):
+            known = [name for text in texts for name in _NAMES.findall(text)]
             yield _absent(word, f"no test matches -k {word}", known, _SIMILAR_TEST)
 
 
@@ -76,15 +85,13 @@ def _keyword(words: tuple[str, ...]) -> str:
     return values[-1] if values and re.fullmatch(r"[A-Za-z_]\w*", values[-1]) else ""
 
 
-def _matched(word: str, named: list[str], workspace: Path, tree: TestTree) -> bool:
+def _may_match(word: str, call: Call, texts: list[str], tree: TestTree) -> bool:
     """Return whether a name may match a test: it is in the text or the path of a test file, but for digits."""
     part = re.sub(r"\d+$", "", word).casefold()
-    settings = "".join(text_of(workspace / name) for name in ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"))
-    return (
-        "python_files" in settings
-        or any(part in text.casefold() for text in (*named, *tree.files))
-        or any(part in text_of(workspace / file).casefold() for file in tree.files)
-    )
+    settings = "".join(map(text_of, (tree.workspace / name for name in _SETTINGS)))
+    elsewhere = "python_files" in settings or "--doctest" in f"{settings} {' '.join(call.arguments)}"
+    named = any(part in text.casefold() for text in (*texts, *tree.files))
+    return elsewhere or named or any(map(_GENERATED.search, texts))
 
 
 def _target(program: Program, place: Place) -> Iterator[Unmatched]:
@@ -93,7 +100,7 @@ def _target(program: Program, place: Place) -> Iterator[Unmatched]:
     if program.name not in _MAKE or not all(map(_TARGET.fullmatch, words)):
         return
     folder = Path(place.path(program, "."))
-    name = next((name for name in MAKEFILES if (folder / name).is_file()), "")
+    name = makefile_in(folder)
     text = text_of(folder / name) if name else ""
     if not place.holds(str(folder)) or not folder.is_dir() or _DYNAMIC.search(text):
         return

@@ -20,6 +20,7 @@ from goalrunner.shell.programs import SHELLS
 from goalrunner.validators.script_text import (
     MAKEFILES,
     included,
+    makefile_in,
     named_by,
     named_paths,
     recipes,
@@ -119,8 +120,8 @@ class _Found:
             for module in (words[0], *(tests if words[0] == "unittest" else ())):
                 self.shadows.update(_earlier(module, folder, self._workspace))
         elif program.name in _MAKE and (text := _makefile(self._workspace / folder, words)):
-            at = next(at for at, name in enumerate(MAKEFILES) if (self._workspace / folder / name).is_file())
-            names = (*MAKEFILES[:at], *targets_by_name(text, words[1:]))
+            earlier = MAKEFILES[: MAKEFILES.index(makefile_in(self._workspace / folder))]
+            names = (*earlier, *targets_by_name(text, words[1:]))
             self.shadows.update(_missing(self._workspace, folder, *names))
 
 
@@ -128,7 +129,7 @@ def _makefile(folder: Path, words: Sequence[str]) -> str:
     """Return the text of the Makefile that a call of make reads in its folder; empty if it reads another one."""
     if any(word.startswith(_ELSEWHERE) for word in words):
         return ""
-    return next((text_of(folder / name) for name in MAKEFILES if (folder / name).is_file()), "")
+    return text_of(folder / makefile_in(folder))
 
 
 def _earlier(module: str, folder: str, workspace: Path) -> Iterator[str]:

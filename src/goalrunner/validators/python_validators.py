@@ -25,7 +25,7 @@ from goalrunner.system.launcher import in_thread
 from goalrunner.validators import child
 from goalrunner.validators.child import last_lines, outcome_of
 from goalrunner.validators.output import bounded
-from goalrunner.validators.spec_validator import Answer, Reason, SpecValidator, one_line
+from goalrunner.validators.spec_validator import Answer, NamedValidator, Reason, SpecValidator
 
 
 def response_message(text: str) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
     return not any(folder.is_relative_to(root) and Path(workspace) in root.parents for root in roots)
 
 
-class CallableValidator:
-    """Calls `function(response, agent)`; `agent` is the conversation, with `messages`. Implements the port `Validator`.
+class CallableValidator(NamedValidator):
+    """Calls `function(response, agent)`; `agent` is the conversation, with `messages`.
 
     A plain function runs in a thread, so that the deadline (seconds; None: no limit) can cut the wait for it; a coroutine
     function runs in the loop and must not block it. Exceptions are red; KeyboardInterrupt and cancellation pass.
@@ -159,18 +159,23 @@ class CallableValidator:
         try:
             async with deadline:
                 reason, feedback = outcome_of(await self._value(context))
-                return self._result(reason, bounded(feedback))
+                known: Reason = cast(Reason, reason)
+                return self._result(known, _summary(known, feedback), feedback=bounded(feedback))
         except TimeoutError as error:
             if deadline.expired():
-                return self._result("timeout", "", f"timed out after {self._timeout:g} s")
-            return self._result("crashed", last_lines(error))
+                return self._result("timeout", f"timed out after {self._timeout:g} s")
+            return self._crashed(error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._result("crashed", last_lines(error))  # raised by the callable itself
+            return self._crashed(error)  # raised by the callable itself
         except (Exception, SystemExit) as error:
-            return self._result("crashed", last_lines(error))
+            return self._crashed(error)
+
+    def _crashed(self, error: BaseException) -> ValidatorResult:
+        text = last_lines(error)
+        return self._result("crashed", _summary("crashed", text), feedback=text)
 
     async def _value(self, context: ValidationContext) -> Any:
         arguments = (response_message(context.response), context.conversation)
@@ -178,15 +183,3 @@ class CallableValidator:
             return await self._function(*arguments)
         value = await in_thread(self._function, *arguments)
         return await value if inspect.isawaitable(value) else value
-
-    def _result(self, reason: str, feedback: str, summary: str = "") -> ValidatorResult:
-        known: Reason = cast(Reason, reason)
-        return ValidatorResult(
-            name=self.name,
-            passed=reason == "passed",
-            reason=known,
-            feedback=feedback,
-            summary=one_line(summary or _summary(known, feedback)),
-            command=self.command,
-            hidden=self.hidden,
-        )

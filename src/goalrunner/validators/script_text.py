@@ -137,6 +137,11 @@ def _reachable(parts: Mapping[str, str], line: str, *, first: bool) -> str:
     return "\n".join(taken.values())
 
 
+def makefile_in(folder: Path) -> str:
+    """Return the name of the Makefile that make reads in a folder; empty if there is none."""
+    return next((name for name in MAKEFILES if (folder / name).is_file()), "")
+
+
 def make_targets(text: str) -> dict[str, str]:
     """Return the targets of a Makefile with their prerequisites and recipes."""
     found: dict[str, str] = {}

@@ -1,4 +1,7 @@
-"""A command line as a check: green by its exit code, by what its test runner reports, and by a pattern."""
+"""Command lines as validators, and the validators of a goal file.
+
+A command is green by its exit code, by what its test runner reports, and by a pattern in its output.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from goalrunner.core.check_ports import ValidationContext
+from goalrunner.core.check_ports import ValidationContext, Validator
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.core.process_ports import Completion, Launcher
 from goalrunner.core.verdict import TEST_IDS, ValidatorResult
@@ -19,8 +22,9 @@ from goalrunner.validators.fewer_tests import ended_early
 from goalrunner.validators.junit_reports import Report
 from goalrunner.validators.output import search, tail_of
 from goalrunner.validators.pytest_report import PytestReporting, needed_reports, ways
+from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.runners import PYTEST_NO_TESTS, calls, contradiction, summary_of
-from goalrunner.validators.spec_validator import Answer, SpecValidator, passed_variables
+from goalrunner.validators.spec_validator import Answer, SpecValidator, name_of, passed_variables
 from goalrunner.validators.suites import SuiteReader
 
 _NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
@@ -109,3 +113,21 @@ class ShellValidator(SpecValidator):
             if wrong := await search(expect.output, completion.output, self._launcher, self._env, scratch):
                 return self._result("red", f"exit {code}, but {wrong}", completion)
         return self._result("passed", summary_of(output, code, passed=True), completion)
+
+
+def build_validators(
+    specs: Sequence[ValidatorSpec], launcher: Launcher, env: Mapping[str, str]
+) -> tuple[Validator, ...]:
+    """Return a validator for each spec, in order, every one with a name of its own: `pytest`, then `pytest-2`.
+
+    `env` is the whole environment of the checks, without the providers' keys; what a spec names is added to it.
+    """
+    validators: dict[str, Validator] = {}
+    for spec in specs:
+        name, number = name_of(spec), 1
+        while name in validators:
+            number += 1
+            name = f"{name_of(spec)}-{number}"
+        kind = PythonValidator if spec.python is not None else ShellValidator
+        validators[name] = kind(spec.model_copy(update={"name": name}), launcher, env)
+    return tuple(validators.values())

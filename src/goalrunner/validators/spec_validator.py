@@ -1,4 +1,4 @@
-"""What all validators of a goal file share: name, folder, environment, retries, and results."""
+"""What validators share: results, and for those of a goal file name, folder, environment and retries."""
 
 from __future__ import annotations
 
@@ -49,14 +49,41 @@ def name_of(spec: ValidatorSpec) -> str:
     return label(spec.run or "")[:_LONGEST_NAME] or "check"
 
 
-def one_line(text: str, longest: int = 200) -> str:
+def _one_line(text: str, longest: int = 200) -> str:
     """Return a text as one line, cut at a length."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-class SpecValidator(ABC):
-    """A validator of a goal file. Implements the port `Validator`.
+class NamedValidator:
+    """What all validators have. Subclasses implement the port `Validator`."""
+
+    name: str
+    command: str
+    serial: bool
+    hidden: bool
+
+    def _result(
+        self, reason: Reason, summary: str, completion: Completion | None = None, feedback: str | None = None
+    ) -> ValidatorResult:
+        """Return a result; a red one without feedback has the end of the output."""
+        if feedback is None:
+            feedback = tail_of(completion.output) if completion and reason != "passed" else ""
+        return ValidatorResult(
+            name=self.name,
+            passed=reason == "passed",
+            reason=reason,
+            summary=_one_line(summary),
+            feedback=feedback,
+            command=self.command,
+            exit_code=completion.exit_code if completion else None,
+            duration=completion.duration if completion else 0.0,
+            hidden=self.hidden,
+        )
+
+
+class SpecValidator(NamedValidator, ABC):
+    """A validator of a goal file.
 
     `env` is the whole environment of the checks, without the providers' keys. Variables of the run are added if the line
     of the spec or `pass_env` names them. No other variable tells code under test that it is being checked: settings of
@@ -135,24 +162,6 @@ class SpecValidator(ABC):
         if completion.error or completion.exit_code is None:
             return self._result("crashed", completion.error or "ended by a signal", completion)
         return None
-
-    def _result(
-        self, reason: Reason, summary: str, completion: Completion | None = None, feedback: str | None = None
-    ) -> ValidatorResult:
-        """Return a result; a red one without feedback has the end of the output."""
-        if feedback is None:
-            feedback = tail_of(completion.output) if completion and reason != "passed" else ""
-        return ValidatorResult(
-            name=self.name,
-            passed=reason == "passed",
-            reason=reason,
-            summary=one_line(summary),
-            feedback=feedback,
-            command=self.command,
-            exit_code=completion.exit_code if completion else None,
-            duration=completion.duration if completion else 0.0,
-            hidden=self.hidden,
-        )
 
 
 def _joined(answers: Sequence[Answer], tries: int, context: ValidationContext) -> Path | None:
