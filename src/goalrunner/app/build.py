@@ -202,7 +202,8 @@ def hidden_labels(goal: Goal, workspace: Path, secret: Path | None, *, jailed: b
 
 
 def _model_names(config: RunConfig) -> dict[str, str]:
-    names = {str(llm.account): llm.model for llm in config.models.all}
+    roles = (("agent", config.models.agent), ("judge", config.models.judge))
+    names = {role: llm.model for role, llm in roles if llm is not None}
     if "agent" not in names:
         own = config.options.conversation
         llm = getattr(own, "llm", None)

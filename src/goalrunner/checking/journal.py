@@ -12,16 +12,15 @@ import contextlib
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from goalrunner.records.run_folder import sync_folder
+
 NAME = "journal"
 _DONE = "done"
-_UNFINISHED = 3600.0
-"""Seconds after which a folder without a journal is one that no runner is about to use."""
 
 
 class Move(NamedTuple):
@@ -127,7 +126,10 @@ class OpenJournal:
 
     def remove(self) -> None:
         """Remove the journal and its folder: the check is undone."""
-        _remove(self.folder)
+        for name in (NAME, _DONE, "watchdog.log"):
+            (self.folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
 
     def close(self) -> None:
         """Release the lock, unless another process has the file open as well."""
@@ -192,30 +194,3 @@ def found(home: Path) -> Sequence[tuple[Path, Journal]]:
         with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
             result.append((path.parent, read(file.fileno(), path.parent).journal))
     return sorted(result, key=lambda row: row[1].since)
-
-
-def remove_unfinished(home: Path) -> None:
-    """Remove folders without a journal: their runner was killed before it changed anything, or after the undo."""
-    for folder in checks_folder(home).glob("[0-9a-f]*"):
-        with contextlib.suppress(OSError):
-            old = time.time() - folder.stat().st_mtime > _UNFINISHED
-            empty = not (folder / NAME).exists() or (folder / NAME).stat().st_size < 20
-            if old and empty and len(folder.name) == 16:
-                _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    for name in (NAME, _DONE, "watchdog.log"):
-        (folder / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-
-
-def sync_folder(folder: str | Path) -> None:
-    """Make renames in a folder durable, as far as the file system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalrunner.checking import folders, git_files
-from goalrunner.checking.journal import Move, OpenJournal, checks_folder, sync_folder
+from goalrunner.checking.journal import Move, OpenJournal, checks_folder
 from goalrunner.checking.moves import move_back, remove_aside
 from goalrunner.core.base import Snapshot
 from goalrunner.core.errors import GoalError
+from goalrunner.records.run_folder import sync_folder
 from goalrunner.snapshots.objects import raw, shown
 from goalrunner.snapshots.restore import remove
 from goalrunner.snapshots.store import SnapshotStore
@@ -148,7 +149,7 @@ class _Undo:
             if self._opened.is_done("outputs kept") and self._opened.is_done("reset"):
                 folders.put_outputs_back(journal.workspace, self._outputs)
         for folder in {os.path.dirname(move.path) for move in journal.moves}:
-            sync_folder(folder)
+            sync_folder(Path(folder))
         if not problems:
             problems += [f"live files are left in {folder}" for folder in journal.asides if not remove_aside(folder)]
         if not problems:

@@ -14,10 +14,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, found, lock, read, remove_unfinished
+from goalrunner.checking.journal import Journal, OpenJournal, checks_folder, found, lock, read
 from goalrunner.checking.undo import Undone, undo
 from goalrunner.core.errors import GoalError
 from goalrunner.snapshots.store import SnapshotStore
@@ -31,7 +31,6 @@ read -r line
 [ "$line" = done ] && exit 0
 exec "$@"
 """
-_SWEEP = "goalrunner.system.orphans"
 _PATIENCE = 15.0
 """Seconds in which the watchdog and git must have ended."""
 _REPORT = "report"
@@ -62,7 +61,6 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
     Wait up to `patience` seconds for a watchdog that is at work. Never act while the runner lives.
     """
     workspace, home = workspace.resolve(), home.resolve()
-    remove_unfinished(home)
     messages = list(_reports(workspace, home))
     for folder, journal in found(home):
         if journal.workspace == str(workspace):
@@ -94,9 +92,9 @@ def _undone(opened: OpenJournal) -> Undone:
     try:
         if journal.guard:
             # The list has the sessions and limits of processes that have lost their tag.
-            _await_end(lambda: _with_arguments(_SWEEP, journal.guard))
+            _await_end("goalrunner.system.orphans", journal.guard)
             end_orphans(journal.guard, ())
-        _end_git(store)
+        _await_end(f"--git-dir={store.folder}", kill=True)  # git of the runner may still write
         return asyncio.run(undo(opened, store))
     finally:
         store.close()
@@ -126,29 +124,18 @@ def _reports(workspace: Path, home: Path) -> Iterator[str]:
                 yield from lines
 
 
-def _end_git(store: SnapshotStore) -> None:
-    """End the runner's git: it may still write into the workspace or the store."""
-
-    def found_one() -> Sequence[int]:
-        pids = _with_arguments(f"--git-dir={store.folder}")
-        for pid in pids:
-            process_table.send_signal(pid, signal.SIGKILL)
-        return pids
-
-    _await_end(found_one)
-
-
-def _await_end(look: Callable[[], Sequence[int]]) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while look() and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
-def _with_arguments(*arguments: str) -> list[int]:
-    """Return the processes with these arguments in a row on their command line, but for this one."""
+def _await_end(*arguments: str, kill: bool = False) -> None:
+    """Wait until no other process has these arguments in a row on its command line; with `kill`, end those."""
     words = "\0".join(("", *arguments, ""))
-    found = process_table.command_lines()
-    return [pid for pid, line in found if words in f"\0{line}" and pid != os.getpid()]
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        lines = process_table.command_lines()
+        pids = [pid for pid, line in lines if words in f"\0{line}" and pid != os.getpid()]
+        if not pids:
+            return
+        for pid in pids if kill else ():
+            process_table.send_signal(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def main(arguments: Sequence[str]) -> None:

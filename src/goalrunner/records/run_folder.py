@@ -27,8 +27,8 @@ _SEARCHED: int = getattr(os, "O_PATH", os.O_RDONLY)
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | None = None, lasting: bool = True) -> None:
     """Replace the file at `path` by one that holds `data`, which is durable before it gets that name. Raise OSError.
 
-    One that is not `lasting` may be damaged by a power cut. With `mode` 0o666 the umask decides who may read it. With an open `folder`, `path` is a name in it. A link or a pipe of
-    that name is replaced, not followed.
+    One that is not `lasting` may be damaged by a power cut. With `mode` 0o666 the umask decides who may read it. With an
+    open `folder`, `path` is a name in it. A link or a pipe of that name is replaced, not followed.
     """
     new = path.with_name(f".goal-{os.urandom(8).hex()}{UNFINISHED}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
