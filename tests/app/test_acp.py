@@ -26,6 +26,7 @@ from tests.support.acp_bench import AcpBench
 from tests.support.deciding import decide_approval
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(60),
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
 ]
@@ -125,7 +126,6 @@ async def test_a_run_whose_agent_does_unasked_what_a_person_was_to_decide_on_bea
     assert result.summary == "exit 0, ran without approval"
 
 
-@pytest.mark.slow
 async def test_an_agent_is_told_to_ask_only_where_somebody_decides(tmp_path: Path) -> None:
     course = Course(tmp_path, [["shell", 'echo "3 $TOLD" >> done'], ["say", "done"]])
     speaker = Preset(acp=course.command, asking={"TOLD": "ask first"})
@@ -194,7 +194,6 @@ async def test_a_denial_that_stops_the_run_stops_it(tmp_path: Path) -> None:
     assert not any(map(living, course.pids()))
 
 
-@pytest.mark.slow
 async def test_a_deadline_ends_an_agent_that_hangs_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
     course = Course(tmp_path, [["hang"]], [["shell", APPEND], ["say", "done"]])
 
@@ -261,7 +260,6 @@ def reporter(course: Course) -> dict[str, Any]:
     return {"agent": AgentConfig(use="reporter"), "agents": {"reporter": preset}}
 
 
-@pytest.mark.slow
 async def test_a_budget_is_kept_to_by_what_the_preset_says_that_it_reports(tmp_path: Path) -> None:
     resume: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
     prompts = [[["say", "not yet"], *told(100, total)] for total in (0.25, 0.5, 0.75)]
@@ -292,7 +290,6 @@ async def test_what_was_promised_and_is_not_told_ends_a_run_with_a_budget_of_it(
     assert "--allow-unenforced" in outcome.message
 
 
-@pytest.mark.slow
 async def test_when_the_runner_is_killed_the_agent_is_too_and_the_run_goes_on(tmp_path: Path) -> None:
     course = Course(tmp_path, [["spawn", "exec sleep 600"], ["hang"]], [["shell", APPEND]])
     file = tmp_path / "goal.toml"

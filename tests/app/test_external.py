@@ -23,7 +23,7 @@ from tests.support.command_line import WITH_PLAIN
 from tests.support.external import preset
 from tests.support.jails import needs_jail
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,6 @@ async def test_a_script_that_edits_files_is_an_agent(place: Path, tmp_path: Path
     assert outcome.usage["agent"].cost_usd is None
 
 
-@pytest.mark.slow
 async def test_a_session_goes_on_and_what_is_reported_is_marked(place: Path, tmp_path: Path) -> None:
     chosen = preset(
         tmp_path,

@@ -19,6 +19,8 @@ from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from tests.support.checkouts import CONFIG, RIGHT, TEST, WRONG, Project, files, plain_environment, run
 
+pytestmark = pytest.mark.slow
+
 ORIGINAL = File(stat.S_IFREG | 0o644, TEST.encode())
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 

@@ -31,6 +31,8 @@ from goalrunner.system.launcher import ProcessLauncher
 from tests.support.in_place import VALIDATOR, layers, make_workspace, pending, picture, status, times
 from tests.support.workspaces import git, make_repository, write
 
+pytestmark = pytest.mark.slow
+
 TEXT = stat.S_IFREG | 0o644
 
 
@@ -214,7 +216,6 @@ async def test_cancelled_in_mid_check_it_is_undone_first(scene: Scene) -> None:
     assert not scene.journals()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.08, 0.12, 0.16, 0.2])
 async def test_cancelled_twice_at_any_moment_it_is_undone(scene: Scene, moment: float) -> None:
     async def checked() -> None:
@@ -297,7 +298,7 @@ async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
 
 
 @pytest.mark.parametrize("in_undo", [False, True])
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [9, 1])
 async def test_interrupted_at_any_change_the_next_command_undoes_it(scene: Scene, in_undo: bool, stride: int) -> None:
     number = 0
     output = scene.workspace / "result.out"

@@ -14,6 +14,8 @@ from goalrunner.checking.checkout import ROOM, FreshCheckout
 from goalrunner.checking.environment import EnvironmentFailed
 from tests.support.checkouts import RIGHT, Project, plain_environment, run
 
+pytestmark = pytest.mark.slow
+
 UNITTEST = """
 import unittest
 from calc import add
@@ -80,7 +82,6 @@ async def calls(project: Project, environment: FreshCheckout, spoil: str = "") -
     return len((project.home.parent / "calls").read_text())
 
 
-@pytest.mark.slow
 async def test_an_editable_install_imports_from_the_checkout(project: Project, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "outer")], check=True)
     outer = tmp_path / "outer" / SITE

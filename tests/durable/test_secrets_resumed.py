@@ -132,6 +132,8 @@ def test_a_literal_secret_is_a_warning_that_recommends_a_variable(goal: Goal) ->
     assert "objective, agent.env.DEPLOY_PASSWORD" in told, told
     assert "is not kept with the run, and goal resume reads it from" in told
     assert "write $NAME instead" in told
+    checked = goal.forks.goal("run", str(goal.root / "goal.toml"), "--dry-run", cwd=goal.work)
+    assert (checked.code, "write $NAME instead" in " ".join(checked.out.split())) == (0, True), checked
 
 
 def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Goal) -> None:

@@ -11,7 +11,7 @@ import uuid
 import pytest
 
 from goalrunner.records.redaction import Redactor
-from goalrunner.records.token_formats import RULES
+from goalrunner.records.token_formats import FORMATS
 from tests.support.tokens import HEX, jwt, pem, some, tokens
 
 CASES = [(kind, text) for kind, texts in tokens().items() for text in texts]
@@ -19,7 +19,7 @@ PLAIN = Redactor({})
 
 
 def test_every_rule_has_an_example() -> None:
-    assert {rule.name for rule in RULES} == set(tokens())
+    assert {rule.name for rule in FORMATS} == set(tokens())
 
 
 @pytest.mark.parametrize(("kind", "text"), CASES, ids=[f"{kind}-{place}" for place, (kind, _) in enumerate(CASES)])
@@ -44,7 +44,7 @@ def test_a_token_that_is_cut_short_or_stands_for_one_stays(kind: str, text: str)
         pytest.skip("it has no length of its own; its near misses are listed below")
     head = text[:12]
 
-    begin = next(begin.decode() for rule in RULES for begin in rule.begins if text.startswith(begin.decode()))
+    begin = next(begin.decode() for rule in FORMATS for begin in rule.begins if text.startswith(begin.decode()))
     for near in (head, head + "...", begin + "x" * (len(text) - len(begin)), f"{begin}<key>", f"{begin}YOUR_KEY"):
         assert PLAIN.text(near) == near
 

@@ -57,7 +57,8 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
         lines += describe_checks(goal, config.check, config.workspace, options.environ, options.goal_file)
     agent = config.agent
     notes = external_notes(agent, options.environ) if agent else ()
-    lines += [("warning", note) for note in (*notes, *warned)]
+    secrets = secret_notes(dump_goal(goal, config.redactor.text), goal, options.goal_file, options.environ)
+    lines += [("warning", note) for note in (*notes, *secrets, *warned)]
     return (agent.words if agent else "", tuple(lines))
 
 

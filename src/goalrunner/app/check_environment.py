@@ -20,7 +20,7 @@ from goalrunner.checking.protection import Protection
 from goalrunner.checking.watchdog import replay
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.shell import programs
+from goalrunner.core.shell_programs import programs
 from goalrunner.validators.check_files import check_files
 
 DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from goalrunner.shell import started
+from goalrunner.core.shell_programs import started
 
 _PROJECT_RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "tox", "nox"})
 """Programs that run a command in an environment of the project, wherever PATH leads."""

@@ -214,5 +214,5 @@ class InPlaceCheck:
         return undone
 
 
-def _some(said: Sequence[str]) -> str:
-    return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+def _some(lines: Sequence[str]) -> str:
+    return "; ".join(lines[:_NAMED]) + (f"; and {len(lines) - _NAMED} more" if len(lines) > _NAMED else "")

@@ -154,7 +154,8 @@ def create(folder: Path, journal: Journal, contents: Iterable[bytes]) -> OpenJou
             file.write(data)
         os.fsync(handle)
         for parent in (folder, folder.parent, folder.parent.parent):
-            sync_folder(parent)
+            with contextlib.suppress(OSError):  # not every file system can
+                sync_folder(parent)
         return OpenJournal(handle, folder, journal, len(line))
     except BaseException:
         os.close(handle)

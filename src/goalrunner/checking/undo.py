@@ -149,7 +149,8 @@ class _Undo:
             if self._opened.is_done("outputs kept") and self._opened.is_done("reset"):
                 folders.put_outputs_back(journal.workspace, self._outputs)
         for folder in {os.path.dirname(move.path) for move in journal.moves}:
-            sync_folder(Path(folder))
+            with contextlib.suppress(OSError):  # not every file system can
+                sync_folder(Path(folder))
         if not problems:
             problems += [f"live files are left in {folder}" for folder in journal.asides if not remove_aside(folder)]
         if not problems:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from goalrunner.core.base import Frozen
 from goalrunner.core.field_types import (
@@ -76,18 +76,6 @@ def _home_path(path: str) -> str:
 
 Command = Annotated[tuple[String, ...], AfterValidator(_command)]
 HomePath = Annotated[Line, AfterValidator(_home_path)]
-
-
-def _lists(fields: object) -> object:
-    """Return the fields of a rule, each with a list of paths."""
-    if not isinstance(fields, dict):
-        return fields
-    return {name: [paths] if isinstance(paths, str) else paths for name, paths in fields.items()}
-
-
-_Paths = Annotated[
-    dict[str, tuple[str, ...]], BeforeValidator(_lists, json_schema_input_type=dict[str, str | tuple[str, ...]])
-]
 
 
 TEXT = "text"

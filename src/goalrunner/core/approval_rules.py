@@ -15,7 +15,8 @@ from typing import Literal
 
 from goalrunner.core.events import RiskClass
 from goalrunner.core.goal import Approvals
-from goalrunner.shell import Program, Word, started
+from goalrunner.core.shell_programs import Program, started
+from goalrunner.core.shell_words import Word
 
 _INSTALLING = frozenset(
     """

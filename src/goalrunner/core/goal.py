@@ -117,7 +117,7 @@ def _named(validators: tuple[ValidatorSpec, ...], info: ValidationInfo) -> tuple
 
 def _free_name(validator: ValidatorSpec, taken: set[str]) -> str:
     """Return the name of the function or program that a validator calls, numbered if it is taken; add it to `taken`."""
-    from goalrunner.shell import label
+    from goalrunner.core.shell_programs import label
 
     word = label(validator.run) if validator.run is not None else str(validator.python).rpartition(":")[2]
     name = re.sub(r"[^\w.-]+", "-", word)[:30].strip("-.") or "check"

@@ -125,7 +125,7 @@ class ArtifactStore:
             handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
             try:
                 ref = self._write(handle, chunks)
-                self._settle(Path(name), ref)
+                self._publish(Path(name), ref)
             finally:
                 os.close(handle)
                 with contextlib.suppress(FileNotFoundError):
@@ -147,7 +147,7 @@ class ArtifactStore:
                 rest = rest[os.write(handle, rest) :]
         return ArtifactRef(sha256=digest.hexdigest(), size=size)
 
-    def _settle(self, new: Path, ref: ArtifactRef) -> None:
+    def _publish(self, new: Path, ref: ArtifactRef) -> None:
         """Give the written file its name. A file that has the name already may be one that a power cut has damaged."""
         path = self.path(ref)
         if not (path.is_file() and _digest(path) == ref.sha256):

@@ -47,7 +47,7 @@ class PatternSearch:
         self._tokens = tokens
         self._allow = frozenset(allow)
 
-    def sift(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+    def split(self, passages: Iterable[Passage]) -> Iterator[Passage]:
         """Yield the same passages, text cut further at the matches of patterns. Hold one line."""
         if not self._patterns:
             yield from passages
@@ -80,14 +80,14 @@ class PatternSearch:
                     continue
                 yield Passage(b"".join(quiet))
                 quiet = []
-                yield from self._settled(piece)
+                yield from self._cut(piece)
         yield Passage(b"".join(quiet))
 
-    def _settled(self, text: bytes) -> Iterator[Passage]:
+    def _cut(self, text: bytes) -> Iterator[Passage]:
         """Cut at a match, and the text to the left and right of it again, until there is none."""
         while span := self._first(text) or self._token(text):
             start, end, kind = span
-            yield from self._settled(text[:start])
+            yield from self._cut(text[:start])
             yield Passage(text[start:end], kind)
             text = text[end:]
         yield Passage(text)
@@ -209,7 +209,7 @@ class Redactor:
     def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield a stream without secrets, also those that lie across two chunks. Memory is bounded."""
         passages = Passages(self._forms, self._roots, self._markers, self._longest, self._tokens).cut(chunks)
-        for passage in self._patterns.sift(passages):
+        for passage in self._patterns.split(passages):
             if passage.kind is None:
                 yield passage.text
             else:

@@ -16,7 +16,7 @@ _PLACEHOLDERS = frozenset(
 
 
 @dataclass(frozen=True)
-class Rule:
+class TokenFormat:
     """One format: its `name` (the kind that is counted), the literals that begin it, its pattern, and what it is."""
 
     name: str
@@ -36,7 +36,7 @@ class Rule:
         return re.compile(b"(?:%s)%s" % (literals, self.rest.encode("ascii")))
 
 
-def token(match: re.Match[bytes], rule: Rule) -> tuple[int, int] | None:
+def token(match: re.Match[bytes], rule: TokenFormat) -> tuple[int, int] | None:
     """Return the start and end of the secret in a match; None for a placeholder."""
     grouped = "secret" in match.re.groupindex
     start, end = match.span("secret") if grouped else match.span()
@@ -53,52 +53,52 @@ _GAP = r"(?:\s|\\[nrt]|[\"',+|-]){0,12}"
 
 _USERINFO = r"[^\s/:@\"'<>\[\]{}`?#\\]"
 
-RULES: tuple[Rule, ...] = (
+FORMATS: tuple[TokenFormat, ...] = (
     # A key id ends a row of 20; Amazon's documentation uses ids that end with EXAMPLE, which are left alone.
-    Rule("aws key", (b"AKIA", b"ASIA"), "(?![A-Z2-7]{9}EXAMPLE)[A-Z2-7]{16}", "AWS access key ids"),
-    Rule("github token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), f"{_ALNUM}{{36,255}}", "GitHub tokens",
+    TokenFormat("aws key", (b"AKIA", b"ASIA"), "(?![A-Z2-7]{9}EXAMPLE)[A-Z2-7]{16}", "AWS access key ids"),
+    TokenFormat("github token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), f"{_ALNUM}{{36,255}}", "GitHub tokens",
          inside_words=True),
-    Rule("github token", (b"github_pat_",), "[A-Za-z0-9_]{50,255}", "GitHub fine-grained personal access token",
+    TokenFormat("github token", (b"github_pat_",), "[A-Za-z0-9_]{50,255}", "GitHub fine-grained personal access token",
          inside_words=True),
-    Rule("gitlab token", (b"glpat-", b"gldt-", b"glrt-", b"glptt-"),
+    TokenFormat("gitlab token", (b"glpat-", b"gldt-", b"glrt-", b"glptt-"),
          r"[A-Za-z0-9_-]{20,300}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9})?",
          "GitLab access, deploy, runner and trigger tokens", inside_words=True),
-    Rule("slack token", (b"xox",), "[abprse]-[0-9]{1,14}-[A-Za-z0-9-]{16,250}", "Slack bot, user and workspace tokens",
+    TokenFormat("slack token", (b"xox",), "[abprse]-[0-9]{1,14}-[A-Za-z0-9-]{16,250}", "Slack bot, user and workspace tokens",
          inside_words=True),
-    Rule("slack token", (b"xapp-",), "[0-9]-[A-Z0-9]{6,20}-[0-9]{6,20}-[a-z0-9]{20,100}", "Slack app tokens",
+    TokenFormat("slack token", (b"xapp-",), "[0-9]-[A-Z0-9]{6,20}-[0-9]{6,20}-[a-z0-9]{20,100}", "Slack app tokens",
          inside_words=True),
-    Rule("slack webhook", (b"hooks.slack.com/",), "(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{43,80})",
+    TokenFormat("slack webhook", (b"hooks.slack.com/",), "(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{43,80})",
          "address that anybody may post to", inside_words=True),
-    Rule("anthropic key", (b"sk-",), "ant-[a-z]{2,8}[0-9]{2}-[A-Za-z0-9_-]{40,200}", "Anthropic API and admin keys"),
-    Rule("openai key", (b"sk-",), "(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,250}", "OpenAI project and admin keys"),
-    Rule("openrouter key", (b"sk-",), "or-v1-[0-9a-f]{64}", "OpenRouter keys"),
-    Rule("openai key", (b"sk-",), f"(?={_ALNUM}{{0,40}}[0-9]){_ALNUM}{{32,200}}",
+    TokenFormat("anthropic key", (b"sk-",), "ant-[a-z]{2,8}[0-9]{2}-[A-Za-z0-9_-]{40,200}", "Anthropic API and admin keys"),
+    TokenFormat("openai key", (b"sk-",), "(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,250}", "OpenAI project and admin keys"),
+    TokenFormat("openrouter key", (b"sk-",), "or-v1-[0-9a-f]{64}", "OpenRouter keys"),
+    TokenFormat("openai key", (b"sk-",), f"(?={_ALNUM}{{0,40}}[0-9]){_ALNUM}{{32,200}}",
          "OpenAI keys of the first form; DeepSeek's and others' have it too", distinct=10),
-    Rule("google key", (b"AIza",), "[A-Za-z0-9_-]{35}", "Google API keys"),
-    Rule("google secret", (b"GOCSPX-",), "[A-Za-z0-9_-]{28}", "Google OAuth client secrets"),
-    Rule("stripe key", (b"sk_live_", b"rk_live_", b"sk_test_", b"rk_test_"),
+    TokenFormat("google key", (b"AIza",), "[A-Za-z0-9_-]{35}", "Google API keys"),
+    TokenFormat("google secret", (b"GOCSPX-",), "[A-Za-z0-9_-]{28}", "Google OAuth client secrets"),
+    TokenFormat("stripe key", (b"sk_live_", b"rk_live_", b"sk_test_", b"rk_test_"),
          f"{_ALNUM}{{16,240}}", "Stripe secret and restricted keys; publishable ones are no secrets"),
-    Rule("npm token", (b"npm_",), f"(?={_ALNUM}{{0,35}}[0-9]){_ALNUM}{{36}}", "npm access tokens"),
-    Rule("pypi token", (b"pypi-AgE",), "(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{50,1000}",
+    TokenFormat("npm token", (b"npm_",), f"(?={_ALNUM}{{0,35}}[0-9]){_ALNUM}{{36}}", "npm access tokens"),
+    TokenFormat("pypi token", (b"pypi-AgE",), "(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{50,1000}",
          "PyPI and TestPyPI upload tokens"),
-    Rule("huggingface token", (b"hf_",), "(?=[a-z]{0,33}[A-Z])(?=[A-Z]{0,33}[a-z])[A-Za-z]{34}",
+    TokenFormat("huggingface token", (b"hf_",), "(?=[a-z]{0,33}[A-Z])(?=[A-Z]{0,33}[a-z])[A-Za-z]{34}",
          "Hugging Face user tokens", distinct=10),
-    Rule("sendgrid key", (b"SG.",), r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}", "SendGrid API keys"),
-    Rule("twilio key", (b"SK",), "[0-9a-f]{32}", "Twilio API key ids"),
-    Rule("digitalocean token", (b"dop_v1_", b"doo_v1_"), "[a-f0-9]{64}", "DigitalOcean tokens"),
-    Rule("shopify token", (b"shpat_", b"shpca_", b"shpss_"), "[a-fA-F0-9]{32}", "Shopify app tokens"),
-    Rule("databricks token", (b"dapi",), "[a-f0-9]{32}(?:-[0-9])?", "Databricks personal access tokens"),
-    Rule("postman key", (b"PMAK-",), "[a-f0-9]{24}-[a-f0-9]{34}", "Postman API keys"),
-    Rule("linear key", (b"lin_api_",), f"{_ALNUM}{{40}}", "Linear API keys"),
-    Rule("vault token", (b"hvs.",), "[A-Za-z0-9_-]{24,300}", "HashiCorp Vault service tokens"),
-    Rule("docker token", (b"dckr_pat_",), "[A-Za-z0-9_-]{27,32}", "Docker Hub personal access tokens"),
-    Rule("grafana token", (b"glsa_",), f"{_ALNUM}{{32}}_[A-Fa-f0-9]{{8}}", "Grafana service account tokens"),
-    Rule("groq key", (b"gsk_",), f"{_ALNUM}{{52}}", "Groq API keys"),
-    Rule("rubygems token", (b"rubygems_",), "[a-f0-9]{48}", "RubyGems API tokens"),
-    Rule("jwt", (b"eyJ",), r"[A-Za-z0-9_-]{14,4000}\.eyJ[A-Za-z0-9_-]{14,8000}\.[A-Za-z0-9_-]{20,1400}",
+    TokenFormat("sendgrid key", (b"SG.",), r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}", "SendGrid API keys"),
+    TokenFormat("twilio key", (b"SK",), "[0-9a-f]{32}", "Twilio API key ids"),
+    TokenFormat("digitalocean token", (b"dop_v1_", b"doo_v1_"), "[a-f0-9]{64}", "DigitalOcean tokens"),
+    TokenFormat("shopify token", (b"shpat_", b"shpca_", b"shpss_"), "[a-fA-F0-9]{32}", "Shopify app tokens"),
+    TokenFormat("databricks token", (b"dapi",), "[a-f0-9]{32}(?:-[0-9])?", "Databricks personal access tokens"),
+    TokenFormat("postman key", (b"PMAK-",), "[a-f0-9]{24}-[a-f0-9]{34}", "Postman API keys"),
+    TokenFormat("linear key", (b"lin_api_",), f"{_ALNUM}{{40}}", "Linear API keys"),
+    TokenFormat("vault token", (b"hvs.",), "[A-Za-z0-9_-]{24,300}", "HashiCorp Vault service tokens"),
+    TokenFormat("docker token", (b"dckr_pat_",), "[A-Za-z0-9_-]{27,32}", "Docker Hub personal access tokens"),
+    TokenFormat("grafana token", (b"glsa_",), f"{_ALNUM}{{32}}_[A-Fa-f0-9]{{8}}", "Grafana service account tokens"),
+    TokenFormat("groq key", (b"gsk_",), f"{_ALNUM}{{52}}", "Groq API keys"),
+    TokenFormat("rubygems token", (b"rubygems_",), "[a-f0-9]{48}", "RubyGems API tokens"),
+    TokenFormat("jwt", (b"eyJ",), r"[A-Za-z0-9_-]{14,4000}\.eyJ[A-Za-z0-9_-]{14,8000}\.[A-Za-z0-9_-]{20,1400}",
          "signed JSON web tokens"),
-    Rule("azure key", (b"AccountKey=",), "(?P<secret>[A-Za-z0-9+/]{86}==)", "Azure storage account keys"),
-    Rule(
+    TokenFormat("azure key", (b"AccountKey=",), "(?P<secret>[A-Za-z0-9+/]{86}==)", "Azure storage account keys"),
+    TokenFormat(
         "private key",
         (b"-----BEGIN ",),
         r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<secret>"
@@ -109,9 +109,9 @@ RULES: tuple[Rule, ...] = (
         inside_words=True,
         distinct=20,
     ),
-    Rule("url password", (b"://",), rf"{_USERINFO}{{0,80}}:(?P<secret>(?![${{<*]|%[sd(]){_USERINFO}{{6,256}})@",
+    TokenFormat("url password", (b"://",), rf"{_USERINFO}{{0,80}}:(?P<secret>(?![${{<*]|%[sd(]){_USERINFO}{{6,256}})@",
          "the password in an address, https://user:password@host", inside_words=True, distinct=4),
-    Rule(
+    TokenFormat(
         "authorization",
         (b"uthorization",),
         r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:[Bb]asic|[Bb]earer|[Tt]oken)[ \t]{1,4}"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 
 from goalrunner.records.secret_values import VisibleText, visible_text
-from goalrunner.records.token_formats import LONGEST, MARKER, RULES, Rule, token
+from goalrunner.records.token_formats import FORMATS, LONGEST, MARKER, TokenFormat, token
 
 CONTEXT = 3
 """Bytes before a token that decide whether it begins there."""
@@ -36,12 +36,12 @@ class TokenSearch:
 
     def __init__(self, allow: Collection[bytes] = ()) -> None:
         self._allow = frozenset(allow)
-        self._rules = tuple((rule, rule.pattern) for rule in RULES)
+        self._rules = tuple((rule, rule.pattern) for rule in FORMATS)
         self._literals: dict[bytes, list[int]] = {}
-        for number, rule in enumerate(RULES):
+        for number, rule in enumerate(FORMATS):
             for begin in rule.begins:
                 self._literals.setdefault(begin, []).append(number)
-        self.kinds = tuple(dict.fromkeys(rule.name for rule in RULES))
+        self.kinds = tuple(dict.fromkeys(rule.name for rule in FORMATS))
         """The kinds by which tokens are counted."""
 
     def candidates(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
@@ -83,7 +83,7 @@ class TokenSearch:
             cursor = found.end
             edge = edge if found.kind is None else found.end
 
-    def _secret(self, data: bytes, place: int, end: int, rule: Rule, pattern: re.Pattern[bytes]) -> Span | None:
+    def _secret(self, data: bytes, place: int, end: int, rule: TokenFormat, pattern: re.Pattern[bytes]) -> Span | None:
         match = pattern.match(data, place, min(end, place + LONGEST))
         span = token(match, rule) if match else None
         if span is None:
@@ -143,11 +143,11 @@ class Passages:
             waiting.append(chunk)
             size += len(chunk)
             if size >= self._hold + _STEP:
-                yield from self._settle(b"".join(waiting), last=False)
+                yield from self._advance(b"".join(waiting), last=False)
                 waiting, size = [], 0
-        yield from self._settle(b"".join(waiting), last=True)
+        yield from self._advance(b"".join(waiting), last=True)
 
-    def _settle(self, more: bytes, *, last: bool) -> Iterator[Passage]:
+    def _advance(self, more: bytes, *, last: bool) -> Iterator[Passage]:
         """Yield what no later byte can change; keep the rest, and a little before it."""
         data = self._buffer + more
         view = visible_text(data)

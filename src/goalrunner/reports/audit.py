@@ -41,12 +41,15 @@ def _facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]
     if verdict is None:
         yield Fact("verdict", "none yet")
         return
-    said = "complete" if verdict.complete else "not complete"
-    yield Fact("verdict", f"{said} · {figures.score(verdict.score)} · {_MAKERS[verdict.source]}")
+    yield Fact("verdict", f"{_result(verdict)} · {_MAKERS[verdict.source]}")
     if not rows:
         yield Fact("", "It names no criterion and cites no evidence.")
     for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
         yield from _block(list(group))
+
+
+def _result(verdict: GoalVerdict) -> str:
+    return f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}"
 
 
 def _block(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
@@ -62,33 +65,24 @@ def _block(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
 
 
 def _evidence(row: EvidenceRow) -> Iterator[Fact]:
+    label = f"  {row.observation}"
     if not row.known:
-        yield Fact(f"  {row.observation}", "no such observation")
+        yield Fact(label, "no such observation")
     elif row.kind == "validator":
-        yield Fact(f"  {row.observation}", row.command or row.source)
+        yield Fact(label, row.command or row.source)
     else:
-        yield Fact(f"  {row.observation}", f"{row.source}: {row.command}" if row.command else row.source)
+        yield Fact(label, ": ".join(filter(None, (row.source, row.command))))
     if row.quote is not None:
         yield Fact("", f"says “{row.quote}”")
     elif row.fact is not None and row.kind == "criterion":
         yield Fact("", f"fact “{row.fact}”")
     elif row.fact is not None and row.fact not in row.facts:
         yield Fact("", row.fact)
-    standing = [", ".join(row.facts), _seen_by(row), _snapshot(row), _freshness(row)]
     if row.known:
-        yield Fact("", " · ".join(part for part in standing if part))
-
-
-def _seen_by(row: EvidenceRow) -> str:
-    return f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
-
-
-def _snapshot(row: EvidenceRow) -> str:
-    return f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
-
-
-def _freshness(row: EvidenceRow) -> str:
-    return f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
+        seen_by = f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
+        snapshot = f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
+        fresh = f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
+        yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
 
 
 def verification_value(done: Verification) -> dict[str, Any]:
@@ -121,12 +115,12 @@ def _verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
     if verdict.source == "fallback":
         yield Fact("verdict", "none; the judge's answers could not be read")
         return
-    yield Fact("verdict", f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}")
-    for index, criterion in enumerate(verdict.criteria):
-        missing = f": {criterion.missing}" if criterion.missing and not criterion.satisfied else ""
-        said = f"{'✓' if criterion.satisfied else '✗'} {criterion.criterion}{missing}"
-        yield Fact("" if index else "criteria", said)
+    yield Fact("verdict", _result(verdict))
+    shown = {""}
+    for index, item in enumerate(verdict.criteria):
+        missing = f": {item.missing}" if item.missing and not item.satisfied else ""
+        yield Fact("" if index else "criteria", f"{'✓' if item.satisfied else '✗'} {item.criterion}{missing}")
+        shown |= {one_line(item.missing), one_line(f"{item.criterion}: {item.missing}")}
     if not verdict.complete:
-        told = {one_line(said) for one in verdict.criteria for said in (one.missing, f"{one.criterion}: {one.missing}")}
-        rest = [line for line in verdict.missing.splitlines() if one_line(line) not in {"", *told}]
-        yield from (Fact("missing" if index == 0 else "", line) for index, line in enumerate(rest))
+        rest = [line for line in verdict.missing.splitlines() if one_line(line) not in shown]
+        yield from (Fact("" if index else "missing", line) for index, line in enumerate(rest))

@@ -51,11 +51,11 @@ def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
     if not patch.changes:
         return ""
     counted = lines_of(patch.text)
-    rows = [(change.path, _said(change, counted.get(change.path))) for change in patch.changes]
+    rows = [(change.path, _size(change, counted.get(change.path))) for change in patch.changes]
     room = max(width(path) for path, _ in rows)
     if columns is not None:
-        room = min(room, max(columns - 2 - max(width(said) for _, said in rows), _NARROWEST))
-    lines = [f"{pad(cut(path, room), room)}  {said}\n" for path, said in rows]
+        room = min(room, max(columns - 2 - max(width(size) for _, size in rows), _NARROWEST))
+    lines = [f"{pad(cut(path, room), room)}  {size}\n" for path, size in rows]
     added, removed = (sum(getattr(one, name) for one in counted.values()) for name in ("added", "removed"))
     part = "the run" if patch.round is None else f"round {patch.round}"
     return "".join([*lines, f"{figures.count(len(rows), 'path')} in {part}, {_signed(added, removed)}\n"])
@@ -94,7 +94,7 @@ def _byte(escaped: str) -> str:
     return chr(_LETTERS[escaped] if escaped in _LETTERS else int(escaped, 8))
 
 
-def _said(change: Change, lines: Lines | None) -> str:
+def _size(change: Change, lines: Lines | None) -> str:
     if change.kind == "repository":
         return "HEAD, refs or index of the repository"
     if lines is None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from goalrunner.shell import programs
+from goalrunner.core.shell_programs import programs
 from goalrunner.validators.absent_programs import Place, replaced
 from goalrunner.validators.runners import Call, calls
 

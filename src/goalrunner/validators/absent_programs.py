@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from goalrunner.shell import Program, programs
+from goalrunner.core.shell_programs import Program, programs
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.command_lint import CHECKERS
 from goalrunner.validators.runners import RUNNERS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from goalrunner.shell import Program, programs
+from goalrunner.core.shell_programs import Program, programs
 from goalrunner.validators.absent_paths import TestTree, Unmatched, mentions
 from goalrunner.validators.absent_programs import Place, brings_nothing
 from goalrunner.validators.runners import Call, calls

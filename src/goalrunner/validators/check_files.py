@@ -14,9 +14,8 @@ from typing import Literal
 from goalrunner.checking.protection import BEFORE, COMPARED
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.goal import ValidatorSpec
+from goalrunner.core.shell_programs import SHELLS, Program, programs
 from goalrunner.records.run_folder import write_whole
-from goalrunner.shell import Program, programs
-from goalrunner.shell.programs import SHELLS
 from goalrunner.validators.script_text import (
     MAKEFILES,
     included,

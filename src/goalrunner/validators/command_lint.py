@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.goal import ValidatorSpec
-from goalrunner.shell import SHELLS, Program, parse, programs
+from goalrunner.core.shell_programs import SHELLS, Program, programs
+from goalrunner.core.shell_syntax import parse
 from goalrunner.validators.runners import calls
 from goalrunner.validators.script_text import named_paths, text_of
 

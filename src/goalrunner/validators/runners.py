@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.shell import Program, programs
+from goalrunner.core.shell_programs import Program, programs
 from goalrunner.validators import summaries
 from goalrunner.validators.junit_reports import Report
 from goalrunner.validators.output import last_lines

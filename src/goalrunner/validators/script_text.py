@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal import ValidatorSpec
-from goalrunner.shell import Program, programs
+from goalrunner.core.shell_programs import Program, programs
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _INTERPRETERS = frozenset(

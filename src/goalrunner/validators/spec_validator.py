@@ -12,8 +12,8 @@ from typing import Literal, get_args
 from goalrunner.core.check_ports import ValidationContext
 from goalrunner.core.goal import RunVariable, ValidatorSpec
 from goalrunner.core.process_ports import Completion, Launcher
+from goalrunner.core.shell_programs import label
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.shell import label
 from goalrunner.validators.output import tail_of
 
 LONGEST_OBJECTIVE = 100_000

@@ -21,7 +21,7 @@ from goalrunner.system.sandbox import choose
 from goalrunner.system.sandbox_view import listening
 from tests.support.jails import CHOICE, Prison, needs_jail
 
-pytestmark = needs_jail
+pytestmark = [pytest.mark.slow, needs_jail]
 
 
 @pytest.fixture

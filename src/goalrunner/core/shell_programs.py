@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from goalrunner.shell.syntax import parse
-from goalrunner.shell.words import Command, Line, Word
-from goalrunner.shell.wrappers import WRAPPERS, Wrapper, command_part, executed, line_option, options, with_inputs
+from goalrunner.core.shell_syntax import parse
+from goalrunner.core.shell_words import Command, Line, Word
+from goalrunner.core.shell_wrappers import WRAPPERS, Wrapper, command_part, executed, line_option, options, with_inputs
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _PYTHON = re.compile(r"(?:python|pypy)(?:[0-9.]*)t?")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from goalrunner.shell import Command, Lost, parse
+from goalrunner.core.shell_syntax import parse
+from goalrunner.core.shell_words import Command, Lost
 
 
 def read(line: str) -> tuple[Command, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.shell.words import (
+from goalrunner.core.shell_words import (
     Command,
     Line,
     Lost,

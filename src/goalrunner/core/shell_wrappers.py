@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from goalrunner.shell.words import Word
+from goalrunner.core.shell_words import Word
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.shell import label, programs, started
-from goalrunner.shell.wrappers import WRAPPERS
+from goalrunner.core.shell_programs import label, programs, started
+from goalrunner.core.shell_wrappers import WRAPPERS
 
 THROUGH_OTHERS = (
     "env -S 'git push'",
