@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -48,3 +49,13 @@ def test_the_top_level_holds_only_the_files_and_folders_of_the_design() -> None:
         pytest.skip("not a git checkout")
     top = {name.split("/")[0] for name in listed}
     assert {name for name in top if not name.startswith(".")} <= TOP_LEVEL
+
+
+UNCLEAR = re.compile(r"\b(?:nobody|somebody|whoever|anybody|everybody|(?:is|are|was|were) told|owns)\b", re.IGNORECASE)
+"""Words of a private style; a plain sentence names the person, the program or the rule."""
+
+
+def test_sources_avoid_words_that_name_no_one() -> None:
+    lines = ((path, number, line) for path in SOURCES for number, line in enumerate(path.read_text().splitlines(), 1))
+    found = [f"{path.relative_to(ROOT)}:{number} {line.strip()}" for path, number, line in lines if UNCLEAR.search(line)]
+    assert found == []

@@ -148,6 +148,22 @@ def test_touching_and_installing_again_is_no_change(work: Path, differ: Differ) 
     assert differ() == ()
 
 
+def test_a_folder_of_packages_without_an_environment(work: Path) -> None:
+    differ = watch(work, SITE)
+    install(work, "attrs", "23.1", {"attr/__init__.py": "a"})
+    assert differ() == ()
+    install(work, "attrs", "23.1", {"attr/__init__.py": "b"})
+    assert differ() == ("code of attrs changed",)
+
+
+def test_files_of_a_package_outside_of_the_environment_do_not_count(work: Path) -> None:
+    files = {"tool/__init__.py": "a", str(work / "outside"): "b", "../../../../above": "c"}
+    install(work, "tool", "1", files)
+    differ, only = watch(work, ".venv"), watch(work, SITE)
+    install(work, "tool", "1", files)
+    assert (differ(), only()) == ((), ())
+
+
 def test_verified_packages_are_read_once(work: Path, differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
     install(work, "requests", "2.31", REQUESTS)
     assert differ() == ()

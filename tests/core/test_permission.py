@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from goalrunner.core import events
 from goalrunner.core.base import Snapshot
-from goalrunner.core.decision import decide
+from goalrunner.core.decision import AskApproval, RunRound, decide
 from goalrunner.core.events import Event, RunEnded
 from goalrunner.core.goal import ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Observation
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.steps import AskApproval, RunRound
 from goalrunner.core.summary import outcome_of
 from goalrunner.core.verdict import ValidatorResult
 from tests.support.folding import state_after

@@ -6,7 +6,7 @@ import pytest
 
 from goalrunner.core.agent_ports import ProposedPlan
 from goalrunner.core.observation import Observation
-from goalrunner.core.steps import settle_plan
+from goalrunner.core.progress import settle_plan
 
 KNOWN = {
     "o1": Observation(id="o1", source="shell", facts=("exit 0",), round=1),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.agent_preset import BudgetName
-from goalrunner.core.decision import decide, proven
+from goalrunner.core.decision import Audit, Brief, RunRound, Validate, decide, proven
 from goalrunner.core.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
 from goalrunner.core.events import (
     AuditFailed,
@@ -25,7 +25,6 @@ from goalrunner.core.events import (
 from goalrunner.core.limits import budget_spent, failed, out_of_budget, shortfall, timed_out
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Stall
-from goalrunner.core.steps import Audit, Brief, RunRound, Validate
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after

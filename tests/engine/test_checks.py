@@ -17,10 +17,9 @@ from goalrunner.core.events import ChangedChecks, Colour, Content
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.ports import Approver
-from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Phase
 from goalrunner.core.verdict import HIDDEN, ValidatorResult
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.resumption import ResumptionReader
 from goalrunner.engine.run import Run

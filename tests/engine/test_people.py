@@ -15,8 +15,7 @@ from goalrunner.core import events
 from goalrunner.core.goal import Approvals, Goal
 from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, Approver, QuestionReply
-from goalrunner.core.run_parts import Parts
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.system.launcher import ProcessLauncher

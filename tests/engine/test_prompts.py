@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from goalrunner.core.decision import Brief
 from goalrunner.core.goal import AgentConfig, Goal, ValidatorSpec
-from goalrunner.core.steps import Brief
 from goalrunner.engine.prompts import Prompts
 
 GOAL = Goal(

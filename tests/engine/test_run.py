@@ -14,9 +14,9 @@ from goalrunner.core.check_ports import Judge, Validator
 from goalrunner.core.errors import AuthenticationFailed, ConversationBusy, RecordError
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
-from goalrunner.core.run_parts import Observer, Parts
+from goalrunner.core.ports import Observer
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.testing import (

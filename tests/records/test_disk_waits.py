@@ -16,6 +16,8 @@ from goalrunner.records.reading import read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to name open files")
+
 CALL = ToolCalled(tool_call_id="call_1", tool="shell", summary="make")
 
 

@@ -18,7 +18,7 @@ from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.core.run_parts import TextObserver
+from goalrunner.core.ports import TextObserver
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress, QuietProgress, is_interactive, open_progress

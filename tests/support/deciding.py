@@ -8,9 +8,9 @@ import os
 from goalrunner.app.location import SystemClock
 from goalrunner.app.previous_run import load_state
 from goalrunner.core import events
+from goalrunner.core.events import Decision
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_events import Decision
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog
 from goalrunner.records.redaction import Redactor

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from goalrunner.core import events
-from goalrunner.core.decision import decide
+from goalrunner.core.decision import AskApproval, decide
 from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply, record_status
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.steps import AskApproval
 from goalrunner.core.summary import outcome_of
 from tests.support.course import Course, how
 from tests.support.transitions import faults

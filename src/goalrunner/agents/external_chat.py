@@ -143,7 +143,7 @@ _LONGEST_MESSAGE = 8_000
 _OPENING = """\
 You have worked on this before, and do not remember it. The files are as you left them. This is what was said, oldest first; \
 what you said then is quoted as you said it, whether it was right or not."""
-_NAMES: Mapping[object, str] = {"user": "You were told", "assistant": "You said"}
+_NAMES: Mapping[object, str] = {"user": "User", "assistant": "You"}
 
 
 def with_history(messages: Sequence[Message], prompt: str) -> str:
@@ -157,7 +157,7 @@ def with_history(messages: Sequence[Message], prompt: str) -> str:
     while kept and (room := room - len(rest[kept - 1])) >= 0:
         kept -= 1
     gap = [f"[{kept} more left out here]"] if kept else []
-    return "\n\n".join([_OPENING, first, *gap, *rest[kept:], "This is what you are told now:", prompt])
+    return "\n\n".join([_OPENING, first, *gap, *rest[kept:], "This is the new message:", prompt])
 
 
 def _entry(role: str, text: str) -> str:

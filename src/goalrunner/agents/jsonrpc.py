@@ -71,7 +71,7 @@ class RecordedConnection:
         os.close(self._file)
 
     def _wrote(self, piece: bytes) -> bool:
-        """A full disk ends this copy, but not the turn."""
+        """Copy the message to the file; a full disk ends the copy, but not the turn."""
         try:
             return os.write(self._file, piece) == len(piece)
         except OSError:

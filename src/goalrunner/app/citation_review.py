@@ -32,7 +32,7 @@ class CitationReview:
     """
 
     def __init__(self, folder: RunFolder, outputs: Sequence[str], home: Path, environ: Mapping[str, str]) -> None:
-        """`outputs` are the patterns of what checks may write; `home` is where snapshots are kept."""
+        """Prepare a review. `outputs` are patterns of files that checks may write; `home` is the folder of snapshots."""
         self.state: RunState | None = None
         self.evidence = EvidenceIndex()
         self.checked = self.unchecked = 0

@@ -16,6 +16,7 @@ from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.approval_rules import guarding_key
+from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import RunEnded
 from goalrunner.core.goal import Budget, Goal
@@ -23,7 +24,6 @@ from goalrunner.core.messages import trail_of
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.ports import Message
-from goalrunner.core.steps import RunRound
 
 CALLER = "the calling program"
 """The source of reports about the agent of a GoalController."""

@@ -176,10 +176,10 @@ def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterat
 
 
 def _inside(place: Place, word: str) -> str:
-    """A path of a validator's line, relative to the workspace."""
+    """Return a path of a validator's line, relative to the workspace."""
     return os.path.relpath(place.folder / word, place.workspace)
 
 
 def _said(goal: Goal) -> str:
-    """What the goal says of the work; a path that it names may be what the work is to bring."""
+    """Return the text of the goal; a path in it may be what the work has to create."""
     return "\n".join((goal.objective, *goal.success_criteria, *goal.constraints))

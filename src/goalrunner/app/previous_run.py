@@ -19,8 +19,7 @@ from goalrunner.core.evidence import EvidenceIndex, TrailIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
-from goalrunner.core.ports import Message
-from goalrunner.core.run_parts import Observer
+from goalrunner.core.ports import Message, Observer
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of, summary_of
 from goalrunner.engine.resumption import ResumptionReader

@@ -22,8 +22,7 @@ from goalrunner.core.check_ports import Validator
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.process_ports import Launcher
-from goalrunner.core.run_parts import Parts
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.run import Run

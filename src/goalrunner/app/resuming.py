@@ -22,8 +22,8 @@ from goalrunner.core.events import Account, Plan, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
+from goalrunner.core.ports import Rejoining
 from goalrunner.core.progress import FINAL, with_cut
-from goalrunner.core.run_parts import Rejoining
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.resumption import Resumption, ResumptionReader, cut_calls
 from goalrunner.engine.run import Run

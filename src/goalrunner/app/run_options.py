@@ -18,8 +18,7 @@ from goalrunner.core.check_ports import Validator
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import AGENT_MODEL, Goal, JudgeConfig, ValidatorSpec
-from goalrunner.core.ports import Approver
-from goalrunner.core.run_parts import Observer
+from goalrunner.core.ports import Approver, Observer
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder, goal_home

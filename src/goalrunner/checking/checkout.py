@@ -230,7 +230,14 @@ _OPTIONS = (
 )  # fmt: skip
 _ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 """Options with which `git add` writes one pack: a file for each object takes several times as long."""
+_LONGEST = 200_000
+"""A history with as many commits is left out."""
 _HISTORY = "refs/goal/history"
+_REFS = ("+refs/tags/*:refs/tags/*", f"+HEAD:{_HISTORY}")
+_GIVE = ("-c", "safe.directory=*", "-c", "uploadpack.allowFilter=true")
+_FETCH = (
+    "-c", "protocol.file.allow=always", "fetch", "-q", "--filter=tree:0", "--update-shallow", "--no-write-fetch-head",
+)  # fmt: skip
 
 
 class _Failed(Exception):
@@ -240,7 +247,8 @@ class _Failed(Exception):
 def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) -> None:
     """Make a git repository of a checkout. HEAD is the workspace's if its files are the same, else a new commit on top.
 
-    A workspace whose history cannot be read gives a repository with one commit. Raise EnvironmentFailed.
+    Of the history it has commits and tags, but no older files. A workspace whose history cannot be read, or is too long,
+    gives a repository with one commit. Raise EnvironmentFailed.
     """
 
     def git(*arguments: str, place: Path = folder, timeout: float = _TIMEOUT) -> str:
@@ -260,22 +268,15 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
         info.mkdir(exist_ok=True)
         # Files are committed as they are, whatever the workspace's own attributes say.
         (info / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
-        program = shlex.join([git_program(workspace, environ), "-c", "safe.directory=*", "upload-pack"])
-        refs = ("+refs/tags/*:refs/tags/*", f"+HEAD:{_HISTORY}")
         head, there = "", ""
         with contextlib.suppress(_Failed):
-            fetch = (
-                "-c",
-                "protocol.file.allow=always",
-                "fetch",
-                "-q",
-                "--update-shallow",
-                "--no-write-fetch-head",
-                f"--upload-pack={program}",
-            )
-            git(*fetch, str(workspace), *refs, timeout=_HISTORY_TIMEOUT)
-            head, there = git("rev-parse", _HISTORY, f"{_HISTORY}^{{tree}}").split()
-            git("update-ref", "-d", _HISTORY)
+            if int(git("rev-list", "--count", f"--max-count={_LONGEST}", "HEAD", "--tags", place=workspace)) < _LONGEST:
+                settings = (folder / ".git" / "config").read_bytes()
+                give = shlex.join([git_program(workspace, environ), *_GIVE, "upload-pack"])
+                git(*_FETCH, f"--upload-pack={give}", str(workspace), *_REFS, timeout=_HISTORY_TIMEOUT)
+                git("update-ref", "-d", _HISTORY)
+                (folder / ".git" / "config").write_bytes(settings)  # files that are missing are not fetched later
+                head, there = git("rev-parse", "HEAD", "HEAD^{tree}", place=workspace).split()
         git(*_ONE_PACK, "add", "-A", "-f", ".")
         tree = git("write-tree")
         if tree != there:

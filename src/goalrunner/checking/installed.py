@@ -122,7 +122,7 @@ class _PythonPackages:
         self.installed = Installed("python")
         self._root = root
         self._workspace = workspace
-        self._sites = [os.path.relpath(site, root) for site in _sites(root)]
+        self._sites = [site[len(root) + 1 :] for site in _sites(root)]
         self._open = {"", "bin", "Scripts", *self._sites}
         for site in self._sites:
             while site := posixpath.dirname(site):
@@ -160,7 +160,9 @@ class _PythonPackages:
         for row in csv.reader(_read(f"{path}/RECORD").splitlines()):
             if len(row) < 2 or "__pycache__" in row[0] or row[0].endswith((".pyc", ".pyo")):
                 continue
-            file = top = posixpath.normpath(f"{site}/{row[0]}") if ".." in row[0] else _joined(site, row[0])
+            file = top = posixpath.normpath(_joined(site, row[0])) if ".." in row[0] else _joined(site, row[0])
+            if file.startswith(("/", "../")):
+                continue
             while (above := posixpath.dirname(top)) not in self._open:
                 top = above
             rows = self._rows.setdefault(top, {}).setdefault(name, [])
@@ -280,4 +282,4 @@ def _read(path: str) -> str:
 
 
 def _joined(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder and folder != "." else name
+    return f"{folder}/{name}" if folder else name

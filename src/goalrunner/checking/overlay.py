@@ -120,7 +120,7 @@ class OpenOverlay:
 
     def full(self) -> str:
         """Return why nothing more can be written here; empty if something can."""
-        return no_space(self._folder or self._scratch).replace(str(self._folder), str(self._scratch))
+        return f"no space left in {self._scratch}" if no_space(self._folder or self._scratch) else ""
 
     def written(self) -> tuple[str, ...]:
         """Return the regular files of the workspace that checks wrote, as paths relative to it."""

@@ -107,7 +107,7 @@ class Protection:
         setup: bool = False,
         below: Mapping[str, str] | None = None,
     ) -> None:
-        """`setup`: the manifests and lock files that a set-up command installs from are protected as well.
+        """Create the rules. `setup`: manifests and lock files that a set-up command installs from are protected as well.
 
         `below` maps folders, in one spelling, to the rule that protects everything in them.
         """

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.core.ports import Approver
-    from goalrunner.core.run_parts import Observer
+    from goalrunner.core.ports import Approver, Observer
     from goalrunner.reports.outcome_copy import OutcomeCopy
     from goalrunner.reports.progress import Progress
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.core.ports import Approver
-    from goalrunner.core.run_parts import Observer
+    from goalrunner.core.ports import Approver, Observer
 
 
 def resume(

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from goalrunner.core.goal import Goal
     from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.core.ports import Approver
-    from goalrunner.core.run_parts import Observer
+    from goalrunner.core.ports import Approver, Observer
     from goalrunner.reports.outcome_copy import OutcomeCopy
 
 

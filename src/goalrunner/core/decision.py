@@ -1,14 +1,74 @@
-"""`decide(state) -> Step`: limits, order and stop rules of the loop. Pure: no clock, no input or output, no model."""
+"""`decide(state) -> Step`: the steps, limits, order and stop rules of the loop. Pure: no clock, no input or output."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 from goalrunner.core.approval_rules import completion_rule
 from goalrunner.core.events import PromptKind, RunEnded
 from goalrunner.core.limits import awaiting_approval, budget_spent, denied, out_of_budget, unreadable
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import Approval, Baseline, Phase, RunState
-from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, RunRound, Step, TakeBaseline, Validate
+from goalrunner.core.run_state import Approval, Baseline, Interruption, Phase, RunState
 from goalrunner.core.verdict import protected_message, verdict_of
+
+
+@dataclass(frozen=True)
+class TakeBaseline:
+    """Run the validators once before the agent works."""
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The content of a prompt, before it is rendered."""
+
+    kind: PromptKind
+    round: int
+    feedback: str | None = None
+    """Red output or the judge's `missing`, verbatim; None if there is none."""
+    interruption: Interruption | None = None
+    """What happened while the run was interrupted, if anything."""
+
+
+@dataclass(frozen=True)
+class RunRound:
+    """Let the agent work."""
+
+    prompt: Brief
+
+
+@dataclass(frozen=True)
+class Validate:
+    """Run every validator once."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Ask the judge."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """Ask for a second, independent opinion on a claim that the goal is blocked."""
+
+    claim: str
+
+
+@dataclass(frozen=True)
+class AskApproval:
+    """Let a person decide whether the run may end complete, or which versions of the checks count."""
+
+    action: str
+    rule: str
+    kind: Literal["complete", "checks"] = "complete"
+
+
+Step = TakeBaseline | RunRound | Validate | Audit | Confirm | AskApproval | RunEnded
+"""The next thing to do."""
 
 
 def proven(state: RunState) -> bool:

@@ -48,7 +48,7 @@ class Approvals(Frozen):
     commands: tuple[Text, ...] = Field(default=(), description="patterns of command lines, `*` for anything")
     expires: DurationLimit = Field(default=DEFAULT_EXPIRY, description="seconds; inf: never")
     on_deny: Literal["stop", "continue"] = Field(
-        default="stop", description='"continue": the agent is told, and the run goes on'
+        default="stop", description='"continue": the agent gets the reason, and the run goes on'
     )
 
 
@@ -261,4 +261,4 @@ class MemoryConfig(Frozen):
     promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
         default=(), description="kinds that may be promoted"
     )
-    recall: Flag = Field(default=False, description="whether promoted facts of this owner are told to the agent")
+    recall: Flag = Field(default=False, description="whether the first prompt contains promoted facts of this owner")

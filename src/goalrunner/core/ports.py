@@ -1,4 +1,4 @@
-"""Protocols of people, stores, clock and ids."""
+"""Protocols of people, stores, clock and observers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, EvidenceRow, TranscriptRef
-from goalrunner.core.run_state import Approval
+from goalrunner.core.run_state import Approval, RunState
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,6 @@ class Clock(Protocol):
         ...
 
 
-class Ids(Protocol):
-    """Where names come from."""
-
-    def run_id(self, objective: str) -> str:
-        """Return a short, unused id that a person can read and type: `k3f9-make-parse`."""
-        ...
-
-
 class Log(Protocol):
     """The append-only log of a run. An appended event outlives the process; `sync` makes all of them outlive a power cut."""
 
@@ -136,4 +128,30 @@ class Artifacts(Protocol):
 
     def path(self, ref: ArtifactRef) -> Path:
         """Return the path of the bytes."""
+        ...
+
+
+class Observer(Protocol):
+    """Observes a run. An observer that raises is removed, and the run goes on."""
+
+    def on_record(self, record: Record) -> None:
+        """Handle an event that was written."""
+        ...
+
+
+@runtime_checkable
+class TextObserver(Observer, Protocol):
+    """An observer that shows the agent's text while it streams. Without one, models are asked for whole answers."""
+
+    def on_text(self, delta: str) -> None:
+        """Handle a piece of the agent's streamed text."""
+        ...
+
+
+@runtime_checkable
+class Rejoining(Protocol):
+    """An observer that needs the state of a resumed run."""
+
+    def on_state(self, state: RunState) -> None:
+        """Handle the state that an earlier process left, once before the first new event."""
         ...

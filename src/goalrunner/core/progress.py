@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from goalrunner.core import events
+from goalrunner.core.agent_ports import ProposedPlan
 from goalrunner.core.approval_state import taken_up, with_budget, with_fields, with_memory
 from goalrunner.core.events import Account
+from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import KEPT, Interruption, Phase, RunState, Stall
 from goalrunner.core.verdict import GoalVerdict
@@ -139,6 +141,50 @@ def _upcoming(state: RunState) -> list[str]:
             return [] if state.confirmed else again
         case _:
             return []
+
+
+Find = Callable[[str], Observation | None]
+"""Return the observation of that id, or None."""
+
+
+def settle_plan(plan: ProposedPlan, find: Find) -> tuple[events.PlanProposed, str]:
+    """Return the event with the accepted part of a plan, and the reply for the agent.
+
+    The reply contains none of the agent's words, because it becomes an observation that a judge may quote.
+    """
+    believed: dict[str, str] = {}
+    refused: list[str] = []
+    told: list[str] = []
+    for number, (step, shown) in enumerate(plan.completed.items(), start=1):
+        why = _refusal(step, shown, find)
+        if why:
+            refused.append(step)
+            told.append(f"- completed step {number} is not believed: {why}")
+        else:
+            believed[step] = shown
+    own = (*plan.pending, plan.current)
+    if any(map(is_runners, own)):
+        told.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
+    event = events.PlanProposed(
+        current="" if is_runners(plan.current) else plan.current,
+        pending=tuple(step for step in plan.pending if not is_runners(step)),
+        completed=believed,
+        refused=tuple(refused),
+        stop_reason=plan.stop_reason,
+    )
+    head = f"The plan is kept: {len(believed)} completed, {len(event.pending)} pending."
+    return event, "\n".join([head, *told]) + "\n"
+
+
+def _refusal(step: str, shown: str, find: Find) -> str:
+    if is_runners(step):
+        return "its name is one of the runner's own"
+    observation = find(shown)
+    if observation is None:
+        return f"there is no result {shown}"
+    if not observation.shows:
+        return f"{shown} shows nothing that was done"
+    return ""
 
 
 def planned(state: RunState, event: events.PlanProposed) -> RunState:

@@ -266,7 +266,7 @@ class RunState(Frozen):
 
     @property
     def decided_by_validators(self) -> bool:
-        """Whether the validators alone decide this round: nobody else is asked, or one is red.
+        """Whether the validators alone decide this round: there is no judge, or one is red.
 
         An agent that reports itself blocked is judged all the same, so that an impossible goal does not burn its rounds.
         """

@@ -12,9 +12,8 @@ from goalrunner.core.goal import ApprovalKind
 from goalrunner.core.limits import denied
 from goalrunner.core.observation import OWNER, ArtifactRef, Observation
 from goalrunner.core.ports import ApprovalAnswer, ApprovalRequest, QuestionReply
-from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Approval
-from goalrunner.engine.journal import Deadline, Journal
+from goalrunner.engine.journal import Deadline, Journal, Parts
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 _PREVIEW = 200_000

@@ -15,10 +15,9 @@ from goalrunner.core.events import Colour, Content
 from goalrunner.core.evidence import cited_stale
 from goalrunner.core.observation import Observation
 from goalrunner.core.round_state import obstacle_of
-from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.journal import Journal
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.recorder import RunRecorder
 from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
@@ -189,7 +188,7 @@ class Checks:
     async def _observed(
         self, answers: Sequence[Answer], seen: Snapshot | None
     ) -> tuple[list[ValidatorResult], list[Observation], list[Observation]]:
-        """Number the results; return them, the observations, and those of hidden validators."""
+        """Assign ids to the results; return them, the observations, and those of hidden validators."""
         results, found = await observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
         hidden = {result.observation for result in results if result.hidden}
         return (

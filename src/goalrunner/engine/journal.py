@@ -1,4 +1,4 @@
-"""The log of a run and the state that its events fold to; the deadline; exclusive use of a conversation."""
+"""The adapters of a run; its log and the state that its events fold to; the deadline; exclusive use of a conversation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from goalrunner.core.agent_ports import Conversation
+from goalrunner.core.check_ports import Checker, Judge, Validator, Workspace
 from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.events import Event, Record, SecretsReplaced
 from goalrunner.core.evidence import EvidenceIndex, TrailIndex
@@ -15,12 +18,37 @@ from goalrunner.core.fold import apply
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import Claim, EvidenceRow, Observation, Trail
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Artifacts, Log, Transcript
-from goalrunner.core.run_parts import Observer, TextObserver
+from goalrunner.core.ports import Approver, Artifacts, Clock, Log, Observer, TextObserver, Transcript
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
 
 _LOGGER = logging.getLogger("goalrunner")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The adapters of one run."""
+
+    conversation: Conversation
+    validators: tuple[Validator, ...]
+    judge: Judge | None
+    log: Log
+    transcript: Transcript
+    artifacts: Artifacts
+    clock: Clock
+    workspace: Path
+    scratch: Callable[[str], Path]
+    watch: Workspace | None = None
+    """Takes the snapshots; None if the workspace is not the deliverable."""
+    checker: Checker | None = None
+    """Runs the validators in the check environment; None if they run in the workspace as it is."""
+    redact: Callable[[str], str] = lambda text: text
+    replaced: Callable[[], dict[str, int]] = dict
+    """Return how many secrets were replaced since the last call, by kind."""
+    kept: Callable[[], dict[str, str]] = dict
+    """Return the files about the start in the run's folder, and their SHA-256."""
+    approver: Approver | None = None
+    """Asks a person for approvals and answers; None if no person is available."""
 
 
 class Journal:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from goalrunner.core.decision import Brief
 from goalrunner.core.goal import Goal
 from goalrunner.core.run_state import Interruption
-from goalrunner.core.steps import Brief
 
 ResumePrompt = str | Callable[[str | None], str]
 """A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (or None) to message."""

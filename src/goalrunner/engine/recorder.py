@@ -28,7 +28,7 @@ from goalrunner.core.messages import text_of
 from goalrunner.core.observation import OWNER, Observation, source_of
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Message
-from goalrunner.core.steps import settle_plan
+from goalrunner.core.progress import settle_plan
 from goalrunner.engine.approvals import Approvals, answered_by
 from goalrunner.engine.journal import Journal
 from goalrunner.engine.resumption import recorded

@@ -9,16 +9,14 @@ from typing import TypeVar, assert_never
 
 from goalrunner.core import events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, RoundReply
-from goalrunner.core.decision import decide
+from goalrunner.core.decision import AskApproval, Audit, Brief, Confirm, RunRound, TakeBaseline, Validate, decide
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, RecordError
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.core.run_parts import Parts
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, RunRound, TakeBaseline, Validate
 from goalrunner.engine.approvals import Approvals
 from goalrunner.engine.checks import Checks
-from goalrunner.engine.journal import Deadline, Journal, exclusive
+from goalrunner.engine.journal import Deadline, Journal, Parts, exclusive
 from goalrunner.engine.recorder import RunRecorder
 from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker

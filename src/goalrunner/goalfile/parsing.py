@@ -75,7 +75,7 @@ def refusal(name: str, message: str, place: tuple[int, int] = (0, 0)) -> GoalFil
 
 
 def _decode(data: bytes, name: str) -> str:
-    """The text; a byte order mark before it is accepted."""
+    """Return the text without a byte order mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise refusal(name, "is UTF-16, not UTF-8; save it as UTF-8")
     try:

@@ -97,7 +97,7 @@ class Spot:
         return Spot(self.source, self.problems, self.path[:-1])
 
     def item(self, step: str | int) -> Spot:
-        """The spot of a value inside this one."""
+        """Return the spot of a value inside this one."""
         return Spot(self.source, self.problems, (*self.path, step))
 
     def wrong(self, rest: str) -> None:

@@ -68,7 +68,7 @@ FORMATS: tuple[TokenFormat, ...] = (
     TokenFormat("slack token", (b"xapp-",), "[0-9]-[A-Z0-9]{6,20}-[0-9]{6,20}-[a-z0-9]{20,100}", "Slack app tokens",
          inside_words=True),
     TokenFormat("slack webhook", (b"hooks.slack.com/",), "(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{43,80})",
-         "address that anybody may post to", inside_words=True),
+         "address that accepts posts without a login", inside_words=True),
     TokenFormat("anthropic key", (b"sk-",), "ant-[a-z]{2,8}[0-9]{2}-[A-Za-z0-9_-]{40,200}", "Anthropic API and admin keys"),
     TokenFormat("openai key", (b"sk-",), "(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,250}", "OpenAI project and admin keys"),
     TokenFormat("openrouter key", (b"sk-",), "or-v1-[0-9a-f]{64}", "OpenRouter keys"),

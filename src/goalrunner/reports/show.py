@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from goalrunner.core.decision import decide
+from goalrunner.core.decision import AskApproval, Audit, Confirm, RunRound, TakeBaseline, Validate, decide
 from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.steps import AskApproval, Audit, Confirm, RunRound, TakeBaseline, Validate
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines

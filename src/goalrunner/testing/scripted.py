@@ -185,20 +185,20 @@ class ScriptedApprover:
 
 
 def satisfied(criterion: str = "it works", observation: str = "o1", quote: str = "1 passed") -> GoalVerdict:
-    """A complete verdict with one criterion and one citation."""
+    """Return a complete verdict with one criterion and one citation."""
     evidence = (Citation(observation=observation, quote=quote),)
     item = CriterionVerdict(criterion=criterion, satisfied=True, evidence=evidence)
     return GoalVerdict(score=1.0, complete=True, criteria=(item,))
 
 
 def unsatisfied(missing: str, criterion: str = "it works", score: float = 0.3) -> GoalVerdict:
-    """A verdict that is not complete."""
+    """Return a verdict that is not complete."""
     item = CriterionVerdict(criterion=criterion, satisfied=False, missing=missing)
     return GoalVerdict(score=score, complete=False, missing=missing, criteria=(item,))
 
 
 def shell_result(call: str, command: str, output: str, exit_code: int = 0) -> ToolResult:
-    """A shell tool's result, for scripted rounds."""
+    """Return a shell tool's result for scripted rounds."""
     return ToolResult(
         tool_call_id=call,
         tool="shell",

@@ -244,7 +244,7 @@ def as_written(line: str) -> str:
 
 
 def sets_pipefail(line: str) -> bool:
-    """Return whether the shell that runs a line is told to `set -o pipefail`, which not every /bin/sh knows."""
+    """Return whether a line sets `pipefail`, which not every /bin/sh supports."""
     for program in programs(line):
         command = program.command
         tried = command.optional or (command.lost is not None and command.lost.how == "||")
