@@ -57,5 +57,7 @@ UNCLEAR = re.compile(r"\b(?:nobody|somebody|whoever|anybody|everybody|(?:is|are|
 
 def test_sources_avoid_words_that_name_no_one() -> None:
     lines = ((path, number, line) for path in SOURCES for number, line in enumerate(path.read_text().splitlines(), 1))
-    found = [f"{path.relative_to(ROOT)}:{number} {line.strip()}" for path, number, line in lines if UNCLEAR.search(line)]
+    found = [
+        f"{path.relative_to(ROOT)}:{number} {line.strip()}" for path, number, line in lines if UNCLEAR.search(line)
+    ]
     assert found == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from goalrunner.app.run_snapshots import KeptStore
@@ -12,10 +13,9 @@ from goalrunner.core.change_history import ChangedPaths, changed_paths
 from goalrunner.core.check_ports import AuditRequest
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.events import Record
-from goalrunner.core.evidence import EvidenceIndex, TrailIndex, cited_in
+from goalrunner.core.evidence import EvidenceIndex, cited_in
 from goalrunner.core.fold import apply
-from goalrunner.core.messages import text_of
-from goalrunner.core.observation import Claim, Observation, Trail
+from goalrunner.core.observation import Observation
 from goalrunner.core.round_state import why_stale
 from goalrunner.core.run_state import RunState
 from goalrunner.judge.citations import check
@@ -37,7 +37,6 @@ class CitationReview:
         self.evidence = EvidenceIndex()
         self.checked = self.unchecked = 0
         self.gone = ""
-        self._trail = TrailIndex()
         self._transcript = folder.transcript
         # Nothing is written through it, so there is nothing to replace.
         self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))
@@ -66,7 +65,6 @@ class CitationReview:
             case _:
                 pass
         self.state = apply(self.state, record)
-        self._trail.add(record)
         self.evidence.add(record)
         return refused
 
@@ -83,7 +81,7 @@ class CitationReview:
             constraints=state.goal.constraints,
             deliverable=state.plan.deliverable,
             round=event.round,
-            trail=Trail(items=tuple(self._trail.items), read=self._read),
+            trail=self.evidence.trail(self.artifacts.read, partial(read_message, self._transcript)),
             minimum_score=state.plan.minimum_score,
             require=state.plan.require,
             stale=stale,
@@ -119,8 +117,3 @@ class CitationReview:
             await self._store.require(old, new)
             self._changed[key] = changed_paths([change.path for change in await self._store.store.changes(old, new)])
         return self._changed[key]
-
-    def _read(self, item: Observation | Claim) -> str:
-        if isinstance(item, Observation):
-            return self.artifacts.read(item.output).decode("utf-8", errors="replace") if item.output else ""
-        return text_of(read_message(self._transcript, item.text).get("content")) if item.text else ""

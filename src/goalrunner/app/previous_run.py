@@ -15,7 +15,7 @@ from goalrunner.app.goal_secrets import NEW_RUN, with_secrets
 from goalrunner.checking.ignored_files import PACK
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import RunStarted
-from goalrunner.core.evidence import EvidenceIndex, TrailIndex
+from goalrunner.core.evidence import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
@@ -37,7 +37,6 @@ class LoadedRun:
 
     state: RunState
     started: RunStarted
-    trail: TrailIndex
     evidence: EvidenceIndex
     end: LogEnd
 
@@ -46,18 +45,17 @@ def load_run(folder: RunFolder) -> LoadedRun:
     """Fold a run's log, once. Raise RecordError for a log that is damaged or too short."""
     state: RunState | None = None
     started: RunStarted | None = None
-    trail, evidence, end = TrailIndex(), EvidenceIndex(), LogEnd()
+    evidence, end = EvidenceIndex(), LogEnd()
     if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
         raise RecordError(f"{folder.events} is not there: the run never began, or its log was deleted", NEW_RUN)
     for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
-        trail.add(record)
         evidence.add(record)
         if isinstance(record.event, RunStarted):
             started = record.event
     if state is None or started is None:
         raise RecordError(f"{folder.events} ends before the run began", NEW_RUN)
-    return LoadedRun(state, started, trail, evidence, end)
+    return LoadedRun(state, started, evidence, end)
 
 
 def load_state(folder: RunFolder) -> RunState:

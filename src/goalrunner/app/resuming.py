@@ -99,7 +99,7 @@ def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> 
     The log is read once more for what the goal says of it: no other process can have written since.
     """
     parts, models = resources.parts, resources.config.models
-    resources.journal.resume_from(loaded.state, loaded.trail, loaded.evidence)
+    resources.journal.resume_from(loaded.state, loaded.evidence)
     reader = ResumptionReader(fresh_rounds=not resources.config.goal.preserve_context)
     for record in read_records(folder.events):
         reader.add(record)

@@ -271,12 +271,14 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
         head, there = "", ""
         with contextlib.suppress(_Failed):
             if int(git("rev-list", "--count", f"--max-count={_LONGEST}", "HEAD", "--tags", place=workspace)) < _LONGEST:
+                found = git("rev-parse", "--absolute-git-dir", "HEAD", "HEAD^{tree}", place=workspace)
+                source, commit, files = found.splitlines()
                 settings = (folder / ".git" / "config").read_bytes()
                 give = shlex.join([git_program(workspace, environ), *_GIVE, "upload-pack"])
-                git(*_FETCH, f"--upload-pack={give}", str(workspace), *_REFS, timeout=_HISTORY_TIMEOUT)
+                git(*_FETCH, f"--upload-pack={give}", source, *_REFS, timeout=_HISTORY_TIMEOUT)
                 git("update-ref", "-d", _HISTORY)
                 (folder / ".git" / "config").write_bytes(settings)  # files that are missing are not fetched later
-                head, there = git("rev-parse", "HEAD", "HEAD^{tree}", place=workspace).split()
+                head, there = commit, files
         git(*_ONE_PACK, "add", "-A", "-f", ".")
         tree = git("write-tree")
         if tree != there:

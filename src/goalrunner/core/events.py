@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.base import Frozen, Snapshot
 from goalrunner.core.goal import ApprovalKind, Approvals
-from goalrunner.core.observation import ArtifactRef, Observation
+from goalrunner.core.observation import ArtifactRef
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.work_events import Account as Account
 from goalrunner.core.work_events import AgentRan as AgentRan
@@ -28,6 +28,8 @@ from goalrunner.core.work_events import Content as Content
 from goalrunner.core.work_events import MessageRecorded as MessageRecorded
 from goalrunner.core.work_events import PlanProposed as PlanProposed
 from goalrunner.core.work_events import PromptKind as PromptKind
+from goalrunner.core.work_events import QuestionAnswered as QuestionAnswered
+from goalrunner.core.work_events import QuestionOpened as QuestionOpened
 from goalrunner.core.work_events import RoundFinished as RoundFinished
 from goalrunner.core.work_events import RoundStarted as RoundStarted
 from goalrunner.core.work_events import SecretsReplaced as SecretsReplaced
@@ -154,25 +156,6 @@ class RunResumed(Frozen):
 
 
 Decision = Literal["approved", "denied", "expired"]
-
-
-class QuestionOpened(Frozen):
-    """A question that only a person can answer."""
-
-    type: Literal["question_opened"] = "question_opened"
-    question: str
-    by: Literal["agent", "judge"] = "agent"
-
-
-class QuestionAnswered(Frozen):
-    """A person's answer. It is an observation for agent and judge."""
-
-    type: Literal["question_answered"] = "question_answered"
-    question: str
-    answer: str = ""
-    evidence_ref: str = Field(description="the observation's id")
-    observation: Observation | None = Field(default=None, description="None where a tool result holds the answer")
-    by: str = Field(default="", description="who answered: user@host")
 
 
 class ApprovalRequested(Frozen):

@@ -10,7 +10,9 @@ from goalrunner.core import events
 from goalrunner.core.base import Snapshot
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
-from goalrunner.core.observation import Claim, EvidenceRow, Observation
+from goalrunner.core.messages import text_of
+from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Trail, TranscriptRef
+from goalrunner.core.ports import Message
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 
@@ -19,23 +21,45 @@ _EXIT = re.compile(r"exit (\d+)")
 
 
 class EvidenceIndex:
-    """The observations of a run by id, and those that were outdated at the last verdict."""
+    """The observations and claims of a run, and which of them were outdated at the last verdict."""
 
     def __init__(self) -> None:
+        self.items: list[Observation | Claim] = []
+        """In order, without those of hidden validators."""
         self.observations: dict[str, Observation] = {}
+        """All, by id."""
         self.stale: Mapping[str, str] = {}
         self._ends: dict[int, str] = {}
+        self._round = 0
 
     def add(self, record: Record) -> None:
         """Process one record."""
-        self.observations.update((item.id, item) for item in observations_of(record.event))
-        match record.event:
-            case events.VerdictRecorded(stale=stale):
-                self.stale = stale
+        event = record.event
+        found = observations_of(event)
+        self.observations.update((item.id, item) for item in found)
+        concealed = event.concealed if isinstance(event, events.BaselineTaken | events.ValidatorsFinished) else ()
+        self.items.extend(item for item in found if item not in concealed)
+        match event:
+            case events.RoundStarted(round=number):
+                self._round = number
             case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
                 self._ends[number] = snapshot.id
+            case events.MessageRecorded(role="assistant", has_text=True):
+                self.items.append(Claim(round=self._round, text=event.text))
+            case events.VerdictRecorded(stale=stale):
+                self.stale = stale
             case _:
                 pass
+
+    def trail(self, output: Callable[[ArtifactRef], bytes], message: Callable[[TranscriptRef], Message]) -> Trail:
+        """Return the observations and claims so far, whose texts these functions read."""
+
+        def read(item: Observation | Claim) -> str:
+            if isinstance(item, Observation):
+                return output(item.output).decode("utf-8", errors="replace") if item.output else ""
+            return text_of(message(item.text).get("content")) if item.text else ""
+
+        return Trail(items=tuple(self.items), read=read)
 
     def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
         """Return the evidence table of a state's last verdict; empty without one."""
@@ -149,30 +173,3 @@ def _identifier(citation: Citation) -> str:
     """Return an observation's id from the forms that judges write: `o12`, `[o12]`, ` O12 `."""
     found = _ID.fullmatch(citation.observation.strip().strip("[]").strip())
     return found[0].lower() if found else citation.observation
-
-
-class TrailIndex:
-    """Observations and claims in order."""
-
-    def __init__(self) -> None:
-        self.items: list[Observation | Claim] = []
-        self._round = 0
-
-    def add(self, record: Record) -> None:
-        """Process one record."""
-        event = record.event
-        match event:
-            case events.RoundStarted():
-                self._round = event.round
-            case events.ToolResultRecorded():
-                self.items.append(event.observation)
-            case events.ValidatorsFinished() | events.BaselineTaken():
-                self.items.extend(event.observations)
-            case events.RoundFinished(response=Observation() as response):
-                self.items.append(response)
-            case events.QuestionAnswered(observation=Observation() as answer):
-                self.items.append(answer)
-            case events.MessageRecorded(role="assistant", has_text=True):
-                self.items.append(Claim(round=self._round, text=event.text))
-            case _:
-                pass

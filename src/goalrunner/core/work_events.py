@@ -1,4 +1,4 @@
-"""Events of the work and of the checks: rounds, tool calls, snapshots, validators, audits."""
+"""Events of the work and of the checks: rounds, tool calls, questions, snapshots, validators, audits."""
 
 from __future__ import annotations
 
@@ -55,6 +55,25 @@ class PlanProposed(Frozen):
     completed: dict[str, str] = Field(default_factory=dict, description="step -> id of the observation that shows it")
     refused: tuple[str, ...] = Field(default=(), description="steps called done without evidence that exists")
     stop_reason: str = Field(default="", description="why the agent says that it may stop")
+
+
+class QuestionOpened(Frozen):
+    """A question that only a person can answer."""
+
+    type: Literal["question_opened"] = "question_opened"
+    question: str
+    by: Literal["agent", "judge"] = "agent"
+
+
+class QuestionAnswered(Frozen):
+    """A person's answer. It is an observation for agent and judge."""
+
+    type: Literal["question_answered"] = "question_answered"
+    question: str
+    answer: str = ""
+    evidence_ref: str = Field(description="the observation's id")
+    observation: Observation | None = Field(default=None, description="None where a tool result holds the answer")
+    by: str = Field(default="", description="who answered: user@host")
 
 
 class SecretsReplaced(Frozen):

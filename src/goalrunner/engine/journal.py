@@ -13,10 +13,9 @@ from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.check_ports import Checker, Judge, Validator, Workspace
 from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.events import Event, Record, SecretsReplaced
-from goalrunner.core.evidence import EvidenceIndex, TrailIndex
+from goalrunner.core.evidence import EvidenceIndex
 from goalrunner.core.fold import apply
-from goalrunner.core.messages import text_of
-from goalrunner.core.observation import Claim, EvidenceRow, Observation, Trail
+from goalrunner.core.observation import EvidenceRow, Trail
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Approver, Artifacts, Clock, Log, Observer, TextObserver, Transcript
 from goalrunner.core.run_state import RunState
@@ -68,7 +67,6 @@ class Journal:
         self._observers = list(observers)
         self._save = save
         self._state: RunState | None = None
-        self._index = TrailIndex()
         self._evidence = EvidenceIndex()
 
     @property
@@ -81,9 +79,7 @@ class Journal:
     def append(self, event: Event) -> Record:
         """Write an event, fold it, and notify the observers."""
         record = self._log.append(event)
-        self._state = apply(self._state, record)
-        self._index.add(record)
-        self._evidence.add(record)
+        self.replay(record)
         self._notify(lambda observer: observer.on_record(record))
         return record
 
@@ -99,12 +95,11 @@ class Journal:
     def replay(self, record: Record) -> None:
         """Fold an event of an earlier process without notifying observers."""
         self._state = apply(self._state, record)
-        self._index.add(record)
         self._evidence.add(record)
 
-    def resume_from(self, state: RunState, trail: TrailIndex, evidence: EvidenceIndex) -> None:
+    def resume_from(self, state: RunState, evidence: EvidenceIndex) -> None:
         """Start from a log that was already folded."""
-        self._state, self._index, self._evidence = state, trail, evidence
+        self._state, self._evidence = state, evidence
 
     def fold_unwritten(self, event: Event) -> None:
         """Fold a last event that cannot be written, so that the outcome tells how the run ended."""
@@ -153,13 +148,7 @@ class Journal:
 
     def trail(self) -> Trail:
         """Return the observations and claims so far."""
-        return Trail(items=tuple(self._index.items), read=self._read)
-
-    def _read(self, item: Observation | Claim) -> str:
-        if isinstance(item, Observation):
-            data = self.artifacts.read(item.output) if item.output else b""
-            return data.decode("utf-8", errors="replace")
-        return text_of(self.transcript.read(item.text).get("content")) if item.text else ""
+        return self._evidence.trail(self.artifacts.read, self.transcript.read)
 
 
 class Deadline:

@@ -6,9 +6,10 @@ ordinary chat.
 
 from __future__ import annotations
 
-from goalrunner.core.evidence import TrailIndex
-from goalrunner.core.messages import text_of
-from goalrunner.core.observation import Claim, Observation, Trail
+from functools import partial
+
+from goalrunner.core.evidence import EvidenceIndex
+from goalrunner.core.observation import Trail
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.reading import read_records
 from goalrunner.records.redaction import Redactor
@@ -25,15 +26,9 @@ def read(source: Source, deliverable: Deliverable) -> Trail:
 
     The log has the responses too, so `deliverable` adds none.
     """
-    index = TrailIndex()
+    index = EvidenceIndex()
     for record in read_records(source.path.with_name("events.jsonl")):
         index.add(record)
     # Nothing is written, so there is nothing to redact.
     artifacts = ArtifactStore(source.path.with_name("artifacts"), Redactor({}))
-
-    def text(item: Observation | Claim) -> str:
-        if isinstance(item, Observation):
-            return artifacts.read(item.output).decode("utf-8", errors="replace") if item.output else ""
-        return text_of(read_message(source.path, item.text).get("content")) if item.text else ""
-
-    return Trail(items=tuple(index.items), read=text)
+    return index.trail(artifacts.read, partial(read_message, source.path))
