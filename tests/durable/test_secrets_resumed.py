@@ -141,7 +141,7 @@ def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Go
     told = goal.run("--objective", f"deploy with {TOKEN}")
     assert "this run cannot be resumed" in " ".join(told.out.split()), told
     refused = goal.resume(*MORE)
-    assert (refused.code, "was not kept" in refused.err) == (2, True), refused
+    assert (refused.code, "objective is not what it was when the run began" in refused.err) == (2, True), refused
 
 
 def test_a_goal_without_a_secret_has_no_warning(goal: Goal) -> None:

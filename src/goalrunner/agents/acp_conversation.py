@@ -19,7 +19,7 @@ from goalrunner.core.agent_ports import Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentNotSignedIn, GoalError, RecordError
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Message
-from goalrunner.core.process_ports import Connector
+from goalrunner.system.connection import Connector
 
 NEW_SESSION = "its earlier session could not be resumed; a new one began, with the history in its prompt"
 

@@ -27,7 +27,8 @@ from goalrunner.agents.json_access import at, items, text
 from goalrunner.agents.jsonrpc import METHOD_NOT_FOUND, Peer, RecordedConnection, Refusal
 from goalrunner.core.agent_ports import AgentRun, Recorder
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentSpeaksOtherwise
-from goalrunner.core.process_ports import HIDDEN, Connection, Connector
+from goalrunner.core.process_ports import HIDDEN
+from goalrunner.system.connection import Connector, ProcessConnection
 from goalrunner.system.launcher import words_of
 
 PROTOCOL_VERSION = 1
@@ -66,7 +67,13 @@ class AcpProcess:
     """One process of an agent. `patience` is in seconds."""
 
     def __init__(
-        self, agent: ExternalAgent, connection: Connection, peer: Peer, output: Path, errors: Path, patience: float
+        self,
+        agent: ExternalAgent,
+        connection: ProcessConnection,
+        peer: Peer,
+        output: Path,
+        errors: Path,
+        patience: float,
     ) -> None:
         self.connection = connection
         self.peer = peer

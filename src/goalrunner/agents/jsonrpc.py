@@ -14,7 +14,7 @@ from typing import Any
 from goalrunner.agents.json_access import at, object_in, text
 from goalrunner.agents.output_reader import Lines
 from goalrunner.core.errors import RecordError
-from goalrunner.core.process_ports import Connection
+from goalrunner.system.connection import ProcessConnection
 
 LONGEST_MESSAGE = 128_000_000
 """Bytes. A longer line is left out and never in memory as a whole."""
@@ -48,7 +48,7 @@ class Messages:
 class RecordedConnection:
     """A connection whose input is also written to a file."""
 
-    def __init__(self, connection: Connection, path: Path) -> None:
+    def __init__(self, connection: ProcessConnection, path: Path) -> None:
         self._connection = connection
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

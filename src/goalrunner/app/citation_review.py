@@ -9,15 +9,14 @@ from pathlib import Path
 from goalrunner.app.run_snapshots import KeptStore
 from goalrunner.core import events
 from goalrunner.core.base import Snapshot
-from goalrunner.core.change_history import ChangedPaths, changed_paths
 from goalrunner.core.check_ports import AuditRequest
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.events import Record
 from goalrunner.core.evidence import EvidenceIndex, cited_in
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation
-from goalrunner.core.round_state import why_stale
 from goalrunner.core.run_state import RunState
+from goalrunner.engine.snapshot_tracker import ChangedPaths, changed_paths, why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore, read_message

@@ -275,7 +275,9 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
                 source, commit, files = found.splitlines()
                 settings = (folder / ".git" / "config").read_bytes()
                 give = shlex.join([git_program(workspace, environ), *_GIVE, "upload-pack"])
-                git(*_FETCH, f"--upload-pack={give}", source, *_REFS, timeout=_HISTORY_TIMEOUT)
+                remote = ("-c", f"remote.history.url={source}")  # only one with a name may leave out files
+                fetch = (*_FETCH, f"--upload-pack={give}", "history", *_REFS)
+                git(*remote, *fetch, timeout=_HISTORY_TIMEOUT)
                 git("update-ref", "-d", _HISTORY)
                 (folder / ".git" / "config").write_bytes(settings)  # files that are missing are not fetched later
                 head, there = commit, files

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypedDict
@@ -56,56 +55,6 @@ class Launcher(Protocol):
         `errors`. `shared` are files and folders outside of the workspace that it reads or writes for the runner: where
         commands are sandboxed, only these files of the runner are visible. A missing program gives `exit_code=127` and
         the reason in `error`.
-        """
-        ...
-
-
-class Connection(Protocol):
-    """A child process with which messages are exchanged over stdin and stdout."""
-
-    async def read(self) -> bytes:
-        """Return new output as soon as there is some; empty at its end."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Write all of `data`. Raise ConnectionError if the process no longer reads."""
-        ...
-
-    def mark(self) -> None:
-        """Note the start of a round: processes that exist now belong to the agent."""
-        ...
-
-    async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
-        """End every descendant that started after `mark` in a group of its own; return their names.
-
-        Processes with a name in `helpers` and their children stay.
-        """
-        ...
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Stop it and every process below it while the context is open, so that none of them can change a file."""
-        ...
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code, minus the number for a signal; None while it runs."""
-        ...
-
-    @property
-    def obstacle(self) -> str:
-        """Why its program could not be started inside of a sandbox; else empty."""
-        ...
-
-
-class Connector(Protocol):
-    """Starts a child process with which messages are exchanged, and ends all of its processes."""
-
-    def connect(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
-    ) -> AbstractAsyncContextManager[Connection]:
-        """Return a context in which the process runs; stderr goes to the file `errors`.
-
-        Raise AgentNotInstalled if the program cannot be started.
         """
         ...
 

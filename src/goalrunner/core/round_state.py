@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from goalrunner.core import events, progress
 from goalrunner.core.approval_state import accepted, checks_changed_label, with_budget, with_evidence, with_fields
-from goalrunner.core.base import Snapshot
-from goalrunner.core.change_history import ChangedPaths
-from goalrunner.core.observation import OWNER, RESPONSE, Observation
 from goalrunner.core.outcome import GoalAttempt
 from goalrunner.core.run_state import KEPT, Approval, Baseline, Phase, RunState, Stall
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
@@ -171,39 +168,3 @@ def count_round(state: RunState, *, passed: bool, feedback: str | None = None, s
     before = state.attempts[:-1] if again else state.attempts[-KEPT + 1 :]
     state = with_fields(state, iterations=number, counted=state.round, attempts=(*before, attempt))
     return with_budget(state, iteration_count=number)
-
-
-Compare = Callable[[Snapshot | None, Snapshot | None], Awaitable[ChangedPaths]]
-"""Gives the paths that differ in what counts, between one snapshot and another; none where one is unknown."""
-
-
-async def why_stale(
-    item: Observation, taken: Mapping[str, Snapshot], ends: Mapping[int, str], final: Snapshot, compare: Compare
-) -> str:
-    """Return why an observation is outdated at `final`, in words; empty if it is not.
-
-    `taken` are the snapshots by id, `ends` by round the id of the one at its end.
-
-    A file tool's observation depends only on its own path, a command's on everything before, during and after it. The
-    response and a person's answer depend on no snapshot. For what an external agent reports, its whole round counts.
-    """
-    if item.source in (RESPONSE, OWNER) and not item.reported_by:
-        return ""
-    end = ends.get(item.round) if item.reported_by else item.after
-    before, after = taken.get(item.before or ""), taken.get(end or "")
-    if after is None or (before is None and item.reported_by):
-        return f"it is not known on which files {item.id} was seen"
-    later = await compare(after, final)
-    if item.path is not None and not item.reported_by:
-        return f"{item.path} changed after {item.id}" if later.has(item.path) else ""
-    during = await compare(before, after)
-    if during and item.reported_by:
-        return f"{_some(during)} changed in the round in which {item.reported_by} reported {item.id}"
-    if during:
-        return f"{item.id} itself changed {_some(during)}; run the check alone, after the change"
-    return f"{_some(later)} changed after {item.id}" if later else ""
-
-
-def _some(paths: ChangedPaths) -> str:
-    more = paths.count - len(paths.first)
-    return ", ".join(paths.first) + (f" and {more} more" if more else "")

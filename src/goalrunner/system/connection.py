@@ -7,10 +7,11 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from typing import Protocol
 
 from goalrunner.core.errors import AgentNotInstalled
 from goalrunner.system.adopted import adopt_orphans
@@ -102,9 +103,22 @@ async def _ready(add: Callable[..., object], remove: Callable[[int], object], pi
             remove(pipe)
 
 
+class Connector(Protocol):
+    """Starts a child process with which messages are exchanged, and ends all of its processes."""
+
+    def connect(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
+    ) -> AbstractAsyncContextManager[ProcessConnection]:
+        """Return a context in which the process runs; stderr goes to the file `errors`.
+
+        Raise AgentNotInstalled if the program cannot be started.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class ProcessConnector:
-    """The port `Connector` on this machine. `grace` in seconds, `errors_limit` in bytes.
+    """A `Connector` on this machine. `grace` in seconds, `errors_limit` in bytes.
 
     Its processes end with this program, even if the program is killed.
     """
@@ -117,7 +131,7 @@ class ProcessConnector:
     async def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AsyncIterator[ProcessConnection]:
-        """See `core.process_ports.Connector`. Raise AgentNotInstalled, or RecordError if `errors` cannot be written."""
+        """See `Connector`. Raise AgentNotInstalled, or RecordError if `errors` cannot be written."""
         adopt_orphans()
         tag = ProcessTag(guard=self.watchdog.token)
         self.watchdog.watch()
@@ -156,7 +170,10 @@ class ProcessConnector:
 
 
 class ProcessConnection:
-    """The port `Connection` over two pipes. `explain` gives the reason of an exit code if the program never started."""
+    """A child process with which messages are exchanged over two pipes.
+
+    `explain` gives the reason of an exit code if the program never started.
+    """
 
     def __init__(self, child: ChildProcess, termination: Termination, pipes: Pipes, grace: float) -> None:
         self.explain: Callable[[int], str] = lambda _: ""
@@ -179,25 +196,28 @@ class ProcessConnection:
 
     @property
     def obstacle(self) -> str:
-        """See `core.process_ports.Connection`."""
+        """Why its program could not be started inside of a sandbox; else empty."""
         return self.explain(self.exit_code) if self.exit_code else ""
 
     async def read(self) -> bytes:
-        """See `core.process_ports.Connection`. Cancelling loses nothing."""
+        """Return new output as soon as there is some; empty at its end. Cancelling loses nothing."""
         return await self._pipes.read(self._child.ended)
 
     async def write(self, data: bytes) -> None:
-        """See `core.process_ports.Connection`. If it is cancelled, a part of `data` may have been written."""
+        """Write all of `data`, or a part if it is cancelled. Raise ConnectionError if the process no longer reads."""
         await self._pipes.write(data, self._child.ended)
 
     def mark(self) -> None:
-        """See `core.process_ports.Connection`."""
+        """Note the start of a round: processes that exist now belong to the agent, with their groups."""
         living = self._termination.living()
         self._known = frozenset(living)
         self._groups = frozenset({self._child.pid} | {one.group for one in living.values()})
 
     async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
-        """See `core.process_ports.Connection`. A process in a group from before `mark` belongs to the agent."""
+        """End every descendant that started after `mark` in a group of its own; return their names.
+
+        Processes with a name in `helpers` and their children stay.
+        """
         found: dict[int, str] = {}
         began = time.monotonic()
         while new := self._new(helpers):
@@ -212,7 +232,7 @@ class ProcessConnection:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """See `core.process_ports.Connection`."""
+        """Stop it and every process below it while the context is open, so that none of them can change a file."""
         stopped: set[int] = set()
         # Processes that are forked while the others are being stopped are found by the next look.
         while new := set(self._termination.living()) - stopped:

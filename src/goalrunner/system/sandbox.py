@@ -15,10 +15,10 @@ from functools import cache, partial
 from pathlib import Path
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.core.process_ports import HIDDEN, Completion, Confinement, Connection, Launcher
+from goalrunner.core.process_ports import HIDDEN, Completion, Confinement, Launcher
 from goalrunner.system.bubblewrap import Bubblewrap, Cell
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND, NotStarted, refusal
-from goalrunner.system.connection import ProcessConnector
+from goalrunner.system.connection import ProcessConnection, ProcessConnector
 from goalrunner.system.launcher import SHELL, program_outside
 from goalrunner.system.sandbox_view import in_view
 
@@ -169,7 +169,7 @@ class JailedLauncher:
 
 @dataclass(frozen=True)
 class JailedConnector:
-    """The port `Connector` in a sandbox."""
+    """A `Connector` in a sandbox."""
 
     inner: ProcessConnector
     cell: Cell
@@ -177,8 +177,8 @@ class JailedConnector:
     @asynccontextmanager
     async def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
-    ) -> AsyncIterator[Connection]:
-        """See `core.process_ports.Connector`. Raise AgentNotInstalled, or RecordError if its /tmp cannot be made."""
+    ) -> AsyncIterator[ProcessConnection]:
+        """See `Connector`. Raise AgentNotInstalled, or RecordError if its /tmp cannot be made."""
         if (missing := unstartable(argv, cwd, env)) is not None:
             raise AgentNotInstalled(missing.reason)
         confined = self.cell.confined(argv, cwd)

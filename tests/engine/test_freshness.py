@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from goalrunner.core.base import Snapshot
-from goalrunner.core.change_history import ChangedPaths, changed_paths
 from goalrunner.core.observation import Observation
-from goalrunner.core.round_state import why_stale
+from goalrunner.engine.snapshot_tracker import ChangedPaths, changed_paths, why_stale
 
 ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
 TAKEN = {snapshot.id: snapshot for snapshot in (ONE, TWO, THREE)}

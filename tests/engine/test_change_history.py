@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.core.change_history import SHOWN, ChangeHistory
+from goalrunner.engine.snapshot_tracker import SHOWN, ChangeHistory
 
 Content = dict[str, str]
 
