@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from goalrunner.core.approval_rules import Action, completion_rule, expires_at, is_late, reaches_network, rule_for
+from goalrunner.core.approval_rules import Action, completion_rule, expires_at, is_late, rule_for
 from goalrunner.core.goal import Approvals
 
 NETWORK = (
@@ -100,6 +100,13 @@ LOCAL = (
     "which curl wget",
     "echo x | xargs grep curl",
 )
+
+
+def reaches_network(command: str) -> bool:
+    return (
+        rule_for(Action("shell", command), Approvals(require=("network",)), "low")
+        == '[approvals] require = ["network"]'
+    )
 
 
 @pytest.mark.parametrize("command", NETWORK)

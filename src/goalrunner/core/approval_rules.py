@@ -103,11 +103,6 @@ def guarding_key(approvals: Approvals, risk: RiskClass) -> str:
     return [*kinds, *(["commands"] if approvals.commands else []), ""][0]
 
 
-def reaches_network(command: str) -> bool:
-    """Return whether a command runs a program that uses the network."""
-    return _reaches_network(command, started(command)[0])
-
-
 def expires_at(approvals: Approvals, now: datetime) -> str | None:
     """Return when a request made now expires (ISO 8601), or None."""
     return None if approvals.expires is None else (now + timedelta(seconds=approvals.expires)).isoformat()

@@ -46,11 +46,6 @@ UNGUARDED = "unguarded approval"
 """Label of a run with an approval that the agent could have given itself."""
 
 
-def checks_changed_label(paths: Sequence[str]) -> str:
-    """Return the label of a run that counted the agent's versions of these checks."""
-    return f"checks changed: {', '.join(paths)}"
-
-
 UNASKED_LABEL = "unasked actions"
 """Label of a run whose agent acted without a required approval."""
 
@@ -85,15 +80,8 @@ def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) 
     waiting = next((item for item in state.waiting if item.id == event.approval_id), None)
     if waiting is None:
         return state
-    decided = waiting.model_copy(
-        update={
-            "decision": event.decision,
-            "decided_at": at,
-            "by": event.by,
-            "reason": event.reason,
-            "guarded": event.guarded,
-        }
-    )
+    given = {name: getattr(event, name) for name in ("decision", "by", "reason", "guarded")}
+    decided = waiting.model_copy(update={**given, "decided_at": at})
     approvals = tuple(decided if item.id == decided.id else item for item in state.approvals)
     if event.decision == "approved" and not event.guarded:
         state = labelled(state, UNGUARDED)
@@ -125,11 +113,6 @@ def begun(state: RunState, tool_call_id: str) -> RunState:
     return _with(state, lambda item: item.tool_call_id == tool_call_id and item.decision is not None, used=True)
 
 
-def turned_over(state: RunState) -> RunState:
-    """Return the state after the agent's turn: approvals of its tool calls are withdrawn."""
-    return withdrawn(state, lambda item: item.kind not in ("complete", "checks"))
-
-
 def taken_up(state: RunState) -> RunState:
     """Return the state of a run resumed after a denial: it does not end with the same denial again."""
     return _with(state, lambda item: item.refused, told=True) if state.stop_reason is StopReason.DENIED else state
@@ -156,13 +139,12 @@ def _with(state: RunState, which: Callable[[Approval], bool], **changes: object)
 
 def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
     """Return the state with the reference, and stopped by a denial. (Source: apply_event of Goals and State.)"""
-    refs = (*state.memory.approval_refs[-KEPT + 1 :], event.approval_id)
+    refs = kept(state.memory.approval_refs, event.approval_id)
     about = next((item for item in state.approvals if item.id == event.approval_id), None)
     # Without the agent's versions of the checks, the round is red and the run goes on.
     goes_on = state.plan.approvals.on_deny != "stop" or (about is not None and about.kind == "checks")
     stops = event.decision != "approved" and not goes_on
-    memory = state.memory.model_copy(update={"approval_refs": refs, "stop_reason": "blocked" if stops else None})
-    return state.model_copy(update={"memory": memory})
+    return with_memory(state, approval_refs=refs, stop_reason="blocked" if stops else None)
 
 
 def _said(state: RunState, decided: Approval) -> RunState:
@@ -180,13 +162,13 @@ def _said(state: RunState, decided: Approval) -> RunState:
 def _undone(state: RunState, approval: Approval) -> RunState:
     """Return the state in which the attempt failed, with the person's reason as feedback."""
     feedback = refusal(approval)
-    changes: dict[str, object] = {}
     if state.verdict is not None:
-        changes["verdict"] = state.verdict.model_copy(update={"complete": False, "missing": feedback})
+        verdict = state.verdict.model_copy(update={"complete": False, "missing": feedback})
+        state = with_fields(state, verdict=verdict)
     if state.attempts:
         attempt = state.attempts[-1].model_copy(update={"passed": False, "feedback": feedback})
-        changes["attempts"] = (*state.attempts[:-1], attempt)
-    return state.model_copy(update=changes)
+        state = with_fields(state, attempts=(*state.attempts[:-1], attempt))
+    return state
 
 
 def asked(state: RunState, questions: tuple[str, ...]) -> RunState:

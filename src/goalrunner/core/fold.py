@@ -15,7 +15,6 @@ from goalrunner.core.approval_state import (
     begun,
     kept,
     labelled,
-    turned_over,
     with_budget,
     with_evidence,
     with_fields,
@@ -195,23 +194,36 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     unstable = state.unstable + 1 if event.stale_only else 0
     unread = state.unread + 1 if event.verdict.source == "fallback" else 0
     done = progress.ended(state, progress.audit_evidence(state, event.verdict))
-    judged = with_fields(done, phase=Phase.JUDGED, criteria=_bound(state, event))
-    judged = with_fields(judged, unstable=unstable, unread=unread, leaked=())
-    return decided(with_fields(asked(judged, event.verdict.questions), awaiting=None), event.verdict)
+    judged = with_fields(asked(done, event.verdict.questions), phase=Phase.JUDGED, criteria=_bound(state, event))
+    judged = with_fields(judged, unstable=unstable, unread=unread, leaked=(), awaiting=None)
+    return decided(judged, event.verdict)
 
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     working = withdrawn(with_memory(progress.begun(state, f"round-{event.round}"), proposed_stop=""), lambda _: True)
-    working = with_fields(working, phase=Phase.WORKING, round=event.round, validators=(), refusal="", block_report="")
-    working = with_fields(working, leaked=(), leaks=0, obstacle="", obstacles=0, check_labels=())
-    working = with_fields(working, changed_checks=None)
-    return with_fields(working, prompted=False, calling=None, awaiting=None)
+    fresh: dict[str, object] = {
+        "validators": (),
+        "refusal": "",
+        "block_report": "",
+        "leaked": (),
+        "leaks": 0,
+        "obstacle": "",
+        "obstacles": 0,
+        "check_labels": (),
+        "changed_checks": None,
+        "prompted": False,
+        "calling": None,
+        "awaiting": None,
+    }
+    return with_fields(working, phase=Phase.WORKING, round=event.round, **fresh)
 
 
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
     seen = with_evidence(state, [event.response.id] if event.response else [])
-    over = with_fields(turned_over(progress.ended(seen)), phase=Phase.WORKED, snapshot=event.snapshot, round_ended=True)
+    # Approvals of its tool calls are void after a turn.
+    over = withdrawn(progress.ended(seen), lambda item: item.kind not in ("complete", "checks"))
+    over = with_fields(over, phase=Phase.WORKED, snapshot=event.snapshot, round_ended=True)
     # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
     return with_fields(
@@ -243,18 +255,13 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     if event.observation.reported_by and state.plan.has_judge and not state.plan.validators:
         state = labelled(state, REPORTED_LABEL) if state.plan.deliverable == "workspace" else state
     seen = with_fields(with_evidence(with_memory(state, tool_result_refs=refs), [event.evidence_ref]), calling=None)
-    return (
-        with_fields(seen, awaiting="agent") if event.observation.reported_by and state.phase is Phase.WORKING else seen
-    )
+    awaits = event.observation.reported_by and state.phase is Phase.WORKING
+    return with_fields(seen, awaiting="agent") if awaits else seen
 
 
 def _confirmed(state: RunState, event: events.ConfirmationRecorded) -> RunState:
-    ended = with_fields(progress.ended(state), phase=Phase.CONFIRMED)
-    return (
-        with_fields(ended, confirmed=event.reason or event.claim)
-        if event.confirmed
-        else with_fields(ended, refuted=event.claim)
-    )
+    found = {"confirmed": event.reason or event.claim} if event.confirmed else {"refuted": event.claim}
+    return with_fields(progress.ended(state), phase=Phase.CONFIRMED, **found)
 
 
 def _bound(state: RunState, event: events.VerdictRecorded) -> tuple[str, ...]:

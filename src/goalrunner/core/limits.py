@@ -10,7 +10,10 @@ from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import (
     AgentError,
     AgentNotSignedIn,
+    ApprovalDenied,
+    ApprovalPending,
     AuthenticationFailed,
+    BudgetExhausted,
     EnvironmentFailed,
     GoalError,
     ModelError,
@@ -38,11 +41,7 @@ class Shortfall:
 
 def shortfall(state: RunState) -> Shortfall | None:
     """Return the budget that stops the run, or None. Unknown usage stops it too, except for `unenforced` budgets."""
-    found = _spent(state)
-    if found is not None:
-        return found
-    unknown = _unknown(state)
-    return unknown[0] if unknown else None
+    return _spent(state) or next(iter(_unknown(state)), None)
 
 
 def budget_spent(state: RunState) -> str:
@@ -128,14 +127,9 @@ def interrupted(signal: int | None) -> RunEnded:
     )
 
 
-def cancelled(said: str) -> RunEnded:
-    """Return how a run ends by `goal cancel`, after which it cannot be resumed."""
-    return RunEnded(stop_reason=StopReason.CANCELLED, message=said)
-
-
 def awaiting_approval(state: RunState) -> RunEnded:
     """Return how a run ends while an approval waits for a person."""
-    waits = "; ".join(f"{item.id} {in_short(named(item.kind, item.action))}" for item in state.waiting)
+    waits = "; ".join(f"{item.id} {in_short(_with_kind(item))}" for item in state.waiting)
     run = state.goal.run_id
     which = "" if len(state.waiting) == 1 else " ID"
     return RunEnded(
@@ -145,9 +139,8 @@ def awaiting_approval(state: RunState) -> RunEnded:
     )
 
 
-def named(kind: str, action: str) -> str:
-    """Return an action with its kind in front."""
-    return action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
+def _with_kind(item: Approval) -> str:
+    return item.action if item.action.startswith(f"{item.kind}: ") else f"{item.kind}: {item.action}"
 
 
 def in_short(action: str) -> str:
@@ -163,26 +156,29 @@ def denied(approval: Approval) -> RunEnded:
     return RunEnded(stop_reason=StopReason.DENIED, message=f"{what} {in_short(approval.action)}{reason}")
 
 
+_REASONS: tuple[tuple[tuple[type[GoalError], ...], StopReason], ...] = (
+    ((AuthenticationFailed, AgentNotSignedIn), StopReason.AUTHENTICATION),
+    ((ModelNotFound,), StopReason.MODEL_NOT_FOUND),
+    ((EnvironmentFailed,), StopReason.ENVIRONMENT_FAILED),
+    ((WorkspaceError,), StopReason.WORKSPACE_FAILED),
+    ((ValidatorMissing,), StopReason.VALIDATOR_MISSING),
+    ((ModelError, AgentError), StopReason.AGENT_FAILED),
+)
+"""Errors, and the stop reasons that they stand for; the first match counts."""
+
+
 def failed(state: RunState, error: GoalError) -> RunEnded:
-    """Return how a run ends after an expected failure."""
-    judging = (state.memory.current_step or "").startswith("audit-")
+    """Return how a run ends after an expected error."""
     match error:
-        case AuthenticationFailed() | AgentNotSignedIn():
-            reason = StopReason.AUTHENTICATION
-        case ModelNotFound():
-            reason = StopReason.MODEL_NOT_FOUND
-        case EnvironmentFailed():
-            reason = StopReason.ENVIRONMENT_FAILED
-        case WorkspaceError():
-            reason = StopReason.WORKSPACE_FAILED
-        case ValidatorMissing():
-            reason = StopReason.VALIDATOR_MISSING
-        case ModelError() if judging:
-            reason = StopReason.JUDGE_FAILED
-        case ModelError() | AgentError():
-            reason = StopReason.AGENT_FAILED
-        case _:
-            reason = StopReason.INTERNAL_ERROR
+        case BudgetExhausted():
+            return out_of_budget(state)
+        case ApprovalPending():
+            return awaiting_approval(state)
+        case ApprovalDenied():
+            return denied(next(item for item in state.approvals if item.id == error.approval_id))
+    reason = next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), StopReason.INTERNAL_ERROR)
+    if reason is StopReason.AGENT_FAILED and (state.memory.current_step or "").startswith("audit-"):
+        reason = StopReason.JUDGE_FAILED if isinstance(error, ModelError) else reason
     return RunEnded(stop_reason=reason, message=str(error))
 
 

@@ -215,34 +215,27 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
     if state.stop_reason in FINAL:
         return state
     state = with_cut(taken_up(state), event.in_flight)
-    memory = state.memory.model_copy(
-        update={
-            "stop_reason": None,
-            "budget_state": state.memory.budget_state.model_copy(update={"deadline_at": event.deadline_at}),
-        }
-    )
+    state = with_budget(with_memory(state, stop_reason=None), deadline_at=event.deadline_at)
     told = state.interruption or Interruption()
     told = Interruption(
         note=event.note or told.note,
         changed=tuple(dict.fromkeys((*told.changed, *event.changed))),
         answers=told.answers,
     )
-    going = state.model_copy(
-        update={
-            "memory": memory,
-            "goal": state.goal.model_copy(update={"status": "active"}),
-            "plan": event.plan,
-            "status": GoalStatus.RUNNING,
-            "stop_reason": None,
-            "message": "",
-            "signal": None,
-            "ended_at": "",
-            "resumes": state.resumes + 1,
-            "sandbox": event.sandbox if event.sandbox == state.sandbox else "none",
-            "awaiting": None,
-            "interruption": None if told.is_silent else told,
-            "outside": tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
-        }
+    going = with_fields(
+        state,
+        goal=state.goal.model_copy(update={"status": "active"}),
+        plan=event.plan,
+        status=GoalStatus.RUNNING,
+        stop_reason=None,
+        message="",
+        signal=None,
+        ended_at="",
+        resumes=state.resumes + 1,
+        sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
+        awaiting=None,
+        interruption=None if told.is_silent else told,
+        outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
     )
     return _placed(going, event)
 
@@ -251,17 +244,16 @@ def _placed(state: RunState, event: events.RunResumed) -> RunState:
     """Return the state in the last phase whose result is still valid, with counters reset."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
     fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0, "leaks": 0, "obstacle": "", "obstacles": 0}
-    if state.obstacle and phase is Phase.VALIDATED:
-        # A person may have corrected what kept the validators from running.
-        return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
-    if state.leaked and phase in (Phase.WORKED, Phase.VALIDATED):
-        # The run stopped because the workspace changed meanwhile: it is checked again.
+    corrected = state.obstacle and phase is Phase.VALIDATED
+    if corrected or (state.leaked and phase in (Phase.WORKED, Phase.VALIDATED)):
+        # A person may have corrected why the validators could not run, or what changed the workspace meanwhile.
         return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
     if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
         # It may be what was corrected.
         return state.model_copy(update={**fresh, "phase": Phase.READY})
     if phase is Phase.CONFIRMED and state.confirmed:
-        return state.model_copy(update={**fresh, "phase": Phase.JUDGED, "confirmed": "", "refuted": _claim(state)})
+        claim = state.verdict.blocked if state.verdict is not None else ""
+        return state.model_copy(update={**fresh, "phase": Phase.JUDGED, "confirmed": "", "refuted": claim})
     if phase in _CHECKED and event.changed and _rests_on_files(state, phase):
         # The proof is void: the files are different now.
         again = Phase.WORKED if state.round else Phase.READY
@@ -272,7 +264,3 @@ def _placed(state: RunState, event: events.RunResumed) -> RunState:
 def _rests_on_files(state: RunState, phase: Phase) -> bool:
     """Return whether the next step relies on results for the earlier files."""
     return phase in (Phase.WORKED, Phase.VALIDATED) or (state.verdict is not None and state.verdict.complete)
-
-
-def _claim(state: RunState) -> str:
-    return state.verdict.blocked if state.verdict is not None else ""

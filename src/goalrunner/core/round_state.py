@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from goalrunner.core import events, progress
-from goalrunner.core.approval_state import accepted, checks_changed_label, with_budget, with_evidence, with_fields
+from goalrunner.core.approval_state import accepted, with_budget, with_evidence, with_fields
 from goalrunner.core.outcome import GoalAttempt
 from goalrunner.core.run_state import KEPT, Approval, Baseline, Phase, RunState, Stall
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
@@ -120,7 +120,7 @@ def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:
         place = "left" if state.phase is Phase.ENDED else "phase"
         return with_fields(state, changed_checks=None, **{place: Phase.WORKED})
     if about.decision == "approved":
-        label = checks_changed_label(changed.paths)
+        label = f"checks changed: {', '.join(changed.paths)}"
         state = with_fields(
             state, validators=changed.results, changed_checks=None, check_labels=(*state.check_labels, label)
         )

@@ -9,7 +9,7 @@ from functools import partial
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
 from goalrunner.core.base import Snapshot
-from goalrunner.core.check_ports import AuditRequest, CheckRun, ValidationContext
+from goalrunner.core.check_ports import AuditRequest, CheckRun, Judge, ValidationContext
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Colour, Content
 from goalrunner.core.evidence import cited_stale
@@ -45,6 +45,12 @@ class Checks:
     def _state(self) -> RunState:
         return self._journal.state
 
+    @property
+    def _judge(self) -> Judge:
+        if self._parts.judge is None:
+            raise RuntimeError("an audit was decided for a run without a judge")
+        return self._parts.judge
+
     async def keep_start(self, *, checked: bool = False) -> None:
         """Record what the run's folder holds about the start, so that a resumed run knows what must be there.
 
@@ -78,9 +84,9 @@ class Checks:
         self._journal.append(
             events.BaselineTaken(
                 standing=standing,
-                results=tuple(results),
-                observations=tuple(observations),
-                concealed=tuple(concealed),
+                results=results,
+                observations=observations,
+                concealed=concealed,
                 reason=reason,
                 snapshot=None if after == self._state.base else after,
                 content=ran.content,
@@ -89,7 +95,8 @@ class Checks:
 
     async def validate(self, number: int, response: str) -> None:
         """Run the validators after a round."""
-        self._begin(f"validate-{number}", f"run {_count(len(self._parts.validators), 'validator')}")
+        count = len(self._parts.validators)
+        self._begin(f"validate-{number}", f"run {count} validator{'' if count == 1 else 's'}")
         before = self._state.snapshot
         ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
         results, observations, concealed = await self._observed(ran.results, after)
@@ -99,9 +106,9 @@ class Checks:
         self._journal.append(
             events.ValidatorsFinished(
                 round=number,
-                results=tuple(results),
-                observations=tuple(observations),
-                concealed=tuple(concealed),
+                results=results,
+                observations=observations,
+                concealed=concealed,
                 refusal=ran.refusal,
                 hint=ran.hint,
                 leaked=leaked,
@@ -125,12 +132,9 @@ class Checks:
 
     async def audit(self, number: int) -> None:
         """Let the judge audit the recorded evidence, with outdated observations marked."""
-        judge = self._parts.judge
-        if judge is None:
-            raise RuntimeError("an audit was decided for a run without a judge")
         self._journal.append(events.AuditStarted(round=number))
         request = await self._request(number)
-        audit = await judge.audit(request, self._recorder)
+        audit = await self._judge.audit(request, self._recorder)
         self._journal.append(
             events.VerdictRecorded(
                 round=number,
@@ -144,11 +148,8 @@ class Checks:
 
     async def confirm(self, claim: str) -> None:
         """Ask for a second opinion on a claim that the goal is blocked, in a new context."""
-        judge = self._parts.judge
-        if judge is None:
-            raise RuntimeError("a second opinion was decided for a run without a judge")
         self._begin(f"confirm-{self._state.round}", "ask for a second opinion on whether the goal is blocked")
-        opinion = await judge.confirm(await self._request(self._state.round), claim, self._recorder)
+        opinion = await self._judge.confirm(await self._request(self._state.round), claim, self._recorder)
         self._journal.append(
             events.ConfirmationRecorded(claim=claim, confirmed=opinion.confirmed, reason=opinion.reason)
         )
@@ -187,15 +188,12 @@ class Checks:
 
     async def _observed(
         self, answers: Sequence[Answer], seen: Snapshot | None
-    ) -> tuple[list[ValidatorResult], list[Observation], list[Observation]]:
+    ) -> tuple[tuple[ValidatorResult, ...], tuple[Observation, ...], tuple[Observation, ...]]:
         """Assign ids to the results; return them, the observations, and those of hidden validators."""
         results, found = await observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
         hidden = {result.observation for result in results if result.hidden}
-        return (
-            results,
-            [item for item in found if item.id not in hidden],
-            [item for item in found if item.id in hidden],
-        )
+        visible = tuple(item for item in found if item.id not in hidden)
+        return tuple(results), visible, tuple(item for item in found if item.id in hidden)
 
     def _context(self, iteration: int, response: str) -> ValidationContext:
         parts = self._parts
@@ -243,10 +241,6 @@ def baseline_standing(
     if ran.refusal:
         return "differs", f"{ran.refusal}\n{ran.hint}".strip()
     return ("green" if results and all(result.passed for result in results) else "red"), ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class Flakiness:

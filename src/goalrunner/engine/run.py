@@ -10,7 +10,7 @@ from typing import TypeVar, assert_never
 from goalrunner.core import events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, RoundReply
 from goalrunner.core.decision import AskApproval, Audit, Brief, Confirm, RunRound, TakeBaseline, Validate, decide
-from goalrunner.core.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, RecordError
+from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import Phase, RunState
@@ -137,12 +137,6 @@ class Run:
             raise
         except InterruptedByValidatorError:
             return limits.interrupted(signal.SIGINT)
-        except BudgetExhausted:
-            return limits.out_of_budget(self.state)
-        except ApprovalPending:
-            return limits.awaiting_approval(self.state)
-        except ApprovalDenied as error:
-            return limits.denied(next(item for item in self.state.approvals if item.id == error.approval_id))
         except RecordError:
             raise
         except GoalError as error:
@@ -181,7 +175,9 @@ class Run:
 
     def _cut_off(self) -> events.RunEnded:
         said = self._cancelled
-        return limits.interrupted(self._signal) if said is None else limits.cancelled(said)
+        if said is None:
+            return limits.interrupted(self._signal)
+        return events.RunEnded(stop_reason=StopReason.CANCELLED, message=said)
 
     async def advance(self) -> RunRound | events.RunEnded:  # noqa: C901  one arm per step
         """Perform steps until the agent has to work or the run ends."""
