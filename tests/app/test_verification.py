@@ -13,8 +13,8 @@ import pytest
 
 from goalrunner.app.verification import Broken, Verification, verify
 from goalrunner.core.events import RECORD, MessageRecorded, VerdictRecorded
-from goalrunner.core.evidence import observations_of
 from goalrunner.core.observation import TranscriptRef
+from goalrunner.core.summary import observations_of
 from goalrunner.records.log_lines import encode
 from goalrunner.records.reading import read_places, read_records
 from tests.support.finished_run import CRITERION, FinishedRun

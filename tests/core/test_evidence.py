@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from goalrunner.core import events
-from goalrunner.core.evidence import EvidenceIndex, cited_in, cited_stale, evidence_of, evidence_rows
 from goalrunner.core.observation import EvidenceRow, Observation
+from goalrunner.core.summary import EvidenceIndex, cited_in, cited_stale, evidence_of, evidence_rows
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from tests.support import told_run
 from tests.support.told_run import numbered

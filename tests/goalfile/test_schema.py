@@ -1,4 +1,4 @@
-"""The JSON schema of a goal describes goal files: it accepts those of the README, and refuses those with wrong values."""
+"""The JSON schema of a goal describes goal files: it accepts the documented ones, and refuses those with wrong values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from goalrunner.core.goal import Goal
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[2]
-TABLES = [tomllib.loads(text) for text in re.findall(r"(?ms)^```toml\n(.*?)^```$", (ROOT / "README.md").read_text())]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [text for page in PAGES for text in re.findall(r"(?ms)^```toml\n(.*?)^```$", page.read_text())]
+TABLES = [tomllib.loads(text) for text in BLOCKS]
 PRESETS = [table for table in TABLES if "argv" in table]
 FRAGMENTS = [table for table in TABLES if "argv" not in table]
 FILES = sorted((ROOT / "goals").rglob("*.toml"))
@@ -36,12 +38,12 @@ def is_valid(table: dict[str, Any], schema: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("table", FRAGMENTS, ids=lambda table: ",".join(table))
-def test_the_schema_accepts_the_goal_files_of_the_readme(table: dict[str, Any]) -> None:
+def test_the_schema_accepts_the_documented_goal_files(table: dict[str, Any]) -> None:
     assert is_valid({**({} if "validators" in table else HEAD), "objective": "x", **table}, Goal.model_json_schema())
 
 
 @pytest.mark.parametrize("table", PRESETS, ids=lambda table: ",".join(table))
-def test_the_schema_accepts_the_agent_presets_of_the_readme(table: dict[str, Any]) -> None:
+def test_the_schema_accepts_the_documented_agent_presets(table: dict[str, Any]) -> None:
     assert is_valid(table, Preset.model_json_schema())
 
 

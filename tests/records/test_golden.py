@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.events import Unrecognised
-from goalrunner.core.evidence import evidence_of
 from goalrunner.core.fold import apply
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.summary import evidence_of, outcome_of
 from goalrunner.records.reading import read_records
 
 GOLDEN = Path(__file__).with_name("golden")

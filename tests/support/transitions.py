@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from goalrunner.core import events
 from goalrunner.core.events import Record
-from goalrunner.core.evidence import observations_of
 from goalrunner.core.outcome import GoalStatus, StopReason
+from goalrunner.core.summary import observations_of
 
 AFTER_THE_END = (
     events.RunResumed,

@@ -12,10 +12,10 @@ from goalrunner.core.base import Snapshot
 from goalrunner.core.check_ports import AuditRequest
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.events import Record
-from goalrunner.core.evidence import EvidenceIndex, cited_in
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation
 from goalrunner.core.run_state import RunState
+from goalrunner.core.summary import EvidenceIndex, cited_in
 from goalrunner.engine.snapshot_tracker import ChangedPaths, changed_paths, why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome

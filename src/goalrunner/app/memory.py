@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,19 +15,21 @@ from pydantic import ValidationError
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import MemoryKind, MemoryPromoted
-from goalrunner.core.evidence import observations_of
 from goalrunner.core.goal import MemoryConfig
-from goalrunner.core.limits import LONGEST, Promotion, Sensitivity, promotion_refusal
 from goalrunner.core.observation import Observation
 from goalrunner.core.ports import Clock
+from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog
-from goalrunner.records.memory import MemoryFile, MemoryItem
+from goalrunner.records.memory import MemoryFile, MemoryItem, Sensitivity
 from goalrunner.records.reading import read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
 _REFERENCE = re.compile(r"(o|e|)([1-9][0-9]{0,9})", re.IGNORECASE)
+
+_LONGEST_FACT = 2_000
+"""Characters of a remembered fact."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,8 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
     owner, allowed = frozen_policy(folder)
     reference, observation = _source(folder, request.item)
     text = redactor.text(request.text.strip() or _text(folder, observation))
-    wanted = Promotion(request.kind, text, request.sensitivity, request.permission, expires=request.expires is not None)
-    refusal = promotion_refusal(wanted, allowed, owner, observation)
-    if refusal is not None:
-        raise UsageError(refusal.why, refusal.remedy)
+    _refuse_kind(request.kind, allowed, owner)
+    _refuse_fact(request, text, observation)
     now, expires = clock.now(), request.expires
     item = MemoryItem(
         memory_id=f"m{secrets.token_hex(4)}",
@@ -83,6 +84,42 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
             file.forget(item.memory_id)
             raise
     return item
+
+
+def _refuse_kind(kind: MemoryKind, allowed: Collection[str], owner: str) -> None:
+    """Raise UsageError if the goal of the run does not allow to remember this kind of fact."""
+    fresh = "a run keeps the goal that it began with, so this takes a new run"
+    if kind not in allowed:
+        raise UsageError(
+            f"the goal of this run does not allow to promote kind {kind}",
+            f'add it in the goal file: [memory] promote = ["{kind}"]; {fresh}',
+        )
+    if not owner.strip():
+        raise UsageError(
+            "the goal of this run names no owner, so there are no later runs to remember it", f'owner = "..."; {fresh}'
+        )
+
+
+def _refuse_fact(request: PromotionRequest, text: str, source: Observation | None) -> None:
+    """Raise UsageError if this text may not be remembered. `source` is its observation, None for an event."""
+    if source is not None and not source.shows:
+        raise UsageError(
+            f"{source.id} ({source.source}) is no evidence: it contains the agent's words, or a call that did not run",
+            "name an observation that shows it: goal show RUN --evidence",
+        )
+    if not text.strip():
+        raise UsageError(
+            "what is to be remembered is not clear: its source has no text of its own", 'say it: --text "..."'
+        )
+    if len(text) > _LONGEST_FACT:
+        raise UsageError(
+            f"the text is longer than {_LONGEST_FACT:,} characters, which is no fact", 'say it shorter: --text "..."'
+        )
+    if request.sensitivity != "low" and not request.permission.strip():
+        said = f"who allowed something of {request.sensitivity} sensitivity to be kept is not said"
+        raise UsageError(said, '--permission "..."')
+    if request.sensitivity == "high" and request.expires is None:
+        raise UsageError("something of high sensitivity is not kept for ever", "--expires 30d")
 
 
 def _source(folder: RunFolder, item: str) -> tuple[str, Observation | None]:
@@ -116,7 +153,7 @@ def _text(folder: RunFolder, observation: Observation | None) -> str:
     if observation is None or observation.output is None:
         return ""
     data = ArtifactStore(folder.artifacts, Redactor({})).read(observation.output)
-    return data.decode("utf-8", errors="replace")[: LONGEST * 10].strip()
+    return data.decode("utf-8", errors="replace")[: _LONGEST_FACT * 10].strip()
 
 
 def frozen_policy(folder: RunFolder) -> tuple[str, tuple[str, ...]]:

@@ -15,13 +15,12 @@ from goalrunner.app.goal_secrets import NEW_RUN, with_secrets
 from goalrunner.checking.ignored_files import PACK
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import RunStarted
-from goalrunner.core.evidence import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.ports import Message, Observer
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of, summary_of
+from goalrunner.core.summary import EvidenceIndex, outcome_of, summary_of
 from goalrunner.engine.resumption import ResumptionReader
 from goalrunner.goalfile import load_goal, resolve_goal
 from goalrunner.records.artifacts import read_message

@@ -15,11 +15,10 @@ from goalrunner.app.citation_review import CitationReview
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
-from goalrunner.core.evidence import observations_of
 from goalrunner.core.observation import ArtifactRef, EvidenceRow
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of, summary_of
+from goalrunner.core.summary import observations_of, outcome_of, summary_of
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.reading import LogDamage, TornTail, read_places
 from goalrunner.records.run_folder import RunFolder

@@ -124,7 +124,7 @@ def _show_events(folder: RunFolder, *, json: bool) -> None:
 
 
 def _show_evidence(folder: RunFolder, *, json: bool) -> None:
-    from goalrunner.core.evidence import evidence_of
+    from goalrunner.core.summary import evidence_of
     from goalrunner.reports.audit import evidence_text, evidence_value
 
     state, rows = evidence_of(runs.records(folder))

@@ -85,7 +85,6 @@ class Recorder(Protocol):
 
     def message(self, message: Message) -> None:
         """Record a chat message."""
-        ...
 
     async def permit(
         self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
@@ -94,48 +93,37 @@ class Recorder(Protocol):
 
         Raise ApprovalPending if no person is available, and ApprovalDenied if a denial ends the run.
         """
-        ...
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record that a call is about to run."""
-        ...
 
     async def tool_result(self, result: ToolResult) -> Recorded:
         """Record a result, with a snapshot if the workspace may have changed; return what an agent may see."""
-        ...
 
     def usage(self, account: Account, usage: Usage) -> None:
         """Record the usage of a model call."""
-        ...
 
     def session(self, session: AgentSession) -> None:
         """Record the session of an external agent, or its new totals."""
-        ...
 
     async def agent_ran(self, ran: AgentRun) -> None:
         """Record a process of an external agent that has ended, with its output, which is no evidence."""
-        ...
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Record that the judge gave no usable answer."""
-        ...
 
     @property
     def streams_text(self) -> bool:
         """Whether `text` is shown to a person; if not, an answer need not stream, which is faster."""
-        ...
 
     def text(self, delta: str) -> None:
         """Show a piece of the agent's streamed text; it is not recorded."""
-        ...
 
     def check_budget(self) -> None:
         """Raise BudgetExhausted if the budget is spent; to be called before each model call."""
-        ...
 
     def scratch(self, suffix: str = "") -> Path:
         """Return a new path for a file in the run's folder, outside of the workspace."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -176,19 +164,15 @@ class Conversation(Protocol):
     @property
     def messages(self) -> Sequence[Message]:
         """The chat so far, oldest first; the very list that the agent works on."""
-        ...
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Give the agent a user message and let it work until it answers. Raises ModelError, BudgetExhausted."""
-        ...
 
     def checkpoint(self) -> object:
         """Return the current messages, system prompt and model state, without the workspace."""
-        ...
 
     def restore(self, checkpoint: object) -> None:
         """Restore the conversation from a checkpoint."""
-        ...
 
 
 @runtime_checkable
@@ -197,18 +181,15 @@ class Resumable(Protocol):
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Load the recorded chat of an earlier process without recording it again."""
-        ...
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Start with the chat of another run, which is recorded as the start of this one."""
-        ...
 
     async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
         """Continue an interrupted turn: calls that did not start are run, interrupted ones are reported to the agent.
 
         `notice` is a user message that is sent first if it is not empty. Raises as `send` does.
         """
-        ...
 
 
 @runtime_checkable
@@ -217,7 +198,6 @@ class Pausing(Protocol):
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the agent's processes while the context is open; nothing if none runs."""
-        ...
 
 
 @runtime_checkable
@@ -226,4 +206,3 @@ class Closing(Protocol):
 
     async def close(self) -> None:
         """Close it. Closing twice does nothing; never raises."""
-        ...

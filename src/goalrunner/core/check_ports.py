@@ -38,21 +38,17 @@ class Validator(Protocol):
     @property
     def command(self) -> str:
         """The command line or callable, for people."""
-        ...
 
     @property
     def serial(self) -> bool:
         """Whether it must not run in parallel with others."""
-        ...
 
     @property
     def hidden(self) -> bool:
         """Whether it runs only once the others are green; the agent never sees its name, command or output."""
-        ...
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
         """Run the check; gives the result and the file with its whole output, where there is one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -102,11 +98,9 @@ class Judge(Protocol):
 
     async def audit(self, request: AuditRequest, recorder: Recorder) -> Audit:
         """Audit once. Answers that cannot be parsed give a fallback verdict. Raise ModelError if the model cannot be reached."""
-        ...
 
     async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> Confirmation:
         """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError."""
-        ...
 
 
 class Workspace(Protocol):
@@ -114,18 +108,15 @@ class Workspace(Protocol):
 
     async def snapshot(self) -> Snapshot:
         """Take one now. Raises WorkspaceError when the folder is gone or cannot be read at all."""
-        ...
 
     async def differences(self, snapshots: Sequence[Snapshot]) -> Sequence[Mapping[str, tuple[str, str]]]:
         """Compare each of these with the next one; return by path what identifies its content before and after.
 
         It is empty where the path does not exist. Ignored files, caches and the goal's `outputs` are left out.
         """
-        ...
 
     async def diff(self, old: Snapshot, new: Snapshot) -> str:
         """Return a unified patch of what differs."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -157,11 +148,9 @@ class Checker(Protocol):
 
     def recall(self, contents: Sequence[Content]) -> None:
         """Take over the results that an earlier process recorded, oldest first."""
-        ...
 
     async def remember(self, base: Snapshot) -> None:
         """Record what no snapshot holds about the start, before the agent works. Raises WorkspaceError."""
-        ...
 
     async def check(
         self,
@@ -176,8 +165,6 @@ class Checker(Protocol):
 
         `approved` are keys of changed checks that a person has accepted. Raises GoalError if the environment fails.
         """
-        ...
 
     async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
         """Return why the environment itself makes these baseline results red, with the line that helps; else empty."""
-        ...

@@ -201,21 +201,9 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
 
 def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
     working = withdrawn(with_memory(progress.begun(state, f"round-{event.round}"), proposed_stop=""), lambda _: True)
-    fresh: dict[str, object] = {
-        "validators": (),
-        "refusal": "",
-        "block_report": "",
-        "leaked": (),
-        "leaks": 0,
-        "obstacle": "",
-        "obstacles": 0,
-        "check_labels": (),
-        "changed_checks": None,
-        "prompted": False,
-        "calling": None,
-        "awaiting": None,
-    }
-    return with_fields(working, phase=Phase.WORKING, round=event.round, **fresh)
+    working = with_fields(working, phase=Phase.WORKING, round=event.round, validators=(), refusal="", block_report="")
+    working = with_fields(working, leaked=(), leaks=0, obstacle="", obstacles=0, check_labels=(), changed_checks=None)
+    return with_fields(working, prompted=False, calling=None, awaiting=None)
 
 
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:

@@ -1,10 +1,8 @@
-"""Budgets, how a run ends when a step is stopped, and what may be remembered for later runs."""
+"""Budgets, and how a run ends when a step is stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
 
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import (
@@ -21,8 +19,7 @@ from goalrunner.core.errors import (
     ValidatorMissing,
     WorkspaceError,
 )
-from goalrunner.core.events import MemoryKind, RunEnded
-from goalrunner.core.observation import Observation
+from goalrunner.core.events import RunEnded
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
 
@@ -185,65 +182,3 @@ def failed(state: RunState, error: GoalError) -> RunEnded:
 def crashed(description: str) -> RunEnded:
     """Return how a run ends after a defect of the runner or an adapter."""
     return RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=description)
-
-
-Sensitivity = Literal["low", "medium", "high"]
-
-LONGEST = 2_000
-"""Characters of a remembered fact."""
-
-
-@dataclass(frozen=True)
-class Promotion:
-    """A fact to be remembered, with what the rules need to know about it."""
-
-    kind: MemoryKind
-    text: str
-    sensitivity: Sensitivity = "low"
-    permission: str = ""
-    expires: bool = False
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """The reason of a refusal, and the key or option that helps."""
-
-    why: str
-    remedy: str
-
-
-def promotion_refusal(
-    wanted: Promotion, allowed: Collection[str], owner: str, source: Observation | None
-) -> Refusal | None:
-    """Return why a fact may not be remembered, or None. `source` is its observation, None for an event."""
-    fresh = "a run keeps the goal that it began with, so this takes a new run"
-    if wanted.kind not in allowed:
-        said = f"the goal of this run does not allow to promote kind {wanted.kind}"
-        return Refusal(said, f'add it in the goal file: [memory] promote = ["{wanted.kind}"]; {fresh}')
-    if not owner.strip():
-        return Refusal(
-            "the goal of this run names no owner, so there are no later runs to remember it", f'owner = "..."; {fresh}'
-        )
-    if source is not None and not source.shows:
-        return Refusal(
-            f"{source.id} ({source.source}) is no evidence: it contains the agent's words, or a call that did not run",
-            "name an observation that shows it: goal show RUN --evidence",
-        )
-    if not wanted.text.strip():
-        return Refusal(
-            "what is to be remembered is not clear: its source has no text of its own", 'say it: --text "..."'
-        )
-    if len(wanted.text) > LONGEST:
-        return Refusal(
-            f"the text is longer than {LONGEST:,} characters, which is no fact", 'say it shorter: --text "..."'
-        )
-    return _unclear(wanted)
-
-
-def _unclear(wanted: Promotion) -> Refusal | None:
-    if wanted.sensitivity != "low" and not wanted.permission.strip():
-        said = f"who allowed something of {wanted.sensitivity} sensitivity to be kept is not said"
-        return Refusal(said, '--permission "..."')
-    if wanted.sensitivity == "high" and not wanted.expires:
-        return Refusal("something of high sensitivity is not kept for ever", "--expires 30d")
-    return None

@@ -53,11 +53,9 @@ class Approver(Protocol):
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Ask for the decision on an action; cancellation withdraws the question."""
-        ...
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Ask a question."""
-        ...
 
 
 Message = Mapping[str, Any]
@@ -69,11 +67,9 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that only ever grow."""
-        ...
 
 
 class Log(Protocol):
@@ -81,15 +77,12 @@ class Log(Protocol):
 
     def append(self, event: Event) -> Record:
         """Write one event and give it its place. Raises RecordError when it cannot be written whole."""
-        ...
 
     def sync(self) -> None:
         """Wait until everything recorded is durable; to be called before an effect that has no event of its own."""
-        ...
 
     def paused(self) -> AbstractContextManager[None]:
         """Return a context whose duration is not active time, such as waiting for a person."""
-        ...
 
 
 class Transcript(Protocol):
@@ -97,11 +90,9 @@ class Transcript(Protocol):
 
     def append(self, message: Message) -> TranscriptRef:
         """Write one message and say where it stands."""
-        ...
 
     def read(self, ref: TranscriptRef) -> Message:
         """Return a message. Raise RecordError if it was changed."""
-        ...
 
 
 class Artifacts(Protocol):
@@ -109,26 +100,21 @@ class Artifacts(Protocol):
 
     def put(self, data: bytes) -> ArtifactRef:
         """Store bytes durably; equal bytes are one file."""
-        ...
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
         """Store a file's content (secrets replaced) and remove the file. Can be called in a thread.
 
         Once `hurried` returns True, only both ends of the rest are stored, with the omission marked.
         """
-        ...
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
-        ...
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
         """Return the first and the last `each` bytes, or all bytes and an empty end of a short artifact."""
-        ...
 
     def path(self, ref: ArtifactRef) -> Path:
         """Return the path of the bytes."""
-        ...
 
 
 class Observer(Protocol):
@@ -136,7 +122,6 @@ class Observer(Protocol):
 
     def on_record(self, record: Record) -> None:
         """Handle an event that was written."""
-        ...
 
 
 @runtime_checkable
@@ -145,7 +130,6 @@ class TextObserver(Observer, Protocol):
 
     def on_text(self, delta: str) -> None:
         """Handle a piece of the agent's streamed text."""
-        ...
 
 
 @runtime_checkable
@@ -154,4 +138,3 @@ class Rejoining(Protocol):
 
     def on_state(self, state: RunState) -> None:
         """Handle the state that an earlier process left, once before the first new event."""
-        ...

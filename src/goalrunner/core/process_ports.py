@@ -56,7 +56,6 @@ class Launcher(Protocol):
         commands are sandboxed, only these files of the runner are visible. A missing program gives `exit_code=127` and
         the reason in `error`.
         """
-        ...
 
 
 @dataclass(frozen=True)

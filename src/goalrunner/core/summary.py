@@ -1,12 +1,181 @@
-"""The outcome and the summary of a run, made from its state."""
+"""What people and programs read of a run: its evidence table, outcome and summary. Also the index of its evidence."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from goalrunner.core import events
+from goalrunner.core.base import Snapshot
+from goalrunner.core.events import Record
+from goalrunner.core.fold import apply
+from goalrunner.core.messages import text_of
+from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Trail, TranscriptRef
 from goalrunner.core.outcome import ApprovalRow, GoalOutcome, GoalStatus, Usage
+from goalrunner.core.ports import Message
 from goalrunner.core.progress import accounts_of
 from goalrunner.core.run_state import Approval, RunState
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+
+_ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
+_EXIT = re.compile(r"exit (\d+)")
+
+
+class EvidenceIndex:
+    """The observations and claims of a run, and which of them were outdated at the last verdict."""
+
+    def __init__(self) -> None:
+        self.items: list[Observation | Claim] = []
+        """In order, without those of hidden validators."""
+        self.observations: dict[str, Observation] = {}
+        """All, by id."""
+        self.stale: Mapping[str, str] = {}
+        self._ends: dict[int, str] = {}
+        self._round = 0
+
+    def add(self, record: Record) -> None:
+        """Process one record."""
+        event = record.event
+        found = observations_of(event)
+        self.observations.update((item.id, item) for item in found)
+        concealed = event.concealed if isinstance(event, events.BaselineTaken | events.ValidatorsFinished) else ()
+        self.items.extend(item for item in found if item not in concealed)
+        match event:
+            case events.RoundStarted(round=number):
+                self._round = number
+            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
+                self._ends[number] = snapshot.id
+            case events.MessageRecorded(role="assistant", has_text=True):
+                self.items.append(Claim(round=self._round, text=event.text))
+            case events.VerdictRecorded(stale=stale):
+                self.stale = stale
+            case _:
+                pass
+
+    def trail(self, output: Callable[[ArtifactRef], bytes], message: Callable[[TranscriptRef], Message]) -> Trail:
+        """Return the observations and claims so far, whose texts these functions read."""
+
+        def read(item: Observation | Claim) -> str:
+            if isinstance(item, Observation):
+                return output(item.output).decode("utf-8", errors="replace") if item.output else ""
+            return text_of(message(item.text).get("content")) if item.text else ""
+
+        return Trail(items=tuple(self.items), read=read)
+
+    def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
+        """Return the evidence table of a state's last verdict; empty without one."""
+        if state.verdict is None:
+            return ()
+        return evidence_rows(state.verdict, self.observations, self.stale, state.validators, self._ends)
+
+
+def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
+    """Return the state that the records fold to (None for an empty log), and the evidence table of its last verdict."""
+    index, state = EvidenceIndex(), None
+    for record in records:
+        state = apply(state, record)
+        index.add(record)
+    return state, index.rows(state) if state else ()
+
+
+def evidence_rows(
+    verdict: GoalVerdict,
+    observations: Mapping[str, Observation],
+    stale: Mapping[str, str],
+    results: Sequence[ValidatorResult] = (),
+    ends: Mapping[int, str] | None = None,
+) -> tuple[EvidenceRow, ...]:
+    """Return a row for each citation of each criterion, then one for each validator's result.
+
+    `stale` says by observation id why it did not count when the verdict was made, `ends` by round the id of the snapshot
+    at its end.
+    """
+    seen = partial(_seen, observations, ends or {})
+    rows = [row for criterion in verdict.criteria for row in _criterion_rows(criterion, seen, stale)]
+    return (*rows, *(_validator_row(result, seen) for result in results))
+
+
+def observations_of(event: events.Event) -> tuple[Observation, ...]:
+    """Return the observations in an event."""
+    match event:
+        case events.ToolResultRecorded():
+            return (event.observation,)
+        case events.BaselineTaken() | events.ValidatorsFinished():
+            return (*event.observations, *event.concealed)
+        case events.RoundFinished(response=Observation() as response):
+            return (response,)
+        case events.QuestionAnswered(observation=Observation() as answer):
+            return (answer,)
+        case _:
+            return ()
+
+
+def cited_stale(verdict: GoalVerdict, stale: Mapping[str, str]) -> dict[str, str]:
+    """Return the outdated observations that a verdict cites."""
+    cited = cited_in(verdict)
+    return {identifier: reason for identifier, reason in stale.items() if identifier in cited}
+
+
+def cited_in(verdict: GoalVerdict) -> tuple[str, ...]:
+    """Return the ids that a verdict cites, each once."""
+    citations = (citation for criterion in verdict.criteria for citation in criterion.evidence)
+    return tuple(dict.fromkeys(_identifier(citation) for citation in citations))
+
+
+def _criterion_rows(
+    criterion: CriterionVerdict, seen: Callable[[str], Mapping[str, object]], stale: Mapping[str, str]
+) -> Iterator[EvidenceRow]:
+    row = EvidenceRow(
+        criterion=criterion.criterion,
+        satisfied=criterion.satisfied,
+        missing="" if criterion.satisfied else criterion.missing,
+    )
+    if not criterion.evidence:
+        yield row
+    for citation in criterion.evidence:
+        identifier = _identifier(citation)
+        cited = {"observation": identifier, "quote": citation.quote, "fact": citation.fact}
+        yield row.model_copy(update={**cited, **seen(identifier), "stale": stale.get(identifier, "")})
+
+
+def _validator_row(result: ValidatorResult, seen: Callable[[str], Mapping[str, object]]) -> EvidenceRow:
+    row = EvidenceRow(
+        criterion=f"validator {result.name}",
+        kind="validator",
+        satisfied=result.passed,
+        missing="" if result.passed else result.summary,
+        observation=result.observation,
+        command=result.command,
+        exit_code=result.exit_code,
+        fact=result.summary or None,
+    )
+    return row.model_copy(update=dict(seen(result.observation)))
+
+
+def _seen(observations: Mapping[str, Observation], ends: Mapping[int, str], identifier: str) -> dict[str, object]:
+    """Return the fields of an observation for a row; empty if it does not exist."""
+    observation = observations.get(identifier)
+    if observation is None:
+        return {}
+    after = ends.get(observation.round) if observation.reported_by else observation.after
+    code = next((found for fact in observation.facts if (found := _EXIT.fullmatch(fact))), None)
+    return {
+        "known": True,
+        "source": observation.source,
+        "command": observation.command,
+        "exit_code": int(code[1]) if code else None,
+        "facts": observation.facts,
+        "reported_by": observation.reported_by,
+        "snapshot": after or "",
+    }
+
+
+def _identifier(citation: Citation) -> str:
+    """Return an observation's id from the forms that judges write: `o12`, `[o12]`, ` O12 `."""
+    found = _ID.fullmatch(citation.observation.strip().strip("[]").strip())
+    return found[0].lower() if found else citation.observation
 
 
 def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
@@ -21,7 +190,7 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         verdict=state.verdict,
         attempts=state.attempts,
         usage=accounts_of(state),
-        limits=_limits(state),
+        limits=state.plan.model_dump(include={"max_iterations", "timeout", "tokens", "cost_usd"}),
         models=state.models,
         workspace=state.workspace,
         labels=labels_of(state),
@@ -99,33 +268,11 @@ def _known(usage: Usage) -> int | None:
 
 
 def _approval(item: Approval) -> ApprovalRow:
-    return ApprovalRow(
-        id=item.id,
-        kind=item.kind,
-        action=item.action,
-        rule=item.rule,
-        requested_at=item.requested_at,
-        expires_at=item.expires_at,
-        decision=item.decision or "waiting",
-        decided_at=item.decided_at,
-        by=item.by,
-        reason=item.reason,
-        guarded=item.guarded,
-        evidence_refs=item.evidence_refs,
-        diff=item.preview.sha256 if item.preview else "",
-    )
+    same = {name: getattr(item, name) for name in ApprovalRow.model_fields if name in Approval.model_fields}
+    diff = item.preview.sha256 if item.preview else ""
+    return ApprovalRow.model_validate({**same, "decision": item.decision or "waiting", "diff": diff})
 
 
 def labels_of(state: RunState) -> tuple[str, ...]:
     """Return what weakens the proof of the run, with what its last results add."""
     return tuple(dict.fromkeys((*state.labels, *state.check_labels)))
-
-
-def _limits(state: RunState) -> dict[str, float | None]:
-    plan = state.plan
-    return {
-        "max_iterations": plan.max_iterations,
-        "timeout": plan.timeout,
-        "tokens": plan.tokens,
-        "cost_usd": plan.cost_usd,
-    }

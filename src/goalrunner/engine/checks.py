@@ -12,10 +12,10 @@ from goalrunner.core.base import Snapshot
 from goalrunner.core.check_ports import AuditRequest, CheckRun, Judge, ValidationContext
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Colour, Content
-from goalrunner.core.evidence import cited_stale
 from goalrunner.core.observation import Observation
 from goalrunner.core.round_state import obstacle_of
 from goalrunner.core.run_state import Phase, RunState
+from goalrunner.core.summary import cited_stale
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.recorder import RunRecorder

@@ -13,13 +13,12 @@ from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.check_ports import Checker, Judge, Validator, Workspace
 from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.events import Event, Record, SecretsReplaced
-from goalrunner.core.evidence import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import EvidenceRow, Trail
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Approver, Artifacts, Clock, Log, Observer, TextObserver, Transcript
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.summary import EvidenceIndex, outcome_of
 
 _LOGGER = logging.getLogger("goalrunner")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 from pydantic import Field, ValidationError
@@ -15,10 +16,11 @@ from pydantic import Field, ValidationError
 from goalrunner.core.base import Frozen
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import MemoryKind
-from goalrunner.core.limits import Sensitivity
 from goalrunner.records.event_log import WriterLock
 from goalrunner.records.log_lines import AppendFile, encode
 from goalrunner.records.run_folder import write_whole
+
+Sensitivity = Literal["low", "medium", "high"]
 
 
 class MemoryItem(Frozen):

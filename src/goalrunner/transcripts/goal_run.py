@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from goalrunner.core.evidence import EvidenceIndex
 from goalrunner.core.observation import Trail
+from goalrunner.core.summary import EvidenceIndex
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.reading import read_records
 from goalrunner.records.redaction import Redactor
