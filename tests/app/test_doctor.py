@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.doctor import Diagnosis, examine, sign_in_check
-from goalrunner.app.sandbox_check import Check
+from goalrunner.app.sandbox import Check
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import AgentConfig, Goal, WorkspaceConfig
 from goalrunner.goalfile.parsing import preset_of_text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.app.doctor import Diagnosis, examine
-from goalrunner.app.sandbox_check import Check
+from goalrunner.app.sandbox import Check
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import AgentConfig, Goal, WorkspaceConfig
 from goalrunner.goalfile.parsing import preset_of_text

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import ModelNotFound
-from goalrunner.llm import LLM, model_list
-from goalrunner.llm.model_list import is_known, is_listed
+from goalrunner.llm import LLM, models
+from goalrunner.llm.models import is_known, is_listed
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
 
@@ -163,7 +163,7 @@ def test_a_list_that_cannot_be_read_is_a_warning(answer: object, status: int, wh
 
 
 def test_a_server_that_does_not_answer_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_list, "DEADLINE", 0.3)
+    monkeypatch.setattr(models, "DEADLINE", 0.3)
     with lists(openai("x"), delay=30) as server:
         assert "(no answer in 0.3 s)" in foresee("openai/my-model", api_base=f"{server.url}/v1")
     assert "(no connection)" in foresee("openai/my-model", api_base=f"{server.url}/v1")

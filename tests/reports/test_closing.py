@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.header import closing_lines
 from goalrunner.reports.line import Layout, plain
 from goalrunner.reports.next_steps import origin_of
 from goalrunner.reports.show import show_text

@@ -10,7 +10,7 @@ import pytest
 
 from goalrunner.core import events
 from goalrunner.reports.live import LiveProgress
-from goalrunner.reports.progress import open_progress
+from goalrunner.reports.narrative import open_progress
 from goalrunner.reports.text import clean
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome

@@ -21,7 +21,7 @@ from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.ports import TextObserver
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports.live import LiveProgress
-from goalrunner.reports.progress import Progress, QuietProgress, is_interactive, open_progress
+from goalrunner.reports.narrative import Progress, QuietProgress, is_interactive, open_progress
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 
@@ -309,7 +309,7 @@ def test_lines_live_on_a_terminal_alone() -> None:
 def test_a_pipe_never_loads_rich(tmp_path: Path) -> None:
     code = dedent("""\
         import sys
-        from goalrunner.reports.progress import open_progress
+        from goalrunner.reports.narrative import open_progress
         from tests.support import told_run
         with open_progress(sys.stdout) as progress:
             for record in told_run.two_rounds():

@@ -23,8 +23,8 @@ from goalrunner.agents.failure import (
     tail_of,
 )
 from goalrunner.agents.invocation import ExternalAgent, program_of
-from goalrunner.agents.json_access import at, items, text
 from goalrunner.agents.jsonrpc import METHOD_NOT_FOUND, Peer, RecordedConnection, Refusal
+from goalrunner.agents.parser import at, items, text
 from goalrunner.core.agent_ports import AgentRun, Recorder
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentSpeaksOtherwise
 from goalrunner.core.process_ports import HIDDEN

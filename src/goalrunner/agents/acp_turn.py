@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from goalrunner.agents.acp_calls import DONE, FAILED, AcpCall, action_id, allowed, rejected
 from goalrunner.agents.acp_process import CANCELLED
-from goalrunner.agents.acp_usage import AcpUsage
+from goalrunner.agents.acp_updates import DONE, FAILED, AcpCall, AcpUsage, action_id, allowed, rejected
 from goalrunner.agents.external_chat import LONGEST_CALL_ID, LONGEST_COMMAND, output_of, reported_result
 from goalrunner.agents.invocation import ExternalAgent
-from goalrunner.agents.json_access import at, one_line, text
 from goalrunner.agents.jsonrpc import Peer
+from goalrunner.agents.parser import at, one_line, text
 from goalrunner.agents.truncate import LONGEST_MESSAGE, GrowingText, shortened
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied

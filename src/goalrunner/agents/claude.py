@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.agents.json_access import at, items, number
-from goalrunner.agents.json_access import first as first_of
 from goalrunner.agents.parser import (
     AgentParser,
     StreamEvent,
     UsageReported,
+    at,
     call,
     failure,
+    items,
     message,
+    number,
     result,
     session,
     tokens,
 )
+from goalrunner.agents.parser import first as first_of
 from goalrunner.core.agent_preset import Preset
 
 # There is no person to ask, and the agent's task is to write in the workspace. As root, Claude Code refuses this mode

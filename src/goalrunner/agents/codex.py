@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.agents.json_access import at
-from goalrunner.agents.parser import AgentParser, CallStarted, StreamEvent, failure, message, result, session, tokens
+from goalrunner.agents.parser import (
+    AgentParser,
+    CallStarted,
+    StreamEvent,
+    at,
+    failure,
+    message,
+    result,
+    session,
+    tokens,
+)
 from goalrunner.core.agent_preset import Preset
 
 # There is no person to ask, and a sandbox cannot contain another one.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalrunner.agents.external_chat import LONGEST_CALL_ID, LONGEST_COMMAND, output_of, reported_result
+from goalrunner.agents.output_reader import UsageTracker
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -20,7 +21,6 @@ from goalrunner.agents.parser import (
     UsageReported,
 )
 from goalrunner.agents.truncate import LONGEST_MESSAGE, GrowingText, shortened
-from goalrunner.agents.usage_tracker import UsageTracker
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.observation import source_of
 from goalrunner.core.outcome import AgentSession

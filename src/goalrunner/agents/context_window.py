@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from goalrunner.agents.json_access import object_in
+from goalrunner.agents.parser import object_in
 from goalrunner.core.agent_ports import Recorded
 from goalrunner.core.ports import Message
 

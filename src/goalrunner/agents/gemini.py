@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.agents.json_access import as_text
-from goalrunner.agents.parser import AgentParser, StreamEvent, TextDelta, call, failure, result, session, tokens
+from goalrunner.agents.parser import (
+    AgentParser,
+    StreamEvent,
+    TextDelta,
+    as_text,
+    call,
+    failure,
+    result,
+    session,
+    tokens,
+)
 from goalrunner.core.agent_preset import Preset
 
 # Without --yolo there is no tool that writes, and there is no person to ask.

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.json_access import at, object_in, text
 from goalrunner.agents.output_reader import Lines
+from goalrunner.agents.parser import at, object_in, text
 from goalrunner.core.errors import RecordError
 from goalrunner.system.connection import ProcessConnection
 

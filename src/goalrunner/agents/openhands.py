@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from goalrunner.agents.json_access import at, items
-from goalrunner.agents.parser import AgentParser, SessionStarted, StreamEvent, call, failure, message, result
+from goalrunner.agents.parser import AgentParser, SessionStarted, StreamEvent, at, call, failure, items, message, result
 from goalrunner.core.agent_preset import Preset
 
 _OPTIONS = ("--headless", "--json", "--override-with-envs", "--always-approve", "{args}")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from goalrunner.agents.file_tools import EditFileTool, ReadFileTool, WriteFileTool
-from goalrunner.agents.json_access import one_line
+from goalrunner.agents.parser import one_line
 from goalrunner.agents.tool import (
     Arguments,
     AskTool,

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.goal_secrets import goal_redactor, withheld
-from goalrunner.app.models import judge_llm as goal_llm
+from goalrunner.app.resolve import judge_llm as goal_llm
 from goalrunner.app.resources import built_in_conversation
 from goalrunner.app.run_options import (
     JudgeChoice,

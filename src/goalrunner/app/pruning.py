@@ -94,7 +94,9 @@ def remove_run(home: Path, folder: RunFolder) -> None:
     try:
         remove_whole(folder.path)
     except OSError as error:
-        raise UsageError(f"{folder.path} cannot be removed: {error.strerror}", "check its owner and permissions") from error
+        raise UsageError(
+            f"{folder.path} cannot be removed: {error.strerror}", "check its owner and permissions"
+        ) from error
     clear_own(home, folder.run_id)
 
 
@@ -177,5 +179,7 @@ def _named(home: Path, store: str) -> set[str]:
             with log.open("rb") as file:
                 found |= {match.decode() for line in file for match in _ID.findall(line)}
         except OSError as error:
-            raise WorkspaceError(f"{log} cannot be read: {error.strerror}", "check its owner and permissions") from error
+            raise WorkspaceError(
+                f"{log} cannot be read: {error.strerror}", "check its owner and permissions"
+            ) from error
     return found

@@ -11,9 +11,8 @@ from goalrunner import __version__
 from goalrunner.app.build import PreparedRun, deadline_at
 from goalrunner.app.check_environment import needs_environment
 from goalrunner.app.goal_secrets import NEW_RUN
-from goalrunner.app.models import Models
 from goalrunner.app.previous_run import LoadedRun, file_hash, frozen_goal, goal_file_of, goal_hash
-from goalrunner.app.resolve import resolve
+from goalrunner.app.resolve import Models, resolve
 from goalrunner.app.resources import RunResources, open_resources
 from goalrunner.app.run_options import RunOptions
 from goalrunner.core.agent_ports import Resumable

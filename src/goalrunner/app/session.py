@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Self
 
 from goalrunner.app.build import PreparedRun, prepare_run
-from goalrunner.app.models import model_names
 from goalrunner.app.previous_run import finalize, load_run
+from goalrunner.app.resolve import model_names
 from goalrunner.app.resuming import Limits, resume_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.core.errors import RecordError

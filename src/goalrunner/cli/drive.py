@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.ports import Approver, Observer
+    from goalrunner.reports.narrative import Progress
     from goalrunner.reports.outcome_copy import OutcomeCopy
-    from goalrunner.reports.progress import Progress
 
     Work = Callable[[tuple[Observer, ...], Approver | None], Coroutine[Any, Any, GoalOutcome]]
 
@@ -36,7 +36,7 @@ def drive(work: Work, options: OutputOptions) -> int:
     import asyncio
 
     from goalrunner.cli.terminal_approver import terminal_approver
-    from goalrunner.reports.progress import open_progress
+    from goalrunner.reports.narrative import open_progress
     from goalrunner.system.adopted import claim_adopted
 
     if main.is_program:

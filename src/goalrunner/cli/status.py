@@ -41,7 +41,7 @@ def status(
     import asyncio
 
     from goalrunner import app
-    from goalrunner.app.models import judge_llm
+    from goalrunner.app.resolve import judge_llm
     from goalrunner.reports.audit import verdict_text
     from goalrunner.transcripts import read_transcript
 

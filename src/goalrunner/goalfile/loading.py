@@ -26,10 +26,9 @@ from goalrunner.goalfile.layers import (
     named_layer,
     option_of,
 )
-from goalrunner.goalfile.messages import report
 from goalrunner.goalfile.parsing import parse, read_text
 from goalrunner.goalfile.positions import Key, Positions
-from goalrunner.goalfile.problems import Problems, Source
+from goalrunner.goalfile.problems import Problems, Source, report
 from goalrunner.goalfile.schema import schema_of
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

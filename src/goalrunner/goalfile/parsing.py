@@ -17,9 +17,8 @@ from goalrunner.core.errors import GoalFileError, Problem, UsageError
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import CHAT, RESERVED_AGENTS, SHORT_TABLES
 from goalrunner.core.wording import listed, quoted
-from goalrunner.goalfile.messages import report
 from goalrunner.goalfile.positions import LongKeyError, Positions, line_starts_of, locate, place_of
-from goalrunner.goalfile.problems import Problems, Source, Spot
+from goalrunner.goalfile.problems import Problems, Source, Spot, report
 from goalrunner.goalfile.schema import schema_of
 
 LARGEST = 1_000_000

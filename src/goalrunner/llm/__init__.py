@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from goalrunner.llm.client import LLM
 from goalrunner.llm.library import warm_up
-from goalrunner.llm.recording import Tape
+from goalrunner.llm.scripted import Tape
 from goalrunner.llm.transport import Reply, ToolCall, ToolSpec
 
 __all__ = ["LLM", "Reply", "Tape", "ToolCall", "ToolSpec", "warm_up"]

@@ -15,8 +15,7 @@ from goalrunner.core.ports import Message
 from goalrunner.llm.call import Call, ProviderQuirks
 from goalrunner.llm.failure import TRANSIENT, ProviderFailure, explain
 from goalrunner.llm.provider import LiteLLMTransport
-from goalrunner.llm.recording import Tape
-from goalrunner.llm.scripted import ScriptedTransport, is_scripted
+from goalrunner.llm.scripted import ScriptedTransport, Tape, is_scripted
 from goalrunner.llm.transport import Reply, Request, ToolSpec, Transport
 
 Answer = TypeVar("Answer")

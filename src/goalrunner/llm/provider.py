@@ -25,8 +25,7 @@ from goalrunner.llm.credentials import (
     similar_model,
 )
 from goalrunner.llm.failure import Caller
-from goalrunner.llm.model_list import unlisted
-from goalrunner.llm.pricing import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
+from goalrunner.llm.models import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price, unlisted
 from goalrunner.llm.provider_errors import RawBody, failure_from, piece_of, stream_reason, usage_is_reported
 from goalrunner.llm.transport import Draft, Piece, Request, Transport, UsageReport
 

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import KINDS, RECORD, SCHEMA_VERSION, Record, Unrecognised
-from goalrunner.records.log_lines import BEGINNING, link
-from goalrunner.records.older_schemas import as_current
+from goalrunner.records.log_lines import BEGINNING, as_current, link
 
 
 class LogDamage(RecordError):

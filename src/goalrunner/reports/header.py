@@ -1,14 +1,19 @@
-"""The first lines of a run."""
+"""The first and the last lines of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from goalrunner.core.events import GoalCreated, Plan, RiskClass, RunStarted
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, Usage
+from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.line import Fact, Line
+from goalrunner.reports.line import Fact, Line, Tone, output_lines
 from goalrunner.reports.listing import waits_for
-from goalrunner.reports.text import home_path, model_name
+from goalrunner.reports.next_steps import Origin, label_lines, message_lines, next_steps, of_outcome
+from goalrunner.reports.summary import redacted_line
+from goalrunner.reports.text import home_path, model_name, one_line
 
 SCRIPTED = "scripted/"
 """Prefix of the name of a model whose replies are recorded."""
@@ -64,3 +69,83 @@ def recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
     words = "replies of " + " and ".join(recorded) + " are"
     options = " and ".join(_OPTIONS[role] for role in recorded)
     yield Fact("recorded", _RECORDED.format(who=words, option=options))
+
+
+_TONES: dict[GoalStatus, Tone] = {
+    GoalStatus.COMPLETE: "good",
+    GoalStatus.CAPPED: "bad",
+    GoalStatus.BLOCKED: "warn",
+    GoalStatus.CANCELLED: "warn",
+    GoalStatus.FAILED: "bad",
+    GoalStatus.RUNNING: "plain",
+}
+
+_REVERTED = 5
+"""Most paths in the command that restores unverified files."""
+
+
+def closing_lines(
+    outcome: GoalOutcome,
+    copy: str = "",
+    red: Sequence[ValidatorResult] = (),
+    shown: str = "",
+    origin: Origin = Origin(),  # noqa: B008  frozen and empty
+) -> Iterator[Line]:
+    """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
+
+    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `shown` is what
+    is missing by the last line about the judge; `origin` is what the first events of the run say.
+    """
+    tone = _TONES[outcome.status]
+    yield Fact(outcome.status.value, _figures(outcome), tone)
+    if outcome.status is not GoalStatus.COMPLETE:
+        yield from message_lines(outcome.message)
+        verdict = outcome.verdict
+        by_judge = verdict is not None and (verdict.source == "judge" or not red)
+        if verdict is not None and by_judge and verdict.missing not in ("", shown):
+            yield from output_lines("missing", verdict.missing)
+        for result in red:
+            yield from _red(result)
+        for note in origin.unmatched:
+            yield Fact("note", note, "warn")
+    paths = _not_verified(outcome) if outcome.status is GoalStatus.COMPLETE else ()
+    yield from label_lines(outcome.labels, restores=bool(paths))
+    if paths:
+        options = " ".join(f"--path {shlex.quote(path)}" for path in paths)
+        yield Fact("", f"goal restore {outcome.run_id} 0 {options}", whole=True)
+    if outcome.redacted:
+        yield Fact("redacted", redacted_line(outcome.redacted))
+    if outcome.run_path:
+        yield Fact("", home_path(f"{outcome.run_path}/outcome.json"), whole=True)
+    if copy:
+        yield Fact("", home_path(copy), whole=True)
+    yield from next_steps(of_outcome(outcome, origin))
+
+
+def _not_verified(outcome: GoalOutcome) -> tuple[str, ...]:
+    """Return the first paths that validators saw in their original state and that differ in the workspace."""
+    return outcome.differing[:_REVERTED] if any(label.startswith("not verified") for label in outcome.labels) else ()
+
+
+def _red(result: ValidatorResult) -> Iterator[Line]:
+    """Yield a validator that failed, and the end of its output."""
+    head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
+    is_shown = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
+    yield from output_lines("validator", head if is_shown else f"{head}\n{feedback}", tone="bad")
+
+
+def _figures(outcome: GoalOutcome) -> str:
+    parts = [figures.count(outcome.iterations, "round"), figures.elapsed(outcome.duration)]
+    total = sum(outcome.usage.values(), Usage())
+    if total.calls or total.tokens or total.uncounted_calls:
+        tokens, cost = figures.spent(total)
+        parts += [tokens, cost + _of_which(outcome, total)]
+    return " · ".join(parts)
+
+
+def _of_which(outcome: GoalOutcome, total: Usage) -> str:
+    judge = outcome.usage.get("judge")
+    if judge is None or not judge.calls:
+        return ""
+    counted = 0 if total.uncounted_calls else total.tokens  # of what is not known there is no share
+    return figures.judge_share(judge.tokens, judge.cost_usd, counted, total.cost_usd)

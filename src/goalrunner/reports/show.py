@@ -15,7 +15,7 @@ from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
-from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.header import closing_lines
 from goalrunner.reports.line import Fact, Layout, Line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps, of_outcome, origin_of

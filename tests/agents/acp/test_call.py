@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_calls import AcpCall, allowed, rejected
 from goalrunner.agents.acp_turn import ending_of, failure_of, note_of
+from goalrunner.agents.acp_updates import AcpCall, allowed, rejected
 
 WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
 KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])

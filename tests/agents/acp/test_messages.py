@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.json_access import object_in
 from goalrunner.agents.jsonrpc import Messages
+from goalrunner.agents.parser import object_in
 
 OBJECTS = st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.lists(st.booleans()))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from goalrunner.agents.output_reader import usage_delta
 from goalrunner.agents.parser import UsageReported
-from goalrunner.agents.usage_tracker import usage_delta
 from goalrunner.core.outcome import Usage
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.agents.command_turn import CommandTurn
+from goalrunner.agents.output_reader import INTERVAL
 from goalrunner.agents.parser import CallFinished, CallStarted, SessionStarted, StreamEvent, Text, UsageReported
-from goalrunner.agents.usage_tracker import INTERVAL
 from goalrunner.core.outcome import Usage
 from tests.support.agents import MemoryRecorder
 
