@@ -15,6 +15,7 @@ from goalrunner.checking.plan import Plan, labels, make_plan
 from goalrunner.checking.protection import BEFORE, COMPARED, Protection
 from goalrunner.core.base import Snapshot
 from goalrunner.snapshots.objects import Entry
+from goalrunner.snapshots.store import SnapshotStore
 
 Files = Mapping[str, str]
 """Content by path; a link begins with "-> "."""
@@ -31,7 +32,7 @@ _NEW = "new configuration of existing checks"
 _LINTING = "new configuration of linters for existing sources"
 
 
-class Store:
+class Store(SnapshotStore):
     """Snapshots in memory; the id of a snapshot is one letter, repeated."""
 
     def __init__(self, **snapshots: Files) -> None:

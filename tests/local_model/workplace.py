@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.core.events import Event, ToolCalled, ValidatorsFinished
+from goalrunner.core.events import Event, RunEnded, ToolCalled, ValidatorsFinished
 from goalrunner.core.goal import ValidatorSpec
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 
@@ -64,11 +64,13 @@ def red_then_green(outcome: GoalOutcome, events: list[Event]) -> bool:
     assert set(outcome.usage) == {"agent"}
     assert outcome.usage["agent"].calls == outcome.iterations
     assert {event.tool for event in events if isinstance(event, ToolCalled)} == {"shell"}
+    ending = events[-1]
+    assert isinstance(ending, RunEnded)
     if outcome.status is GoalStatus.CAPPED:
-        assert (passed, events[-1].status) == ([False] * MAX_ITERATIONS, "capped")
+        assert (passed, ending.status) == ([False] * MAX_ITERATIONS, "capped")
         return False
     assert outcome.status is GoalStatus.COMPLETE, outcome.message
-    assert events[-1].status == "complete"
+    assert ending.status == "complete"
     assert passed == [False] * (len(passed) - 1) + [True]
     return len(passed) > 1
 

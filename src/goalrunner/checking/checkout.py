@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import filecmp
 import os
-import shlex
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from goalrunner.checking.setup_products import Setup
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.process_ports import Launcher
 from goalrunner.snapshots.fingerprint import Fingerprint, take
-from goalrunner.snapshots.git import ask_git, git_program
+from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.repositories import content
 from goalrunner.snapshots.restore import clear, remove
 from goalrunner.snapshots.store import SnapshotStore
 
@@ -209,18 +209,15 @@ class OpenCheckout:
 
 def _apply(folder: Path, layer: Layer) -> None:
     """Make the checkout differ from the snapshot as the layer says, except for what concerns git's own folders."""
-    for path in _plain(layer.hide):
+    hide, put = (sorted(path for path in paths if ".git" not in path.split("/")) for paths in (layer.hide, layer.put))
+    for path in hide:
         parents = [folder / parent for parent in Path(path).parents]
         if all(parent.is_dir() and not parent.is_symlink() for parent in parents):
             remove(folder / path)
-    for path in _plain(layer.put):
+    for path in put:
         make_parents(str(folder), str(folder / path))
         remove(folder / path)
         put_file(folder, path, layer.put[path])
-
-
-def _plain(paths: Iterable[str]) -> Collection[str]:
-    return sorted(path for path in paths if ".git" not in path.split("/"))
 
 
 _TIMEOUT, _HISTORY_TIMEOUT = 600.0, 60.0
@@ -232,12 +229,6 @@ _ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 """Options with which `git add` writes one pack: a file for each object takes several times as long."""
 _LONGEST = 200_000
 """A history with as many commits is left out."""
-_HISTORY = "refs/goal/history"
-_REFS = ("+refs/tags/*:refs/tags/*", f"+HEAD:{_HISTORY}")
-_GIVE = ("-c", "safe.directory=*", "-c", "uploadpack.allowFilter=true")
-_FETCH = (
-    "-c", "protocol.file.allow=always", "fetch", "-q", "--filter=tree:0", "--update-shallow", "--no-write-fetch-head",
-)  # fmt: skip
 
 
 class _Failed(Exception):
@@ -251,40 +242,59 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
     gives a repository with one commit. Raise EnvironmentFailed.
     """
 
-    def git(*arguments: str, place: Path = folder, timeout: float = _TIMEOUT) -> str:
-        given = (*_OPTIONS, *arguments)
-        code, output, errors = ask_git(place, *given, environ=environ, timeout=timeout, workspace=workspace)
+    def git(*arguments: str, place: Path = folder, stdin: bytes = b"") -> bytes:
+        given, timeout = (*_OPTIONS, *arguments), _TIMEOUT if place == folder else _HISTORY_TIMEOUT
+        code, output, errors = ask_git(
+            place, *given, environ=environ, timeout=timeout, workspace=workspace, stdin=stdin
+        )
         if code != 0:
             raise _Failed(errors.decode(errors="replace").strip() or f"git {' '.join(arguments)} failed")
-        return output.decode(errors="surrogateescape").strip()
+        return output
 
-    try:
-        branch = git("symbolic-ref", "-q", "--short", "HEAD", place=workspace)
-    except _Failed:  # a detached HEAD, or no repository
-        branch = ""
+    branch, head, there = "", "", ""
+    with contextlib.suppress(_Failed):  # a detached HEAD, or no repository
+        branch = git("symbolic-ref", "-q", "--short", "HEAD", place=workspace).decode().strip()
     try:
         git("init", "-q", "--template=", "-b", branch or "main")
         info = folder / ".git" / "info"
         info.mkdir(exist_ok=True)
         # Files are committed as they are, whatever the workspace's own attributes say.
         (info / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
-        head, there = "", ""
-        with contextlib.suppress(_Failed):
-            if int(git("rev-list", "--count", f"--max-count={_LONGEST}", "HEAD", "--tags", place=workspace)) < _LONGEST:
-                found = git("rev-parse", "--absolute-git-dir", "HEAD", "HEAD^{tree}", place=workspace)
-                source, commit, files = found.splitlines()
-                settings = (folder / ".git" / "config").read_bytes()
-                give = shlex.join([git_program(workspace, environ), *_GIVE, "upload-pack"])
-                remote = ("-c", f"remote.history.url={source}")  # only one with a name may leave out files
-                fetch = (*_FETCH, f"--upload-pack={give}", "history", *_REFS)
-                git(*remote, *fetch, timeout=_HISTORY_TIMEOUT)
-                git("update-ref", "-d", _HISTORY)
-                (folder / ".git" / "config").write_bytes(settings)  # files that are missing are not fetched later
-                head, there = commit, files
+        with contextlib.suppress(_Failed, ValueError):
+            head, there = _copy_history(git, folder, workspace)
         git(*_ONE_PACK, "add", "-A", "-f", ".")
-        tree = git("write-tree")
+        tree = git("write-tree").decode().strip()
         if tree != there:
-            head = git("commit-tree", tree, *(("-p", head) if head else ()), "-m", "snapshot of the workspace")
+            parent = ("-p", head) if head else ()
+            head = git("commit-tree", tree, *parent, "-m", "snapshot of the workspace").decode().strip()
         git("update-ref", *(() if branch or not there else ("--no-deref",)), "HEAD", head)
     except (_Failed, OSError) as error:
         raise EnvironmentFailed(f"cannot make a git repository of the checkout {folder}: {error}") from error
+
+
+def _copy_history(git: Callable[..., bytes], folder: Path, workspace: Path) -> tuple[str, str]:
+    """Copy the commits and tags of a workspace into a new repository; return the workspace's HEAD and its tree."""
+    found = git("rev-parse", "HEAD", "HEAD^{tree}", "--git-path", "shallow", place=workspace)
+    head, tree, shallow = found.decode().splitlines()
+    names = git("rev-list", f"--max-count={_LONGEST}", "HEAD", "--tags", place=workspace).decode().split()
+    if len(names) == _LONGEST:
+        raise _Failed("the history is too long")
+    known, refs = set(names), []
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    for row in git("for-each-ref", form, "refs/tags", place=workspace).decode().splitlines():
+        name, target, ref = row.split(" ", 2)
+        if (target or name) in known:
+            names.append(name)
+            refs.append(f"{name} {ref}\n")
+    listed = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
+    git(
+        "index-pack",
+        "--stdin",
+        stdin=git("pack-objects", "-q", "--stdout", "--window=0", place=workspace, stdin=listed),
+    )
+    if cut := content(workspace / shallow):
+        (folder / ".git" / "shallow").write_bytes(cut)
+    (folder / ".git" / "packed-refs").write_text(
+        "".join(sorted(refs, key=lambda ref: ref.split()[1])), encoding="utf-8"
+    )
+    return head, tree

@@ -113,9 +113,6 @@ class Artifacts(Protocol):
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
         """Return the first and the last `each` bytes, or all bytes and an empty end of a short artifact."""
 
-    def path(self, ref: ArtifactRef) -> Path:
-        """Return the path of the bytes."""
-
 
 class Observer(Protocol):
     """Observes a run. An observer that raises is removed, and the run goes on."""

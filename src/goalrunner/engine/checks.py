@@ -12,7 +12,6 @@ from goalrunner.core.base import Snapshot
 from goalrunner.core.check_ports import AuditRequest, CheckRun, Judge, ValidationContext
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.events import Colour, Content
-from goalrunner.core.observation import Observation
 from goalrunner.core.round_state import obstacle_of
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.summary import cited_stale
@@ -21,7 +20,7 @@ from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.recorder import RunRecorder
 from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
-from goalrunner.engine.validation import Answer, is_hidden, observe, run_validators
+from goalrunner.engine.validation import is_hidden, observe, run_validators
 
 OUTSIDE = "changed while the run was interrupted, not by the agent alone"
 
@@ -73,7 +72,7 @@ class Checks:
         ran, after, leaked = await self._run(0, "", "the baseline")
         if leaked:
             ran, after, leaked = await self._run(0, "", "the baseline")
-        results, observations, concealed = await self._observed(ran.results, after)
+        results, observations, concealed = await observe(ran.results, self._journal, self._parts.redact, after)
         standing, reason = baseline_standing(results, ran, leaked)
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None and after is not None:
@@ -99,7 +98,7 @@ class Checks:
         self._begin(f"validate-{number}", f"run {count} validator{'' if count == 1 else 's'}")
         before = self._state.snapshot
         ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
-        results, observations, concealed = await self._observed(ran.results, after)
+        results, observations, concealed = await observe(ran.results, self._journal, self._parts.redact, after)
         kept = self._parts.redact(ran.diff)
         diff = self._journal.artifacts.put(kept.encode(errors="replace")) if kept else None
         changed = ran.changed_checks.model_copy(update={"diff": diff}) if ran.changed_checks else None
@@ -185,15 +184,6 @@ class Checks:
         self._failures.add(error.message)
         said = f"the check could not run: {error.message}; it runs once more"
         self._journal.append(events.NoteAdded(note=self._parts.redact(said)))
-
-    async def _observed(
-        self, answers: Sequence[Answer], seen: Snapshot | None
-    ) -> tuple[tuple[ValidatorResult, ...], tuple[Observation, ...], tuple[Observation, ...]]:
-        """Assign ids to the results; return them, the observations, and those of hidden validators."""
-        results, found = await observe(answers, self._journal, self._parts.redact, seen.id if seen else None)
-        hidden = {result.observation for result in results if result.hidden}
-        visible = tuple(item for item in found if item.id not in hidden)
-        return tuple(results), visible, tuple(item for item in found if item.id in hidden)
 
     def _context(self, iteration: int, response: str) -> ValidationContext:
         parts = self._parts

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.core.base import Snapshot
 from goalrunner.core.check_ports import ValidationContext, Validator
 from goalrunner.core.errors import RecordError
 from goalrunner.core.observation import ArtifactRef, Observation
@@ -128,14 +129,17 @@ async def _answer(validator: Validator, context: ValidationContext) -> Answer:
 
 
 async def observe(
-    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: str | None = None
-) -> tuple[list[ValidatorResult], list[Observation]]:
+    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: Snapshot | None = None
+) -> tuple[tuple[ValidatorResult, ...], tuple[Observation, ...], tuple[Observation, ...]]:
     """Store the outputs and number the results, so that the judge can cite them like any other observation.
 
-    `seen` is the id of the snapshot that they ran on. A cancellation takes effect before anything is numbered.
+    Return the results, their observations, and those of hidden validators. `seen` is the snapshot that they ran on. A
+    cancellation takes effect before anything is numbered.
     """
     refs = await _kept(answers, journal)
-    results, observations = [], []
+    results: list[ValidatorResult] = []
+    visible: list[Observation] = []
+    concealed: list[Observation] = []
     for ahead, ((raw, _), kept) in enumerate(zip(answers, refs, strict=True)):
         shown = {name: redact(getattr(raw, name)) for name in ("feedback", "command", "summary")}
         result = raw.model_copy(update=shown)
@@ -143,7 +147,7 @@ async def observe(
         identifier = journal.next_observation(ahead)
         update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
         results.append(result.model_copy(update=update))
-        observations.append(
+        (concealed if result.hidden else visible).append(
             Observation(
                 id=identifier,
                 source=f"validator {result.name}",
@@ -151,11 +155,11 @@ async def observe(
                 command=result.command,
                 round=journal.state.round,
                 output=ref,
-                before=seen,
-                after=seen,
+                before=seen.id if seen else None,
+                after=seen.id if seen else None,
             )
         )
-    return results, observations
+    return tuple(results), tuple(visible), tuple(concealed)
 
 
 async def _kept(answers: Sequence[Answer], journal: Journal) -> list[ArtifactRef | None]:

@@ -126,10 +126,6 @@ class MemoryArtifacts:
         data = self.read(ref)
         return (data, b"") if len(data) <= 2 * each else (data[:each], data[-each:])
 
-    def path(self, ref: ArtifactRef) -> Path:
-        """Raise RecordError: there is no file."""
-        raise RecordError(f"artifact {ref.sha256} is in memory")
-
 
 class RecordingObserver:
     """An observer that keeps records and text."""
