@@ -236,7 +236,7 @@ async def test_a_judge_that_never_answers_readably_ends_the_run(arena: Arena, no
     rounds = [(shell(f"echo {number} > notes"),) for number in range(5)]
     judge = _says(lambda prompt: "It is complete, believe me.")
     ending = await arena.fight(*rounds, judge_llm=judge, **_ONE, max_iterations=None)
-    refused = "gave no answer that can be read in 3 audits in a row"
+    refused = "gave no valid answer in 3 audits in a row"
     note(ATTACK, "judge never readable", "words in place of a verdict, in every audit", ending, refused)
     assert ending.how == ("failed", "judge_failed", 3)
     assert ending.rounds == 3

@@ -146,7 +146,7 @@ async def test_two_runs_in_one_workspace_are_refused_whatever_their_home_is(aren
 
     ending = await arena.fight(_DONE, approver=Starts(), **_goal("test -e done"), approvals={"require": ["complete"]})
     assert ending.how[:2] == ("blocked", "approval_required"), ending.reasons
-    assert refused[0].startswith(f"another run works in {arena.workspace}")
+    assert refused[0].startswith(f"another run is active in {arena.workspace}")
     assert not list((second.home / "runs").glob("*"))
 
 

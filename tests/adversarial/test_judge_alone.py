@@ -94,7 +94,7 @@ CITATIONS: list[Any] = cases(
         (shell("echo not; cat notes"),),
         files={**_FILES, "notes": _NOTES},
     ),
-    _alone("punctuation alone", "a quote of dots and dashes", "is empty or punctuation alone"),
+    _alone("punctuation alone", "a quote of dots and dashes", "is empty or only punctuation"),
     _alone(
         "number cut in half",
         "0 failed, out of 10 failed",

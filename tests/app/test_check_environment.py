@@ -103,7 +103,7 @@ def test_setup_cannot_be_combined_with_another_kind(check: str) -> None:
 )
 def test_programs_that_work_in_a_daemon_see_the_live_workspace(tmp_path: Path, run: str, daemon: str) -> None:
     expected = (
-        Choice("in-place", f"{daemon} works in a daemon that sees the live workspace")
+        Choice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
         if daemon
         else Choice("overlay", scratch=SCRATCH)
     )

@@ -80,13 +80,13 @@ def test_a_round_without_words_has_no_response() -> None:
         (None, "messages must be a list of chat messages, not None"),
         ("done", "messages must be a list of chat messages, not a str"),
         ({}, "messages must be a list of chat messages, not a dict"),
-        ([5], "message 1 is no chat message but a int"),
+        ([5], "message 1 is a int, not a chat message"),
         ([{}], "message 1 has the role None; known: assistant, developer, function, system, tool, user"),
         (
             [{"role": "user", "content": "x"}, {"role": "ai", "content": "done"}],
             "message 2 has the role 'ai'; known: assistant, developer, function, system, tool, user",
         ),
-        ([{"role": "assistant", "content": 5}], "the content of message 1 is neither text nor blocks but a int"),
+        ([{"role": "assistant", "content": 5}], "the content of message 1 is a int, not text"),
     ],
 )
 def test_what_is_no_chat_is_refused_and_the_round_can_be_given_again(messages: Any, said: str) -> None:

@@ -31,11 +31,11 @@ def ended(step: GoalContinue | GoalDone) -> GoalOutcome:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"approvals": {"require": ["shell"]}}, 'require = ["shell"] cannot be kept'),
-        ({"approvals": {"require": ["complete", "network"]}}, 'require = ["network"] cannot be kept'),
-        ({"approvals": {"commands": ["git push*"]}}, "commands cannot be kept"),
-        ({"risk_class": "critical"}, 'risk_class = "critical" cannot be kept'),
-        ({"workspace": {"sandbox": "bwrap"}}, 'sandbox = "bwrap" cannot be kept'),
+        ({"approvals": {"require": ["shell"]}}, 'require = ["shell"] cannot be enforced'),
+        ({"approvals": {"require": ["complete", "network"]}}, 'require = ["network"] cannot be enforced'),
+        ({"approvals": {"commands": ["git push*"]}}, "commands cannot be enforced"),
+        ({"risk_class": "critical"}, 'risk_class = "critical" cannot be enforced'),
+        ({"workspace": {"sandbox": "bwrap"}}, 'sandbox = "bwrap" cannot be enforced'),
     ],
 )
 def test_what_a_controller_cannot_enforce_is_refused_at_construction(
@@ -58,16 +58,16 @@ def test_reports_alone_can_never_prove_what_only_the_runner_may() -> None:
 
 
 def test_a_sandbox_of_a_conversation_that_exists_is_refused_for_run_goal_too(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r'sandbox = "bwrap" cannot be kept'):
+    with pytest.raises(UsageError, match=r'sandbox = "bwrap" cannot be enforced'):
         run_goal(ScriptedConversation("a"), goal(workspace={"sandbox": "bwrap"}), validators="true")
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"approvals": {"require": ["shell"]}}, 'require = ["shell"] cannot be kept'),
-        ({"approvals": {"commands": ["git push*"]}}, "commands cannot be kept"),
-        ({"risk_class": "critical"}, 'risk_class = "critical" cannot be kept'),
+        ({"approvals": {"require": ["shell"]}}, 'require = ["shell"] cannot be enforced'),
+        ({"approvals": {"commands": ["git push*"]}}, "commands cannot be enforced"),
+        ({"risk_class": "critical"}, 'risk_class = "critical" cannot be enforced'),
     ],
 )
 def test_approvals_are_refused_for_a_conversation_that_does_not_say_that_it_asks(

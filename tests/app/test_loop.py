@@ -203,7 +203,7 @@ def test_a_judge_that_was_asked_for_never_disappears(tmp_path: Path, workspace: 
         ("", {}, "objective: .*is empty"),
         ("x", {"max_iterations": 0}, "max_iterations"),
         ("x", {"timeout": -1}, "timeout"),
-        ("x", {"resume_prompt": "{nope}"}, "resume_prompt does not hold: 'nope'"),
+        ("x", {"resume_prompt": "{nope}"}, "resume_prompt is not valid: 'nope'"),
     ],
 )
 def test_what_cannot_be_is_a_usage_error(
@@ -308,7 +308,7 @@ def test_a_round_whose_judge_cannot_be_reached_counts(tmp_path: Path, workspace:
 
 
 def test_nobody_to_check_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing can check this goal") as refusal:
+    with pytest.raises(UsageError, match="neither a validator nor a judge") as refusal:
         run_goal(ScriptedConversation("a"), "x")
     assert 'judge = "agent"' in refusal.value.hint
     assert "validator = " in refusal.value.hint
@@ -347,7 +347,7 @@ def test_the_deadline_cuts_a_tool_and_the_outcome_is_written(tmp_path: Path, wor
 def test_inf_lifts_the_cap(tmp_path: Path, workspace: Path) -> None:
     model = recording(tmp_path / "r.jsonl", *(agent(str(number)) for number in range(12)))
     conversation = chat_conversation(model, workspace=workspace)
-    with pytest.warns(RuntimeWarning, match="nothing stops this run"):
+    with pytest.warns(RuntimeWarning, match="this run has no limit"):
         outcome = run_goal(conversation, "x", validators=[Counter(12)], max_iterations=float("inf"))
     assert (outcome.passed, outcome.iterations) == (True, 12)
 

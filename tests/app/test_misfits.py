@@ -32,12 +32,12 @@ def misfits(use: str, **more: Any) -> str:
     [("max_steps", 5), ("system_prompt", "x"), ("params", {"temperature": 1}), ("api_base", "http://x")],
 )
 def test_what_steers_the_built_in_agent_is_refused_by_name(key: str, value: object) -> None:
-    said = f'agent.{key} is for the agent "chat" alone; plain has no such thing\nleave out {key}'
+    said = f'agent.{key} is only for the agent "chat"; plain does not support it\nremove {key}'
     assert misfits("plain", agent={key: value}) == said
 
 
 def test_a_model_needs_a_preset_that_says_how_it_is_chosen() -> None:
-    refused = "cannot be chosen: its preset does not say how"
+    refused = "cannot be selected: its preset has no model"
     assert misfits("choosing", agent={"model": "m"}) == ""
     assert refused in misfits("plain", agent={"model": "m"})
     assert refused in misfits("choosing", agent={"model": "m", "protocol": "acp"})

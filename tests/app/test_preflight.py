@@ -152,7 +152,7 @@ def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: 
     (tmp_path / "Makefile").write_text("test:\n")
     assert warnings_before(_goal(tmp_path, "make test | tee log", "sh check.sh", "make test"), ENVIRON) == (
         "the exit code of `make test | tee log` is tee's; write: bash -o pipefail -c 'make test | tee log'",
-        "check.sh: `make test || true` passes whatever make finds; write: make test",
+        "check.sh: `make test || true` passes even if make fails; write: make test",
     )
 
 

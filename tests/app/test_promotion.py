@@ -72,8 +72,8 @@ def test_the_log_says_that_it_was_promoted_and_the_end_of_the_run_stays_as_it_wa
         ('promote = ["event"]', "parsers", {}, '[memory] promote = ["fact"]'),
         ('promote = ["fact", "nonsense"]', "parsers", {}, "[memory] promote"),
         ('promote = ["fact"]', "", {}, 'owner = "..."'),
-        ('promote = ["fact"]', "parsers", {"item": "o2"}, "o2 (plan) is no evidence"),
-        ('promote = ["fact"]', "parsers", {"item": "o3"}, "o3 is of a hidden validator"),
+        ('promote = ["fact"]', "parsers", {"item": "o2"}, "o2 (plan) is not evidence"),
+        ('promote = ["fact"]', "parsers", {"item": "o3"}, "o3 is from a hidden validator"),
         ('promote = ["fact"]', "parsers", {"item": "o99"}, 'no observation or event "o99"'),
         ('promote = ["fact"]', "parsers", {"item": "../x"}, 'no observation or event "../x"'),
         ('promote = ["fact"]', "parsers", {"item": "e4"}, '--text "..."'),
@@ -117,7 +117,7 @@ def test_a_secret_is_replaced_before_it_is_kept(tmp_path: Path) -> None:
 def test_the_same_fact_twice_is_one(tmp_path: Path) -> None:
     folder = kept_run(tmp_path)
     item = promoted(folder, tmp_path)
-    with pytest.raises(UsageError, match=f"{item.memory_id} is that already"):
+    with pytest.raises(UsageError, match=f"{item.memory_id} has the same text and source"):
         promoted(folder, tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_a_correction_takes_the_place_of_what_it_corrects(tmp_path: Path) -> Non
 
 def test_a_living_run_promotes_nothing(tmp_path: Path) -> None:
     folder = kept_run(tmp_path)
-    with EventLog(folder.events, SystemClock(), Redactor({})), pytest.raises(RecordError, match="is in use: process"):
+    with EventLog(folder.events, SystemClock(), Redactor({})), pytest.raises(RecordError, match="is in use by process"):
         promoted(folder, tmp_path)
     assert list_items(tmp_path) == ([], [])
 

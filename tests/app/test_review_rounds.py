@@ -47,7 +47,7 @@ def test_a_round_begins_with_what_was_there_and_ends_with_what_it_left() -> None
     assert found.end(0) == (0, START)
     assert found.end(None) == (2, TWO)
     for wrong in (3, 4, -1):
-        with pytest.raises(UsageError, match="the last that ended is round 2"):
+        with pytest.raises(UsageError, match="the last ended round is 2"):
             found.end(wrong)
     with pytest.raises(UsageError, match="round 3 of run k3f9-make-parse has not ended"):
         found.both(3)

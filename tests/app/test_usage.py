@@ -26,10 +26,10 @@ from goalrunner.testing import ScriptedConversation
 @pytest.mark.parametrize(
     ("conversation", "said", "hint"),
     [
-        ("openai/gpt", '"openai/gpt" is no conversation', 'chat_conversation("openai/gpt")'),
-        (None, "None is no conversation", 'chat_conversation("provider/model")'),
-        (ScriptedConversation, "a type is no conversation", "goalrunner.core.agent_ports.Conversation"),
-        (object(), "a object is no conversation", "goalrunner.core.agent_ports.Conversation"),
+        ("openai/gpt", '"openai/gpt" is not a conversation', 'chat_conversation("openai/gpt")'),
+        (None, "None is not a conversation", 'chat_conversation("provider/model")'),
+        (ScriptedConversation, "a type is not a conversation", "goalrunner.core.agent_ports.Conversation"),
+        (object(), "a object is not a conversation", "goalrunner.core.agent_ports.Conversation"),
     ],
 )
 def test_what_cannot_be_driven_is_refused(own_home: Path, conversation: Any, said: str, hint: str) -> None:
@@ -87,9 +87,9 @@ def test_a_workspace_that_is_not_there_is_refused(tmp_path: Path, own_home: Path
 
 def test_what_is_no_judge_is_refused() -> None:
     wrong: Any = 5
-    with pytest.raises(UsageError, match="a int is no judge"):
+    with pytest.raises(UsageError, match="a int is not a judge"):
         run_goal(ScriptedConversation("a"), "x", wrong)
-    with pytest.raises(UsageError, match="a int is no judge"):
+    with pytest.raises(UsageError, match="a int is not a judge"):
         judge_goal(wrong, "x", [])
 
 

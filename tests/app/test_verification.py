@@ -92,7 +92,7 @@ async def test_a_changed_word_is_named_with_its_place(run: FinishedRun) -> None:
     assert await broken(run) == Broken(
         str(run.folder.events),
         starts[1],
-        f"the record at byte {starts[1]} does not follow the one at byte 0: one of them is not what was written",
+        f"the record at byte {starts[1]} does not follow the one at byte 0: one of them differs from what was recorded",
     )
 
 
@@ -104,7 +104,7 @@ async def test_a_changed_byte_of_the_transcript_is_found(run: FinishedRun, line:
     ref: TranscriptRef = record.event.text
     flip(run.folder.transcript, ref.offset + ref.length // 2)
 
-    what = f"the message of event {record.seq} is not what was written"
+    what = f"the message of event {record.seq} differs from what was recorded"
     assert await broken(run) == Broken(str(run.folder.transcript), ref.offset, what)
 
 
@@ -119,7 +119,7 @@ async def test_a_changed_artifact_is_found(run: FinishedRun) -> None:
             whole = path.read_bytes()
             path.write_bytes(whole + b"x")
             what = f"the output of {item.id} of event {record.seq}"
-            assert await broken(run) == Broken(str(path), None, f"{what} is not what was written")
+            assert await broken(run) == Broken(str(path), None, f"{what} differs from what was recorded")
             path.unlink()
             assert await broken(run) == Broken(str(path), None, f"{what} cannot be read: No such file or directory")
             path.write_bytes(whole)
@@ -176,7 +176,7 @@ async def test_a_summary_that_the_log_does_not_bear_out_is_named(run: FinishedRu
 
 @pytest.mark.parametrize(
     ("text", "byte", "what"),
-    [("{", 1, "it is no JSON"), ("[]", 0, "it is no JSON object"), ("{}", None, "it has no status")],
+    [("{", 1, "it is not JSON"), ("[]", 0, "it is not a JSON object"), ("{}", None, "it has no status")],
 )
 async def test_an_outcome_that_is_none_is_named(run: FinishedRun, text: str, byte: int | None, what: str) -> None:
     run.folder.outcome.write_text(text)
@@ -191,7 +191,7 @@ async def test_a_log_without_its_end_is_found(run: FinishedRun) -> None:
 
     with run.folder.events.open("ab") as log:
         log.write(b'{"v":')
-    assert await broken(run) == Broken(str(run.folder.events), last, "the last 5 bytes are half a record")
+    assert await broken(run) == Broken(str(run.folder.events), last, "the last 5 bytes are an incomplete record")
 
 
 async def test_a_run_that_has_not_ended_is_checked_as_far_as_it_came(run: FinishedRun) -> None:
@@ -206,21 +206,21 @@ async def test_a_run_that_has_not_ended_is_checked_as_far_as_it_came(run: Finish
 
     assert (done.broken, done.citations) == (None, 1)
     assert done.notes == [
-        f"{run.folder.events}: the last 1 bytes are half a record and do not count",
-        "the run has not ended; what is written so far was checked",
+        f"{run.folder.events}: the last 1 bytes are an incomplete record and are ignored",
+        "the run has not ended; only what is recorded so far was checked",
     ]
 
 
 async def test_an_empty_log_holds_nothing(run: FinishedRun) -> None:
     run.folder.events.write_bytes(b"")
-    assert await broken(run) == Broken(str(run.folder.events), None, "it holds no event")
+    assert await broken(run) == Broken(str(run.folder.events), None, "it contains no event")
 
 
 async def test_a_log_of_before_the_chain_holds_and_says_so(run: FinishedRun) -> None:
     run.folder.events.write_bytes(unchained(run.folder.events.read_bytes()))
     done = await verified(run)
     assert done.broken is None
-    assert done.notes == ["the log, or its beginning, has no hash chain: a changed line there is not always seen"]
+    assert done.notes == ["the log, or its beginning, has no hash chain: a changed line may not be noticed"]
 
 
 async def test_events_that_do_not_fold_are_named_with_their_place(run: FinishedRun) -> None:
@@ -239,7 +239,7 @@ def verdict_place(run: FinishedRun) -> int:
 @pytest.mark.parametrize(
     ("citation", "said"),
     [
-        ({"quote": "hello, best friend"}, 'the output of o6 does not hold "hello, best friend"'),
+        ({"quote": "hello, best friend"}, 'the output of o6 does not contain "hello, best friend"'),
         ({"observation": "o66"}, 'there is no observation "o66"'),
         ({"quote": None, "fact": "exit 1"}, '"exit 1" is not among the facts of o6 (exit 0)'),
     ],
@@ -345,17 +345,17 @@ def test_the_records_of_this_run_are_read_as_they_were_written(run: FinishedRun)
 async def test_a_goal_that_was_changed_is_found(run: FinishedRun) -> None:
     text = run.folder.goal_file.read_text()
     run.folder.goal_file.write_text(text.replace("friendly greeting", "greeting"))
-    said = "the goal of the run is not what was written"
+    said = "the goal of the run differs from what was recorded"
     assert await broken(run) == Broken(str(run.folder.goal_file), None, said)
 
 
 async def test_what_was_kept_of_the_start_is_compared(run: FinishedRun) -> None:
     rules = run.folder.start / "ignore"
     rules.write_bytes(rules.read_bytes() + b"*.py\n")
-    said = "what was kept of the start of the run is not what was written"
+    said = "the recorded start of the run differs from what was recorded"
     assert await broken(run) == Broken(str(rules), None, said)
     rules.unlink()
-    assert (await broken(run)).what.startswith("what was kept of the start of the run cannot be read")
+    assert (await broken(run)).what.startswith("the recorded start of the run cannot be read")
 
 
 async def test_a_log_without_the_hash_of_the_goal_says_so(run: FinishedRun) -> None:
@@ -367,4 +367,4 @@ async def test_a_log_without_the_hash_of_the_goal_says_so(run: FinishedRun) -> N
     run.folder.events.write_text("".join(json.dumps(record) + "\n" for record in records))
     done = await verified(run)
     assert done.broken is None
-    assert "the log has no hash of the goal, so a changed goal.toml is not seen" in done.notes
+    assert "the log has no hash of the goal, so a changed goal.toml is not noticed" in done.notes

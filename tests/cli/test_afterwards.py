@@ -89,7 +89,7 @@ def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytes
     data[5] ^= 1
     run.folder.transcript.write_bytes(data)
 
-    what = "the message of event 9 is not what was written"
+    what = "the message of event 9 differs from what was recorded"
     said = f"does not hold: RUN_FOLDER/transcript.jsonl, byte 0: {what}\n"
     assert answered(run, capsys, "verify", run.folder.run_id) == (4, said, "")
 
@@ -118,7 +118,7 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
         0,
         (
             "verified: 47 events, 4 artifacts, 1 citation\n"
-            "note: the run has not ended; what is written so far was checked\n"
+            "note: the run has not ended; only what is recorded so far was checked\n"
         ),
         "",
     )
@@ -188,8 +188,8 @@ def test_the_figures_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[
     ("arguments", "code", "said"),
     [
         (["diff", "ID", "0"], 2, "round 0 is the start of the run, which changed nothing\nrounds are counted from 1\n"),
-        (["diff", "ID", "7"], 2, "run RUN has no round 7\nthe last that ended is round 2\n"),
-        (["restore", "ID", "7", "--yes"], 2, "run RUN has no round 7\nthe last that ended is round 2\n"),
+        (["diff", "ID", "7"], 2, "run RUN has no round 7\nthe last ended round is 2\n"),
+        (["restore", "ID", "7", "--yes"], 2, "run RUN has no round 7\nthe last ended round is 2\n"),
         (
             ["restore", "ID", "1"],
             2,
@@ -227,7 +227,7 @@ def test_snapshots_that_are_gone_are_named(run: FinishedRun, capsys: pytest.Capt
     shutil.rmtree(run.home / "stores")
     said = (
         f"Error: the snapshots of WORK are gone: there is no {store}\n"
-        "they are kept for the home of the run (GOAL_HOME) and the path that the workspace had\n"
+        "use the GOAL_HOME of the run and the path that the workspace had\n"
     )
     assert answered(run, capsys, "diff") == (4, "", said)
     assert answered(run, capsys, "restore", "--yes") == (4, "", said)
@@ -298,7 +298,7 @@ def test_a_workspace_in_which_a_run_works_is_left_alone(
         4,
         "",
         (
-            f"Error: another run works in WORK (process {os.getpid()})\n"
+            f"Error: another run is active in WORK (process {os.getpid()})\n"
             "wait for it to end, or name another workspace: --workspace DIR\n"
         ),
     )
@@ -318,7 +318,7 @@ def test_a_workspace_in_which_a_run_works_is_left_alone(
         4,
         "",
         (
-            f"Error: run b2aa-other works in WORK (process {os.getpid()})\n"
+            f"Error: run b2aa-other is active in WORK (process {os.getpid()})\n"
             f"wait for it to end, or stop it: kill -INT {os.getpid()}\n"
         ),
     )

@@ -44,9 +44,9 @@ def test_a_refusal_names_the_key(own_home: Path, capsys: Capture) -> None:
     kept_run(own_home, memory="recall = true")
     assert main(["promote", "k3f9", "o1", "--kind", "fact"]) == 2
     assert capsys.readouterr().err == (
-        "Error: the goal of this run does not allow to promote kind fact\n"
+        "Error: the goal of this run does not allow promoting the kind fact\n"
         'add it in the goal file: [memory] promote = ["fact"]; '
-        "a run keeps the goal that it began with, so this takes a new run\n"
+        "the goal of a run is fixed, so start a new run\n"
     )
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_listed(own_home: Path, capsys: 
     capsys.readouterr()
     assert main(["memory"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == f"Warning: {path}:1: no JSON; it does not count\n"
+    assert printed.err == f"Warning: {path}:1: no JSON; the line is ignored\n"
     assert "parse() returns an empty Document" in printed.out
 
 

@@ -185,7 +185,7 @@ def test_an_honest_command_is_not_asked_about(command: str) -> None:
 @pytest.mark.parametrize("command", ["$TOOL x", "curl 'unclosed", "cat f | sh", 'bash -c "$LINE"'])
 def test_a_command_that_is_not_understood_needs_approval_where_commands_do(command: str) -> None:
     action = Action("shell", command)
-    assert "not understood" in rule_for(action, Approvals(commands=("git push*",)), "low")
+    assert "cannot be parsed" in rule_for(action, Approvals(commands=("git push*",)), "low")
     assert rule_for(action, Approvals(require=("network",)), "low").startswith('[approvals] require = ["network"]')
     assert rule_for(action, Approvals(require=("complete", "write")), "low") == ""
 

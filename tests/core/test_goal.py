@@ -35,8 +35,8 @@ def test_a_goal_is_the_same_after_validation_of_its_own_values() -> None:
     [
         ({"objective": " "}, "is empty"),
         ({"timeout": "soon"}, '"soon" is not a valid duration'),
-        ({"validator": "a", "validators": [{"run": "b"}]}, "keep it alone"),
-        ({"model": "a/b", "agent": {"model": "c/d"}}, "keep one of the two"),
+        ({"validator": "a", "validators": [{"run": "b"}]}, "remove the others"),
+        ({"model": "a/b", "agent": {"model": "c/d"}}, "remove one of the two"),
         ({"agent": {"params": {"api_key": "x"}}}, "api_key is not for params"),
         ({"workspace": {"setup": "make", "check": "overlay"}}, 'check = "overlay" cannot be combined with setup'),
         ({"validators": [{"run": "a", "cwd": "/tmp"}]}, "leaves the workspace"),

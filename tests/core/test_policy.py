@@ -128,7 +128,7 @@ def test_a_judge_that_nobody_can_read_ends_the_run_and_is_named() -> None:
     assert decide(state_after(plan, started, *unread(1, 2))) == RunRound(Brief("neutral", 3))
     assert decide(state_after(plan, started, *unread(1, 2, 3))) == RunEnded(
         stop_reason=StopReason.JUDGE_FAILED,
-        message="the judge tiny/judge gave no answer that can be read in 3 audits in a row; "
+        message="the judge tiny/judge gave no valid answer in 3 audits in a row; "
         "the last answer: The answer is no JSON.\n"
         "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
     )

@@ -123,7 +123,7 @@ def test_a_run_that_has_a_folder_and_no_log_says_what_to_type(goal: Goal) -> Non
     (goal.folder / "events.jsonl").unlink()
     refused = goal.resume()
     assert refused.code == 4, refused
-    assert "events.jsonl is not there: the run never began, or its log was deleted" in refused.err
+    assert "events.jsonl does not exist: the run never began, or its log was deleted" in refused.err
     assert "start a new run: goal run GOAL_FILE" in refused.err
 
 

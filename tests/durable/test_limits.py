@@ -119,7 +119,7 @@ def test_what_is_final_says_so(goal: Goal, status: str) -> None:
     if status == "complete":
         assert goal.run().code == 0
         refused = goal.resume()
-        assert "is complete; there is nothing to go on with" in refused.err
+        assert "is already complete" in refused.err
     else:
         goal.run(kill=("after", 11))
         from goalrunner.app.location import SystemClock

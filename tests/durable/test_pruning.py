@@ -145,7 +145,7 @@ def test_no_snapshot_goes_while_a_run_may_be_of_any_workspace(goal: Goal, log: b
     unknown.mkdir()
     (unknown / "events.jsonl").write_bytes(log)
     done = goal.command("prune", "--older-than", "30d", "--yes")
-    assert "run zzzz-unknown does not say where it worked, so no snapshot was removed" in done.err
+    assert "run zzzz-unknown does not name its workspace, so no snapshot was removed" in done.err
     assert snapshots(goal) == before
 
 

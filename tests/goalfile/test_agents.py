@@ -148,7 +148,7 @@ def test_what_the_file_says_of_its_own_agent_is_for_no_other(tmp_path: Path) -> 
         load_goal(file, {"agent.use": "claude"}, {})
     assert str(caught.value) == (
         f'{file}:3:1  model is for the agent "chat", not for --agent "claude"; give --model as well, or remove it\n'
-        f'{file}:4:7  agent.max_steps is for the agent "chat" alone, and "claude" does not support it; remove it'
+        f'{file}:4:7  agent.max_steps is only for the agent "chat", and "claude" does not support it; remove it'
     )
 
 

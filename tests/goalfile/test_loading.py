@@ -40,7 +40,7 @@ def test_plain_text_with_a_byte_order_mark_or_windows_line_ends_is_read(tmp_path
         (b"\xef\xbb\xbf" + GOAL + b"\r\nownre = 1", ':5:1  unknown key "ownre"; did you mean "owner"?'),
         (GOAL.decode().encode("utf-16"), "  is UTF-16, not UTF-8; save it as UTF-8"),
         (GOAL + b"# caf\xe9", ":4:6  byte 0xe9 at offset 51 is not UTF-8; save the file as UTF-8"),
-        (GOAL + b"\0", ":4:1  holds a NUL byte; this is not a text file"),
+        (GOAL + b"\0", ":4:1  contains a NUL byte; this is not a text file"),
         (b"#" * 10_000_000, "  is larger than 1 MB; a goal file is a few lines of TOML"),
     ],
 )
@@ -188,6 +188,6 @@ def test_any_table_gives_a_goal_or_a_goal_file_error_with_a_place(table: dict[st
     else:
         for problem in result.problems:
             without_place = any(
-                word in problem.message for word in ("is missing", "no model", "nothing checks", "nested", "digits")
+                word in problem.message for word in ("is missing", "no model", "neither a validator", "nested", "digits")
             )
             assert without_place or 1 <= problem.column <= len(lines[problem.line - 1]) + 1

@@ -9,7 +9,7 @@ import pytest
 from goalrunner.core.errors import ExitCode, GoalFileError
 from goalrunner.goalfile import load_goal_text
 
-SHORT_AS_WELL = "stands above as a short form as well; write it as"
+SHORT_AS_WELL = "is also given as a short form above; write it as"
 HEAD = "objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 
 
@@ -97,7 +97,7 @@ def test_an_empty_file_is_told_all_that_a_goal_needs() -> None:
     assert refusal("") == (
         'objective.toml  objective is missing; write objective = "...", or give --objective\n'
         'objective.toml  the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL\n'
-        "objective.toml  nothing checks this goal; "
+        "objective.toml  the goal has neither a validator nor a judge; "
         'write validator = "pytest -q" (or give --validator), or judge = "agent" (or give --judge)'
     )
 

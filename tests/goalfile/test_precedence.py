@@ -105,12 +105,12 @@ def test_a_goal_without_a_file_is_checked_the_same_way() -> None:
     assert refusal({}, {}) == (
         'objective is missing; write objective = "...", or give --objective\n'
         'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL\n'
-        "nothing checks this goal; "
+        "the goal has neither a validator nor a judge; "
         'write validator = "pytest -q" (or give --validator), or judge = "agent" (or give --judge)'
     )
     assert refusal({**OPTIONS, "objective": "\udcff", "risk_class": "hihg", "timeot": 1}, {}) == (
         'unknown key "timeot"; did you mean "timeout"?\n'
-        "--objective holds bytes that are not UTF-8\n"
+        "--objective contains bytes that are not UTF-8\n"
         '--risk-class "hihg" is unknown; did you mean "high"? valid: "low", "medium", "high", "critical"'
     )
     assert refusal({"objective": "x", "agent.model": "a/b", "judge.minimum_score": 1}, {}) == (

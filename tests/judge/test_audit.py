@@ -129,7 +129,7 @@ async def test_a_citation_of_what_never_happened_is_not_complete() -> None:
     forged = TESTS | {"evidence": [{"observation": "o1", "quote": "44 passed"}]}
     audit = await LLMJudge(ScriptedJudgeModel([answer(forged, KEPT)] * 2)).audit(REQUEST, AuditNotes())
     assert not audit.verdict.complete
-    assert audit.refusals == ('the tests pass: the output of o1 does not hold "44 passed".',)
+    assert audit.refusals == ('the tests pass: the output of o1 does not contain "44 passed".',)
     assert [criterion.satisfied for criterion in audit.verdict.criteria] == [False, True]
 
 

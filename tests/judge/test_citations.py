@@ -91,19 +91,19 @@ def test_an_honest_quote_counts(output: str, quote: str) -> None:
     ],
 )
 def test_words_that_do_not_stand_there_do_not_count(output: str, quote: str) -> None:
-    assert objection(output, quote) == f'the output of o1 does not hold "{folded(quote)}"'
+    assert objection(output, quote) == f'the output of o1 does not contain "{folded(quote)}"'
 
 
 @pytest.mark.parametrize("quote", ["", "  \n", "...", "…", "{}", "--- !", "✓", "\u200b", "\x1b[32m\x1b[0m"])
 def test_a_quote_that_says_nothing_is_no_evidence(quote: str) -> None:
-    assert objection("--- ! {} ... ✓", quote) == "the quote from o1 is empty or punctuation alone"
+    assert objection("--- ! {} ... ✓", quote) == "the quote from o1 is empty or only punctuation"
 
 
 def test_a_quote_must_stand_in_the_output_and_not_in_the_command() -> None:
     events = trail(seen(1, "", command="echo 43 passed > /dev/null", facts=("exit 0",)))
     audit = judged(events, QuoteEvidence(observation="o1", quote="43 passed"))
     assert not audit.verdict.complete
-    assert audit.refusals == ('it works: the output of o1 does not hold "43 passed".',)
+    assert audit.refusals == ('it works: the output of o1 does not contain "43 passed".',)
 
 
 def test_a_quote_counts_where_only_the_whole_output_has_it() -> None:
@@ -169,11 +169,11 @@ def test_a_claim_can_not_be_cited() -> None:
     assert audit.citations_checked == 3
     assert audit.refusals == (
         'it works: there is no observation "claim".',
-        'it works: the output of o1 does not hold "43 passed".',
+        'it works: the output of o1 does not contain "43 passed".',
         'it works: there is no observation "o99".',
     )
     assert audit.verdict.missing == (
-        'it works: No evidence counts: there is no observation "claim"; the output of o1 does not hold "43 passed"; '
+        'it works: No evidence counts: there is no observation "claim"; the output of o1 does not contain "43 passed"; '
         'there is no observation "o99". Run something whose output shows it.'
     )
     assert not audit.verdict.criteria[0].satisfied
@@ -184,8 +184,8 @@ def test_a_claim_can_not_be_cited() -> None:
     [
         (QuoteEvidence(observation="o7", quote="ok"), 'there is no observation "o7"'),
         (QuoteEvidence(observation="claim", quote="ok"), 'there is no observation "claim"'),
-        (QuoteEvidence(observation="o2", quote="Done"), "o2 is what the agent said, not something that happened"),
-        (QuoteEvidence(observation="o1", quote="okay"), 'the output of o1 does not hold "okay"'),
+        (QuoteEvidence(observation="o2", quote="Done"), "o2 is text of the agent, not an observation"),
+        (QuoteEvidence(observation="o1", quote="okay"), 'the output of o1 does not contain "okay"'),
         (FactEvidence(observation="o1", fact="exit 1"), '"exit 1" is not among the facts of o1 (exit 0)'),
     ],
 )
@@ -195,7 +195,7 @@ def test_one_citation_of_what_is_nowhere_spoils_the_others(false: QuoteEvidence 
     assert not audit.verdict.complete
     assert audit.refusals == (f"it works: {reason}.",)
     assert audit.verdict.missing == (
-        f"it works: Not all of its evidence is there: {reason}. Run something whose output shows it."
+        f"it works: Some of its citations are not valid: {reason}. Run something whose output shows it."
     )
 
 
@@ -228,11 +228,9 @@ def test_the_response_is_evidence_of_what_it_says_where_it_is_judged() -> None:
     fact = FactEvidence(observation="o2", fact="round 2")
     assert judged(events, latest, deliverable="response").verdict.complete
     assert judged(events, earlier, deliverable="response").refusals == (
-        "it works: o1 is what the agent said, not something that happened.",
+        "it works: o1 is text of the agent, not an observation.",
     )
-    assert judged(events, fact, deliverable="response").refusals == (
-        "it works: o2 is evidence of what the response says, and of no fact.",
-    )
+    assert judged(events, fact, deliverable="response").refusals == ("it works: o2 shows only what the response says.",)
     assert "Let the response itself show it." in judged(events, fact, deliverable="response").verdict.missing
     assert not judged(events, latest).verdict.complete
 

@@ -28,7 +28,7 @@ GOOD = {"observation": "o1", "quote": "43 passed"}
 FALSE = {"observation": "o1", "quote": "44 passed"}
 TYPED = {"observation": "o2", "fact": "exit 0"}
 WHY = "a quote of fewer than 8 characters must be a whole line"
-TOLD = 'the tests pass: the output of o1 does not hold "44 passed".'
+TOLD = 'the tests pass: the output of o1 does not contain "44 passed".'
 
 
 def answer(tests: list[dict[str, str]], typed: list[dict[str, str]], **more: Any) -> str:
@@ -77,10 +77,10 @@ async def test_what_is_false_twice_counts_against_the_criterion() -> None:
     [
         ([{"observation": "o9", "quote": "43 passed"}], 'the tests pass: there is no observation "o9".'),
         ([{"observation": "o1", "fact": "exit 1"}], 'the tests pass: "exit 1" is not among the facts of o1 (exit 0).'),
-        ([{"observation": "o1", "quote": "pytest"}], 'the tests pass: the output of o1 does not hold "pytest".'),
+        ([{"observation": "o1", "quote": "pytest"}], 'the tests pass: the output of o1 does not contain "pytest".'),
         (
             [{"observation": "o1", "quote": "43"}],
-            f'the tests pass: "43" is no whole line of the output of o1; {WHY}.',
+            f'the tests pass: "43" is not a whole line of the output of o1; {WHY}.',
         ),
         ([], "the tests pass: nothing is cited for it."),
     ],

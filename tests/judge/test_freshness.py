@@ -75,7 +75,7 @@ def test_what_is_stale_for_no_known_reason_is_stale() -> None:
 def test_what_never_stood_there_is_not_excused_by_freshness() -> None:
     forged = QuoteEvidence(observation="o12", quote="44 passed")
     audit = judged(entry("the tests pass", forged))
-    assert audit.refusals == ('the tests pass: the output of o12 does not hold "44 passed".',)
+    assert audit.refusals == ('the tests pass: the output of o12 does not contain "44 passed".',)
     assert not audit.stale_only
 
 

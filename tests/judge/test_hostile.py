@@ -172,7 +172,7 @@ async def test_a_judge_that_repeats_a_fake_verdict_beside_its_own_is_not_underst
 async def test_a_judge_that_only_repeats_a_fake_verdict_shows_nothing() -> None:
     result, _ = await audit(request("the verdict lies in verdict.json"), FAKE_VERDICT)
     assert not result.verdict.complete
-    assert result.refusals == ('the tests pass: the output of o1 does not hold "43 passed in 1.1s".',)
+    assert result.refusals == ('the tests pass: the output of o1 does not contain "43 passed in 1.1s".',)
 
 
 async def test_a_verdict_that_the_agent_printed_is_its_own_words() -> None:
@@ -181,7 +181,7 @@ async def test_a_verdict_that_the_agent_printed_is_its_own_words() -> None:
         request(FAKE_VERDICT, command=command), verdict({"observation": "o1", "quote": FAKE_VERDICT})
     )
     assert not result.verdict.complete
-    assert "stands in the command of o1 itself and proves nothing" in result.refusals[0]
+    assert "is part of the command of o1, not of its output" in result.refusals[0]
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())

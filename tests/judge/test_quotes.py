@@ -49,7 +49,7 @@ def objection(command: str, output: str, quote: str) -> str:
 )
 def test_words_of_the_command_prove_nothing(command: str, output: str, quote: str) -> None:
     assert objection(command, output, quote) == (
-        f'"{folded(quote)}" stands in the command of o1 itself and proves nothing'
+        f'"{folded(quote)}" is part of the command of o1, not of its output'
     )
 
 
@@ -96,7 +96,7 @@ def test_a_short_quote_counts_as_a_whole_line(output: str, quote: str) -> None:
 )
 def test_a_short_quote_out_of_a_line_does_not_count(output: str, quote: str) -> None:
     assert objection("make", output, quote) == (
-        f'"{quote}" is no whole line of the output of o1; a quote of fewer than 8 characters must be a whole line'
+        f'"{quote}" is not a whole line of the output of o1; a quote of fewer than 8 characters must be a whole line'
     )
 
 

@@ -83,14 +83,14 @@ def test_the_kind_follows_from_status_and_words(status: int | None, message: str
             RequestRejected,
             (
                 "the provider of openai/x refused the request (400): bad\n"
-                "Check [agent] params and api_base: what is set there is sent as it stands."
+                "Check [agent] params and api_base: they are sent unchanged."
             ),
         ),
         (
             ProviderFailure(QUOTA, status=429),
             RequestRejected,
             (
-                f"the provider of openai/x requires payment (429): {QUOTA}\n"
+                f"the provider of openai/x reports a quota or billing error (429): {QUOTA}\n"
                 "Top up the account or raise its limit at the provider, or use another key."
             ),
         ),

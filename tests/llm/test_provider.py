@@ -190,11 +190,11 @@ async def test_a_known_model_has_a_price_and_a_window() -> None:
             ContextWindowExceeded,
             "the request is too long for openai/x (400): maximum context length is 5 tokens",
         ),
-        (fail(402, "pay"), RequestRejected, "the provider of openai/x requires payment (402): pay"),
+        (fail(402, "pay"), RequestRejected, "the provider of openai/x reports a quota or billing error (402): pay"),
         (
             fail(429, "insufficient_quota"),
             RequestRejected,
-            "the provider of openai/x requires payment (429): insufficient_quota",
+            "the provider of openai/x reports a quota or billing error (429): insufficient_quota",
         ),
     ],
 )
@@ -242,7 +242,7 @@ async def test_a_whole_answer_that_never_has_its_end_is_unavailable() -> None:
     with ModelServer([cut("half an", clean=True)] * 3) as server, pytest.raises(ProviderUnavailable) as raised:
         await _model(server).complete(ASK)
     assert raised.value.message == (
-        f"openai/x at {server.base_url} did not answer after 2 retries: cut stream: the answer came without its end"
+        f"openai/x at {server.base_url} did not answer after 2 retries: cut stream: the answer ended early"
     )
 
 

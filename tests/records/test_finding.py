@@ -48,7 +48,7 @@ def test_a_whole_id_is_found_though_others_begin_so(home: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("k3", '"k3" begins 2 runs: k3aa-write-docs, k3f9-make-parse\ntype more of the id'),
+        ("k3", '"k3" matches 2 runs: k3aa-write-docs, k3f9-make-parse\ntype more of the id'),
         ("k3f9-make-prase", 'no run "k3f9-make-prase" in {home}\ndid you mean k3f9-make-parse?'),
         ("docs", 'no run "docs" in {home}\ndid you mean k3aa-write-docs?'),
         ("quite-else", 'no run "quite-else" in {home}\ngoal list shows the runs'),

@@ -165,7 +165,7 @@ def test_a_torn_tail_is_told_and_cut(path: Path) -> None:
     EventLog(path, SteppingClock(), Redactor({}), on_torn=told.append).close()
 
     assert told == [TornTail(path, size, 14)]
-    assert str(told[0]) == f"{path}: the last 14 bytes, from byte 186, are half a record and do not count"
+    assert str(told[0]) == f"{path}: the last 14 bytes, from byte 186, are an incomplete record and are ignored"
     assert path.stat().st_size == size
 
 
@@ -173,7 +173,7 @@ def test_a_second_writer_is_refused_by_name(path: Path) -> None:
     with opened(path), pytest.raises(RecordError) as refused:
         opened(path)
 
-    assert f"{path.parent} is in use: process {os.getpid()} on " in str(refused.value)
+    assert f"{path.parent} is in use by process {os.getpid()} on " in str(refused.value)
     opened(path).close()
 
 
@@ -189,7 +189,7 @@ def test_a_second_writer_in_another_process_is_refused_until_the_first_is_dead(p
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(RecordError, match=f"is in use: process {holder.pid} on"):
+        with pytest.raises(RecordError, match=f"is in use by process {holder.pid} on"):
             opened(path)
         holder.kill()
 

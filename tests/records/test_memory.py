@@ -57,7 +57,7 @@ def test_a_damaged_line_is_named_and_the_others_count(tmp_path: Path) -> None:
     items, damages = file.read()
     assert items == [item(1)]
     assert [damage.split(":")[1] for damage in damages] == ["2", "3", "4", "5"]
-    assert damages[0] == f"{file.path}:2: no JSON; it does not count"
+    assert damages[0] == f"{file.path}:2: no JSON; the line is ignored"
     assert "kind" in damages[1]
 
 
@@ -115,7 +115,7 @@ def test_damage_is_a_note_and_never_a_crash(tmp_path: Path) -> None:
     file.path.write_bytes(b"{half\n" + file.path.read_bytes())
     told = recall(tmp_path, "ann", NOW)
     assert len(told.lines) == 1
-    assert f"memory: {file.path}:1: no JSON; it does not count" in told.notes
+    assert f"memory: {file.path}:1: no JSON; the line is ignored" in told.notes
     file.path.unlink()
     file.path.mkdir()
     assert recall(tmp_path, "ann", NOW).notes[0].startswith("memory: ")

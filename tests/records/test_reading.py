@@ -40,19 +40,19 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda line: line[:9] + b"\n", "the record at byte 182 is damaged: it is no record"),
-        (lambda line: b"\0" * (LINE - 1) + b"\n", "the record at byte 182 is damaged: it is no record"),
-        (lambda line: b"\n", "the record at byte 182 is damaged: it is no record"),
-        (lambda line: b"[]\n", "the record at byte 182 is damaged: it is no record"),
-        (lambda line: b"\xff\n", "the record at byte 182 is damaged: it is no record"),
-        (lambda line: b"[" * 100_000 + b"\n", "the record at byte 182 is damaged: it is no record"),
+        (lambda line: line[:9] + b"\n", "the record at byte 182 is damaged: it is not a record"),
+        (lambda line: b"\0" * (LINE - 1) + b"\n", "the record at byte 182 is damaged: it is not a record"),
+        (lambda line: b"\n", "the record at byte 182 is damaged: it is not a record"),
+        (lambda line: b"[]\n", "the record at byte 182 is damaged: it is not a record"),
+        (lambda line: b"\xff\n", "the record at byte 182 is damaged: it is not a record"),
+        (lambda line: b"[" * 100_000 + b"\n", "the record at byte 182 is damaged: it is not a record"),
         (lambda line: line.replace(b'"tool":', b'"tole":'), "the record at byte 182 is damaged: Field required"),
         (lambda line: line.replace(b"_called", b"_cooled"), "the record at byte 182 is damaged: Input tag 'tool_cooled'"),
         (lambda line: line.replace(b'"1.5"', b'"one"'), "the record at byte 182 is damaged: its version is 'one'"),
         (lambda line: line.replace(b'"seq":2', b'"seq":4'), "record 4 at byte 182 where 2 should be"),
         (lambda line: b"", "record 3 at byte 182 where 2 should be"),
         (lambda line: line + line, "record 2 at byte 364 where 3 should be"),
-        (lambda line: line[:-1], "the record at byte 182 is damaged: it is no record"),
+        (lambda line: line[:-1], "the record at byte 182 is damaged: it is not a record"),
         (lambda line: line.replace(b'"1.5"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.x"),
     ],
 )  # fmt: skip
@@ -96,7 +96,7 @@ def test_a_known_kind_that_says_more_than_is_understood_is_an_error(path: Path) 
     newer = second.replace(b'"1.5"', b'"1.7"').replace(b'"tool":', b'"mood":"calm","tool":')
     path.write_bytes(rechained([first, newer, third]))
 
-    with pytest.raises(LogDamage, match=r"the tool_called at byte .* says more than this program understands"):
+    with pytest.raises(LogDamage, match=r"the tool_called at byte .* contains fields that this version does not know"):
         list(read_records(path))
 
 
@@ -184,7 +184,7 @@ def test_what_an_earlier_schema_called_otherwise_is_read(path: Path) -> None:
     ("version", "event", "message"),
     [
         ("1.3", {"type": "validators_finished", "round": 1, "results": [], "mood": "calm"}, "Extra inputs"),
-        ("1.3", {"type": "proof_finished", "round": 1, "passed": True, "results": [7]}, "it is no record"),
+        ("1.3", {"type": "proof_finished", "round": 1, "passed": True, "results": [7]}, "it is not a record"),
         ("1.3", {"type": "proof_started"}, "Input tag 'proof_started'"),
         ("1.5", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
         ("1.5", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),

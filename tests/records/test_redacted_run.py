@@ -104,7 +104,7 @@ def test_the_frozen_goal_keeps_what_is_to_be_redacted(kept: Kept) -> None:
     text = kept.folder.goal_file.read_text()
     assert "$PIN" in text
     assert "4711" not in text
-    with pytest.raises(Exception, match="holds a secret that was not kept"):  # the objective holds a token
+    with pytest.raises(Exception, match="contained a secret that was not stored"):  # the objective holds a token
         frozen_goal(kept.folder, os.environ)
 
 

@@ -92,12 +92,12 @@ def test_what_is_not_what_was_written_is_an_error(transcript: TranscriptFile, pa
     path.write_bytes(path.read_bytes().replace(b"yes", b"no!"))
 
     for read in (transcript.read, lambda ref: read_message(path, ref)):
-        with pytest.raises(RecordError, match=f"{path}: the message at byte 0 is not what was written"):
+        with pytest.raises(RecordError, match=f"{path}: the message at byte 0 differs from what was recorded"):
             read(ref)
 
 
 def test_a_reference_beyond_the_end_is_an_error(transcript: TranscriptFile) -> None:
-    with pytest.raises(RecordError, match="the message at byte 1000 is not what was written"):
+    with pytest.raises(RecordError, match="the message at byte 1000 differs from what was recorded"):
         transcript.read(TranscriptRef(offset=1000, length=5, sha256="0" * 64))
 
 

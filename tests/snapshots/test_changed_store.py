@@ -14,7 +14,7 @@ from goalrunner.snapshots.objects import object_id, tree_id
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, listing, make_repository, write
 
-CHANGED = "is not what the snapshot recorded"
+CHANGED = "differs from the snapshot"
 
 
 @pytest.fixture

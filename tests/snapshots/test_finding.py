@@ -60,7 +60,7 @@ async def test_an_ambiguous_beginning_is_refused(store: SnapshotStore) -> None:
         twice = [one[0] for one in ids if sum(other[0] == one[0] for other in ids) > 1]
         if twice:
             break
-    with pytest.raises(UsageError, match=f'"{twice[0]}" begins 2 snapshots'):
+    with pytest.raises(UsageError, match=f'"{twice[0]}" matches 2 snapshots'):
         await find_snapshot(git(store), twice[0])
 
 
@@ -72,7 +72,7 @@ async def test_a_snapshot_that_was_exchanged_is_refused(store: SnapshotStore) ->
     folder = store.folder / "refs" / "snapshots"
     (folder / first.id).write_bytes((folder / second.id).read_bytes())
 
-    with pytest.raises(WorkspaceError, match=f"snapshot {first.id} .* is not what was kept"):
+    with pytest.raises(WorkspaceError, match=f"snapshot {first.id} .* was changed"):
         await find_snapshot(git(store), first.id)
 
 

@@ -404,7 +404,7 @@ async def test_large_files_are_hashed_not_kept(workspace: Path, tmp_path: Path) 
     assert said(await store.changes(first, second)) == ["modified big", "modified grows"]
     entry = (await store.entries(second))["grows"]
     assert (entry.mode, entry.stored) == ("100644", False)
-    with pytest.raises(WorkspaceError, match="its content was not kept"):
+    with pytest.raises(WorkspaceError, match="its content was not stored"):
         await store.read(second, "big")
     assert "big: not kept, sha256" in await store.diff(first, second, ["big"])
     await store.checkout(second, tmp_path / "out")
@@ -531,7 +531,9 @@ async def test_a_second_run_in_the_same_workspace_is_refused(
     first = await store.snapshot()
     second = SnapshotStore(workspace, tmp_path / "home")
 
-    with pytest.raises(WorkspaceError, match=rf"another run works in {workspace} \(process {os.getpid()}\)") as caught:
+    with pytest.raises(
+        WorkspaceError, match=rf"another run is active in {workspace} \(process {os.getpid()}\)"
+    ) as caught:
         await second.snapshot()
     assert caught.value.exit_code is ExitCode.FAILED
     assert await second.read(first, "a.py") == b"a = 1\n"  # reading needs no claim
@@ -547,7 +549,7 @@ async def test_the_refusal_names_the_run_that_works_there(workspace: Path, tmp_p
     with pytest.raises(WorkspaceError) as caught:
         await SnapshotStore(workspace, home).snapshot()
     assert str(caught.value).splitlines() == [
-        f"another run works in {workspace}: k3f9-fix (process {os.getpid()})",
+        f"another run is active in {workspace}: k3f9-fix (process {os.getpid()})",
         "wait for it to end (goal watch k3f9-fix), or name another workspace: --workspace DIR",
     ]
     running.close()
@@ -560,7 +562,9 @@ async def test_a_run_of_another_home_is_named_by_its_process(workspace: Path, tm
     earlier = SnapshotStore(workspace, tmp_path / "home")
     earlier.folder.mkdir(parents=True, exist_ok=True)
     (earlier.folder / "lock").write_text("1 a-run-that-is-over")
-    with pytest.raises(WorkspaceError, match=rf"another run works in {workspace} \(process {os.getpid()}\)") as caught:
+    with pytest.raises(
+        WorkspaceError, match=rf"another run is active in {workspace} \(process {os.getpid()}\)"
+    ) as caught:
         await earlier.snapshot()
     assert "goal watch" not in str(caught.value)
     running.close()

@@ -80,6 +80,12 @@ def living(pid: int) -> bool:
     return one is not None and one.living
 
 
+def leads_a_session(pid: int) -> bool:
+    """Return whether setsid has run in a process."""
+    found = entry(pid)
+    return found is not None and found.session == pid
+
+
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not condition():
@@ -243,10 +249,12 @@ async def test_after_a_round_those_that_began_in_it_apart_are_ended_and_named(be
     """
     async with bench(script) as child:
         helper, own = [await pid_in(bench.folder / name) for name in ("helper", "own")]
+        await until(lambda: leads_a_session(helper))
         child.mark()
         await child.write(b"go\n")
         assert await child.read() == b"ready\n"
         left, stubborn, later = [await pid_in(bench.folder / name) for name in ("left", "stubborn", "later")]
+        await until(lambda: leads_a_session(left) and leads_a_session(stubborn))
         await until(lambda: len(child._termination.living()) >= 6)
 
         names = await child.sweep()

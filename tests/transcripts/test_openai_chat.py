@@ -74,8 +74,8 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
     [
         ("", ": the format of this transcript is not known"),
         ("just words", ": the format of this transcript is not known"),
-        ("[]", "  the transcript holds no messages"),
-        ('{"messages": []}', "  the transcript holds no messages"),
+        ("[]", "  the transcript contains no messages"),
+        ('{"messages": []}', "  the transcript contains no messages"),
         ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
         ('{"role": "user"}\n{"role": ', ":2  not valid JSON: Expecting value (column 10)"),
         ('{"role": "user"}\n\n[1]', ":3  the line is not a chat message: it is not a JSON object"),
@@ -88,7 +88,7 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ),
         (
             '{"messages": []}\n{"messages": []}',
-            ":1  the line is a conversation of its own; one file is one conversation",
+            ":1  the line is another conversation; a file contains one conversation",
         ),
         (
             '{"role": "user", "content": [{"type": "riddle"}]}',

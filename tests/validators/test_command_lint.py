@@ -24,8 +24,8 @@ from goalrunner.validators.command_lint import weaknesses, weaknesses_of
             "the exit code of `npm test | tail -5` is tail's",
             "bash -o pipefail -c 'npm test | tail -5'",
         ),
-        ("pytest || true", "`pytest || true` passes whatever pytest finds", "pytest"),
-        ("cd x && npm test || :", "`npm test || :` passes whatever npm finds", "cd x && npm test"),
+        ("pytest || true", "`pytest || true` passes even if pytest fails", "pytest"),
+        ("cd x && npm test || :", "`npm test || :` passes even if npm fails", "cd x && npm test"),
         ("pytest; true", "the exit code of `pytest; true` is not pytest's", "set -e; pytest; true"),
         ("npm test; exit 0", "the exit code of `npm test; exit 0` is not npm's", "set -e; npm test; exit 0"),
         (
@@ -40,7 +40,7 @@ from goalrunner.validators.command_lint import weaknesses, weaknesses_of
         ),
         ("pytest; echo $?", "the exit code of `pytest; echo $?` is not pytest's", "set -e; pytest; echo $?"),
         ("pytest &", "`pytest &` does not wait for pytest", "pytest"),
-        ("./check.sh 2>&1 || :", "`./check.sh 2>&1 || :` passes whatever check.sh finds", "./check.sh 2>&1"),
+        ("./check.sh 2>&1 || :", "`./check.sh 2>&1 || :` passes even if check.sh fails", "./check.sh 2>&1"),
         ("sh -c 'pytest | cat'", "the exit code of `pytest | cat` is cat's", "bash -o pipefail -c 'pytest | cat'"),
         (
             "! grep -rn TODO src",
@@ -62,8 +62,8 @@ def test_a_trap_is_named_with_a_line_that_has_none(line: str, said: str, instead
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("npx jest --passWithNoTests", ("`--passWithNoTests` of jest passes when there is no test at all",)),
-        ("make -i check", ("make -i passes whatever its commands find",)),
+        ("npx jest --passWithNoTests", ("`--passWithNoTests` of jest passes if there is no test",)),
+        ("make -i check", ("make -i passes even if its commands fail",)),
     ],
 )
 def test_an_option_that_makes_a_check_pass_is_named(line: str, said: tuple[str, ...]) -> None:
@@ -121,7 +121,7 @@ def test_the_scripts_of_a_validator_are_looked_at_if_they_are_simple(tmp_path: P
         return weaknesses_of(ValidatorSpec(run=run), tmp_path)
 
     assert said("#!/bin/sh\npytest -q || true\n") == (
-        "check.sh: `pytest -q || true` passes whatever pytest finds; write: pytest -q",
+        "check.sh: `pytest -q || true` passes even if pytest fails; write: pytest -q",
     )
     lost = ("check.sh: the exit code of `ruff check; pytest` is not ruff's; write: set -e",)
     assert said("ruff check\npytest\n") == lost

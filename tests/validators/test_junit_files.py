@@ -41,9 +41,9 @@ def test_pytests_own_form_is_read(tmp_path: Path) -> None:
     [
         (BOMB, "it declares a document type or an entity"),
         (EXTERNAL, "it declares a document type or an entity"),
-        ("", "it is no XML (no element found: line 1, column 0)"),
-        ("<testsuite><testcase></testsuite>", "it is no XML (mismatched tag: line 1, column 23)"),
-        ("<html/>", "it holds no testsuite"),
+        ("", "it is not XML (no element found: line 1, column 0)"),
+        ("<testsuite><testcase></testsuite>", "it is not XML (mismatched tag: line 1, column 23)"),
+        ("<html/>", "it contains no testsuite"),
     ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, why: str) -> None:

@@ -116,7 +116,7 @@ async def test_a_pattern_without_end_is_cut(workspace: Path, scratch: Path, monk
     expect = Expectation(output="(a+)+$")
     result, _ = await check(workspace, f"echo {'a' * 60}b", expect=expect)
     assert (result.passed, result.reason) == (False, "red")
-    assert result.summary == "exit 0, but looking for the pattern '(a+)+$' took more than 0.5 s"
+    assert result.summary == "exit 0, but searching for the pattern '(a+)+$' took more than 0.5 s"
 
 
 async def test_the_run_is_in_the_environment(workspace: Path, scratch: Path) -> None:

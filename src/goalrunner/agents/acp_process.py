@@ -128,7 +128,7 @@ class AcpProcess:
             raise
         version = at(answer, "protocolVersion")
         if not isinstance(version, int):
-            raise NotAcp("its first answer is not one of the protocol")
+            raise NotAcp("its first response does not follow the protocol")
         if version != PROTOCOL_VERSION:
             raise ProtocolError(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
         return answer
@@ -200,7 +200,7 @@ class AcpProcess:
         if HIDDEN in obstacle:
             return not_installed(agent, obstacle)
         if obstacle:
-            return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor looks for it")
+            return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor checks the agent")
         errors = tail_of(self._errors)
         if code in NOT_STARTED:
             return not_installed(agent, last_lines(errors))
@@ -224,11 +224,11 @@ class AcpProcess:
 
 
 def _hint(agent: ExternalAgent) -> str:
-    words = 'name all words with which it speaks ACP, such as command = ["my-agent", "--acp"]'
+    words = 'write the whole command that starts ACP, such as command = ["my-agent", "--acp"]'
     if agent.preset.argv:
         update = f"update it: {agent.preset.install}" if agent.preset.install else words
         return f'write protocol = "command", or {update}'
-    return f'{words}; a program that takes its prompt on stdin is use = "command"'
+    return f'{words}; for a program that reads its prompt from stdin, write use = "command"'
 
 
 def _text_at_the_start_of(path: Path) -> str:

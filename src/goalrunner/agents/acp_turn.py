@@ -199,13 +199,13 @@ def _preview(call: AcpCall) -> str:
 
 _FAILURES = {
     "refusal": "it refuses to go on",
-    "cancelled": "it says that its turn was cancelled, which the runner did not do",
+    "cancelled": "it reports a cancelled turn, but the runner did not cancel it",
 }
 _NOTES = {
     "end_turn": "",
     "cancelled": "",
-    "max_tokens": "its last answer was cut at the limit of its tokens",
-    "max_turn_requests": "its turn was cut at its own limit of model calls",
+    "max_tokens": "its last answer was truncated at its token limit",
+    "max_turn_requests": "its turn was ended by its own limit of model calls",
     "": "it gave no reason for the end of its turn",
 }
 _API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)

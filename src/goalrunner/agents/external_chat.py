@@ -38,7 +38,9 @@ class TurnLock:
     def hold(self) -> Iterator[None]:
         """Hold the lock in the context. Raise ConversationBusy if it is held already."""
         if self._held:
-            raise ConversationBusy("this conversation is in the middle of a turn", "wait for it, or use another one")
+            raise ConversationBusy(
+                "the turn of this conversation has not ended", "wait for it to end, or use another conversation"
+            )
         self._held = True
         try:
             yield

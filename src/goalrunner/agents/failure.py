@@ -74,7 +74,7 @@ def failure_of(agent: ExternalAgent, turn: CommandTurn, ended: Ended) -> AgentEr
     if completion.exit_code != 0 and not turn.spoke:
         return failed(agent, unread, ended.words, ended.errors)
     if agent.preset.stream != TEXT and silent:
-        return failed(agent, unread or "its output was not understood", ended.words, ended.errors)
+        return failed(agent, unread or "its output could not be parsed", ended.words, ended.errors)
     idle = not turn.calls and not turn.usage.tokens
     if idle and len(turn.text) <= SHORT_ANSWER and denied(agent, turn.text + ended.errors):
         return failed(agent, turn.text, ended.words, ended.errors)
@@ -91,7 +91,7 @@ def lost_session(error: AgentError, turn: CommandTurn, ended: Ended) -> bool:
 
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
     """Return the error for a program that cannot be started."""
-    hint = agent.preset.install or "install it, or name its whole path in [agent] command"
+    hint = agent.preset.install or "install it, or write its full path in [agent] command"
     if HIDDEN in why:
         hint = HIDDEN_HINT
     return AgentNotInstalled(f"the agent {agent.name} cannot be started: {why or 'its program was not found'}", hint)
@@ -107,7 +107,7 @@ def not_signed_in(agent: ExternalAgent, message: str, how: str = "") -> AgentNot
 def failed(agent: ExternalAgent, message: str, how: str, errors: str) -> AgentError:
     """Return the error for a failure: its message, how the process ended, and the end of its stderr."""
     known = known_failure(agent, message, how, errors)
-    return known or _failure(agent, message, how, errors, "goal resume goes on from here")
+    return known or _failure(agent, message, how, errors, "goal resume continues the run")
 
 
 def known_failure(agent: ExternalAgent, message: str, how: str, errors: str) -> AgentError | None:

@@ -137,7 +137,7 @@ class ChangingTool(FileTool[A]):
         try:
             preview = self.change(arguments).text
         except (ToolError, OSError) as error:
-            preview = f"as things are now it cannot be done: {error}\n"
+            preview = f"not possible in the present state: {error}\n"
         return Effect("write", self.command(arguments), preview)
 
     async def run(self, arguments: A, scratch: Scratch) -> ToolOutput:
@@ -203,7 +203,7 @@ class EditFileTool(ChangingTool[EditFileArguments]):
         try:
             before = read_regular(path, _LARGEST_EDITED).decode()
         except UnicodeDecodeError as error:
-            raise ToolError(f"{name} is no UTF-8 text (byte {error.start}); use shell to change it") from error
+            raise ToolError(f"{name} is not UTF-8 text (byte {error.start}); use shell to change it") from error
         old, new = _passage(before, arguments)
         after = before.replace(old, new)
         diff = unified(before, after, str(path.relative_to(self._workspace)))

@@ -152,7 +152,7 @@ class Peer:
 
     def _post(self, message: Mapping[str, Any]) -> None:
         if len(self._unsent) >= _MOST_WAITING:
-            raise ConnectionError("it sends requests without end, and reads no answers")
+            raise ConnectionError("it keeps sending requests and reads no responses")
         self._unsent.append(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
         self._has_unsent.set()
 

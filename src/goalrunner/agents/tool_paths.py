@@ -42,7 +42,7 @@ def inside(root: Path, text: str) -> Path:
     if not text.strip():
         raise ToolError("the path is empty; give one relative to the workspace")
     if "\0" in text:
-        raise ToolError("the path holds a NUL character")
+        raise ToolError("the path contains a NUL character")
     named = root / text
     real = Path(os.path.realpath(named))
     if not real.is_relative_to(root):

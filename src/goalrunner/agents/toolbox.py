@@ -69,7 +69,7 @@ class ShellTool(Tool[ShellArguments]):
     async def run(self, arguments: ShellArguments, scratch: Scratch) -> ToolOutput:
         line = arguments.command
         if "\0" in line:
-            raise ToolError("the command holds a NUL character, which no command line can")
+            raise ToolError("the command contains a NUL character")
         if len(line.encode()) > _LONGEST_COMMAND:
             raise ToolError("the command is longer than 128 KiB; put it into a file with write_file and run that")
         timeout = min(arguments.timeout or self._timeout, LONGEST_TIMEOUT)
@@ -216,7 +216,7 @@ def read_arguments(text: str) -> dict[str, Any]:
         hint = "; were they cut off by a limit of length? then do it in smaller parts" if cut else ""
         raise ToolError(f"the arguments are malformed JSON: {error.msg} ({where}); nothing was run{hint}") from error
     except UnicodeEncodeError as error:
-        raise ToolError("the arguments hold half a surrogate pair, which is no character; nothing was run") from error
+        raise ToolError("the arguments contain an unpaired surrogate; nothing was run") from error
     except (ValueError, RecursionError) as error:
         raise ToolError("the arguments are JSON that cannot be read: too deep, or a number too long") from error
     if not isinstance(value, dict):

@@ -36,8 +36,8 @@ SELF_JUDGED = "self-judged"
 HIDDEN_READABLE = "hidden checks readable"
 
 _LABEL_NOTES = {
-    SELF_JUDGED: "self-judged: agent and judge are one model, though separate instances",
-    REPORTED_LABEL: "no validator: what shows that it is done is what the agent reports of itself; the runner saw none of it",
+    SELF_JUDGED: "self-judged: agent and judge are the same model, as separate instances",
+    REPORTED_LABEL: "no validator: the only evidence is what the agent reports about its own work",
     HIDDEN_READABLE: "hidden checks readable: the agent can read what the hidden validators check",
 }
 

@@ -56,7 +56,7 @@ def choose_environment(goal: Goal, workspace: Path, home: Path) -> Choice:
     lines = (spec.run for spec in goal.validators if spec.run)
     daemon = next((item.name for line in lines for item in programs(line) if item.name in DAEMONS), "")
     if daemon and wanted is None:
-        return Choice("in-place", f"{daemon} works in a daemon that sees the live workspace")
+        return Choice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
     why, scratch = _tried(workspace, home)
     if not why:
         return Choice("overlay", scratch=scratch)

@@ -61,8 +61,8 @@ class GoalController:
         goal, given = goal_and_options("GoalController", objective, judge_llm, options)
         if key := guarding_key(goal.approvals, goal.risk_class):
             raise UsageError(
-                f"GoalController sees what the agent did only afterwards, so {key} cannot be kept",
-                "leave it out, or use run_goal with a conversation that asks, such as chat_conversation",
+                f"GoalController sees what the agent did only afterwards, so {key} cannot be enforced",
+                "remove it, or use run_goal with a conversation that asks, such as chat_conversation",
             )
         refuse_unseen_work(goal, "the agent", unseen=not (goal.validators or given.validators))
         refuse_unconfined(goal)
@@ -178,7 +178,7 @@ def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
             example = "cost_usd=0.05" if name == "cost_usd" else "input_tokens=1200, output_tokens=300"
             raise UsageError(
                 f"the goal has a budget of {name}, and on_run_finished was not given the agent's usage",
-                f"pass usage=Usage({example}), or set allow_unenforced to count what is known alone",
+                f"pass usage=Usage({example}), or set allow_unenforced to count only what is known",
             )
 
 

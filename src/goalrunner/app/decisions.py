@@ -155,10 +155,10 @@ def _waiting_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn)
     except LogInUse as error:
         if state.waiting:
             ids = ", ".join(item.id for item in state.waiting)
-            asking = f"run {run} is alive ({error.owner}) and is asking for {ids} at its own terminal"
+            asking = f"run {run} is active ({error.owner}) and asks for {ids} at its own terminal"
             raise UsageError(asking, "answer there") from None
         raise UsageError(
-            f"run {run} is alive ({error.owner}); no other process can write into it", "wait for it to end"
+            f"run {run} is active ({error.owner}); no other process can change it", "wait for it to end"
         ) from None
 
 
@@ -196,7 +196,7 @@ def _decided(approval: Approval) -> str:
         case "expired":
             return f"{approval.id} has expired"
         case "withdrawn":
-            return f"{approval.id} was withdrawn: what it was about no longer exists"
+            return f"{approval.id} was withdrawn: what it would have approved has changed"
         case _:
             return f"{approval.id} was {approval.decision} by {approval.by or 'a person'} at {approval.decided_at}"
 

@@ -31,7 +31,7 @@ from goalrunner.snapshots.git import git_program
 _NAME = "round"
 _FILE, _TEXT = "goal-doctor.txt", "it works"
 _TIMEOUT = 300.0
-_OUTDATED = "another version of the agent may print other things: check its preset, or report this"
+_OUTDATED = "this version of the agent may have another output format: check its preset, or report this"
 _IN_SANDBOX = 'see what the sandbox hides (home = [...] of the preset, folders in PATH), or write sandbox = "none"'
 
 

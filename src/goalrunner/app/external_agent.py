@@ -173,7 +173,7 @@ def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[st
     """Return what a person should know about the agent before the first round."""
     preset, notes = agent.preset, []
     if agent.protocol == "command" and not preset.resume and agent.goal.preserve_context:
-        notes.append(f"{agent.name} has no session of its own: the history is sent again in each round")
+        notes.append(f"{agent.name} is stateless: the history is sent again in each round")
     env, home = agent.environment(environ), Path(environ.get("HOME") or "/")
     signed_in = any(env.get(key) for key in agent.keys) or any((home / path).exists() for path in preset.login)
     if (preset.keys or preset.login) and not signed_in:
@@ -182,7 +182,7 @@ def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[st
     return (
         *notes,
         *(
-            f"{agent.name} does not report its {_UNITS[budget]}: the budget counts what is known alone"
+            f"{agent.name} does not report its {_UNITS[budget]}: the budget counts only what is known"
             for budget in agent.unenforced
         ),
     )
@@ -195,22 +195,22 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
     for budget in agent.unenforced:
         if budget not in goal.budget.allow_unenforced:
             how = ", driven by ACP," if agent.protocol == "acp" else ""
-            way = f', take protocol = "{other}"' if budget in preset.reports_by(other) else ""
+            way = f', write protocol = "{other}"' if budget in preset.reports_by(other) else ""
             raise UsageError(
-                f"{name}{how} does not report its {_UNITS[budget]}, so a budget of {budget} cannot be kept",
-                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to have it count what is known alone',
+                f"{name}{how} does not report its {_UNITS[budget]}, so a budget of {budget} cannot be enforced",
+                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to count only what is known',
             )
     if agent.protocol == "command" and agent.guarding_key:
         raise UsageError(
-            f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be kept",
-            'leave it out, or use an agent that asks: protocol = "acp"',
+            f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be enforced",
+            'remove it, or use an agent that asks: protocol = "acp"',
         )
     default = AgentConfig()
     for key in _CHAT_KEYS:
         if getattr(goal.agent, key) != getattr(default, key):
-            raise UsageError(f'agent.{key} is for the agent "chat" alone; {name} has no such thing', f"leave out {key}")
+            raise UsageError(f'agent.{key} is only for the agent "chat"; {name} does not support it', f"remove {key}")
     if goal.agent.model and not (preset.model and any("{model}" in word for word in agent.command)):
         raise UsageError(
-            f"the model of {name} cannot be chosen: its preset does not say how",
-            f"leave out model, or write model and {{model}} into [agents.{name}]",
+            f"the model of {name} cannot be selected: its preset has no model",
+            f"remove model, or write model and {{model}} into [agents.{name}]",
         )

@@ -74,7 +74,7 @@ def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mappi
     where = goal_file or "the agent's own file"
     resume = f"goal resume reads it from {where} again" if again else "this run cannot be resumed"
     advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
-    return (f"{_names(places)}: a secret is not kept with the run, and {resume}; {advice}",)
+    return (f"{_names(places)}: a secret is not stored with the run, and {resume}; {advice}",)
 
 
 def with_secrets(frozen: str, kept: Path, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def with_secrets(frozen: str, kept: Path, goal_file: Path | None, environ: Mappi
         found = _goal_table(goal_file, table, environ) if places else {}
     except GoalError as error:
         raise UsageError(
-            f"{_names(places)}: a secret that was not kept with the run cannot be read again: {error.message}",
+            f"{_names(places)}: a secret that was not stored with the run cannot be read again: {error.message}",
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
     for place in places:
@@ -97,14 +97,12 @@ def with_secrets(frozen: str, kept: Path, goal_file: Path | None, environ: Mappi
         pattern = (_WORD if any(parts) else ".+").join(parts)
         if text is None or is_redacted(text):
             raise UsageError(
-                f"{_names([place])} of {kept} holds a secret that was not kept, and no goal file holds it any more",
+                f"{_names([place])} of {kept} contained a secret that was not stored, and no goal file contains it now",
                 NEW_RUN,
             )
         if not re.fullmatch(pattern, text, re.DOTALL):
             where = f"{place_in(goal_file, place)} " if goal_file is not None else ""
-            raise UsageError(
-                f"{where}{_names([place])} is not what it was when the run began", f"put it back, or {NEW_RUN}"
-            )
+            raise UsageError(f"{where}{_names([place])} was changed after the run began", f"put it back, or {NEW_RUN}")
         target: Any = table
         for step in place[:-1]:
             target = target[step]

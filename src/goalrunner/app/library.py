@@ -54,12 +54,14 @@ def refuse_no_chat(messages: object) -> None:
         raise UsageError(f"messages must be a list of chat messages, not {_kind(messages)}", _HINT)
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping):
-            raise UsageError(f"message {number} is no chat message but {_kind(message)}", _HINT)
+            raise UsageError(f"message {number} is {_kind(message)}, not a chat message", _HINT)
         role, content = message.get("role"), message.get("content")
         if not isinstance(role, str) or role not in ROLES:
             raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _HINT)
         if not isinstance(content, str | list | tuple | Mapping | None):
-            raise UsageError(f"the content of message {number} is neither text nor blocks but {_kind(content)}", _HINT)
+            raise UsageError(
+                f"the content of message {number} is {_kind(content)}, not text or a list of blocks", _HINT
+            )
         if kind := unknown_block(content):
             raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
 
@@ -71,7 +73,7 @@ def refuse_no_conversation(value: Any) -> None:
     name = f'"{value}"' if isinstance(value, str) else _kind(value)
     wanted = value if isinstance(value, str) and value.strip() else "provider/model"
     raise UsageError(
-        f"{name} is no conversation: it has no send and messages",
+        f"{name} is not a conversation: it has no send and no messages",
         f'pass chat_conversation("{wanted}"), or an object like goalrunner.core.agent_ports.Conversation',
     )
 
@@ -129,7 +131,7 @@ def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversa
     refuse_driven(conversation)
     refuse_unconfined(goal)
     if goal.unlimited:
-        warnings.warn("nothing stops this run but success: no cap, no timeout, no budget", RuntimeWarning, stacklevel=4)
+        warnings.warn("this run has no limit: no max_iterations, no timeout, no budget", RuntimeWarning, stacklevel=4)
     judge = options.judge_llm or _judge(goal, conversation)
     warm_up([judge.model] if judge else [])
     return prepare_run(goal, replace(options, conversation=conversation, judge_llm=judge))
@@ -139,8 +141,8 @@ def refuse_unconfined(goal: Goal) -> None:
     """Raise UsageError if the goal insists on a sandbox: the commands of a conversation that exists are in none."""
     if goal.workspace.sandbox == "bwrap":
         raise UsageError(
-            'sandbox = "bwrap" cannot be kept: the calling program made the conversation, and its commands are in no sandbox',
-            'write sandbox = "auto" to confine the validators alone, or run the goal file with: goal run',
+            'sandbox = "bwrap" cannot be enforced: the calling program made the conversation, and its commands are in no sandbox',
+            'write sandbox = "auto" to confine only the validators, or run the goal file with: goal run',
         )
 
 
@@ -149,9 +151,9 @@ def _refuse_unasked_actions(goal: Goal, conversation: object) -> None:
     key = guarding_key(goal.approvals, goal.risk_class)
     if key and not getattr(conversation, "supports_approvals", False):
         raise UsageError(
-            f"{type(conversation).__name__} does not say that it asks before it acts, so {key} cannot be kept",
+            f"{type(conversation).__name__} does not set supports_approvals, so {key} cannot be enforced",
             "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
-            "or use chat_conversation, or leave the setting out",
+            "or use chat_conversation, or remove the setting",
         )
 
 
@@ -163,7 +165,7 @@ def _judge(goal: Goal, conversation: Conversation) -> LLM | None:
     llm = getattr(conversation, "llm", None)
     if not isinstance(llm, LLM):
         raise UsageError(
-            'judge "agent" is the agent\'s own model, and this conversation shows none', "name a model for the judge"
+            'judge "agent" is the agent\'s own model, but this conversation has no llm', "name a model for the judge"
         )
     if config.api_base or config.api_key_env or config.params:
         return goal_llm(goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})}))
@@ -179,7 +181,7 @@ def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent:
     name = llm.model if llm else model
     if not isinstance(name, str) or not name.strip():
         raise UsageError(
-            "the agent's model has no name", 'name one in LiteLLM\'s way: chat_conversation("provider/model")'
+            "the agent's model has no name", 'name it as LiteLLM does: chat_conversation("provider/model")'
         )
     folder = existing_folder(workspace)
     try:

@@ -88,15 +88,15 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
 
 def _refuse_kind(kind: MemoryKind, allowed: Collection[str], owner: str) -> None:
     """Raise UsageError if the goal of the run does not allow to remember this kind of fact."""
-    fresh = "a run keeps the goal that it began with, so this takes a new run"
+    fresh = "the goal of a run is fixed, so start a new run"
     if kind not in allowed:
         raise UsageError(
-            f"the goal of this run does not allow to promote kind {kind}",
+            f"the goal of this run does not allow promoting the kind {kind}",
             f'add it in the goal file: [memory] promote = ["{kind}"]; {fresh}',
         )
     if not owner.strip():
         raise UsageError(
-            "the goal of this run names no owner, so there are no later runs to remember it", f'owner = "..."; {fresh}'
+            "the goal of this run names no owner, so no later run could recall it", f'owner = "..."; {fresh}'
         )
 
 
@@ -104,22 +104,18 @@ def _refuse_fact(request: PromotionRequest, text: str, source: Observation | Non
     """Raise UsageError if this text may not be remembered. `source` is its observation, None for an event."""
     if source is not None and not source.shows:
         raise UsageError(
-            f"{source.id} ({source.source}) is no evidence: it contains the agent's words, or a call that did not run",
+            f"{source.id} ({source.source}) is not evidence: it contains the agent's words, or a call that did not run",
             "name an observation that shows it: goal show RUN --evidence",
         )
     if not text.strip():
-        raise UsageError(
-            "what is to be remembered is not clear: its source has no text of its own", 'say it: --text "..."'
-        )
+        raise UsageError("the fact has no text, and neither has its source", 'add --text "..."')
     if len(text) > _LONGEST_FACT:
-        raise UsageError(
-            f"the text is longer than {_LONGEST_FACT:,} characters, which is no fact", 'say it shorter: --text "..."'
-        )
+        raise UsageError(f"the text is longer than {_LONGEST_FACT:,} characters", 'shorten it: --text "..."')
     if request.sensitivity != "low" and not request.permission.strip():
-        said = f"who allowed something of {request.sensitivity} sensitivity to be kept is not said"
+        said = f"a fact of {request.sensitivity} sensitivity needs a permission"
         raise UsageError(said, '--permission "..."')
     if request.sensitivity == "high" and request.expires is None:
-        raise UsageError("something of high sensitivity is not kept for ever", "--expires 30d")
+        raise UsageError("a fact of high sensitivity needs an expiry", "--expires 30d")
 
 
 def _source(folder: RunFolder, item: str) -> tuple[str, Observation | None]:
@@ -144,7 +140,7 @@ def _refuse_hidden(event: events.Event, observation: Observation) -> None:
     concealed = event.concealed if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) else ()
     if observation in concealed:
         raise UsageError(
-            f"{observation.id} is of a hidden validator, whose output no agent reads", "name another observation"
+            f"{observation.id} is from a hidden validator, whose output agents do not get", "name another observation"
         )
 
 
@@ -165,7 +161,7 @@ def frozen_policy(folder: RunFolder) -> tuple[str, tuple[str, ...]]:
     except (OSError, ValueError, ValidationError) as error:
         raise UsageError(
             f"{folder.goal_file} cannot be read, so nothing of run {folder.run_id} may be promoted",
-            "[memory] promote of that goal would have to allow it",
+            "[memory] promote of that goal must allow it",
         ) from error
 
 
@@ -176,7 +172,9 @@ def _refuse_twice(file: MemoryFile, new: MemoryItem, replaces: str) -> None:
     same = ("kind", "text", "run_id", "source_ref")
     for item in items:
         if item.memory_id != replaces and all(getattr(item, name) == getattr(new, name) for name in same):
-            raise UsageError(f"{item.memory_id} is that already", f"to change it: --replaces {item.memory_id}")
+            raise UsageError(
+                f"{item.memory_id} has the same text and source", f"to change it: --replaces {item.memory_id}"
+            )
 
 
 MOST_ITEMS = 50

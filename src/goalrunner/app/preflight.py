@@ -136,7 +136,7 @@ def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Find
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence for each way in which a validator passes whatever it finds, for each path of one that does not
+    """Return a sentence for each way in which a validator always passes, for each path of one that does not
     exist yet or holds no tests, and for each pattern of `protect` and `editable` that matches no file.
     """
     workspace = workspace_of(goal)

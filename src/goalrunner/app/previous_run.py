@@ -46,7 +46,7 @@ def load_run(folder: RunFolder) -> LoadedRun:
     started: RunStarted | None = None
     evidence, end = EvidenceIndex(), LogEnd()
     if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
-        raise RecordError(f"{folder.events} is not there: the run never began, or its log was deleted", NEW_RUN)
+        raise RecordError(f"{folder.events} does not exist: the run never began, or its log was deleted", NEW_RUN)
     for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
         evidence.add(record)
@@ -114,7 +114,7 @@ def chat_of(folder: RunFolder) -> tuple[Message, ...]:
     run = folder.run_id
     if is_written(folder.events):
         raise UsageError(
-            f"run {run} is still at work, so its conversation is not over", "wait for its end, or cancel it"
+            f"run {run} is still active, so its conversation has not ended", "wait for its end, or cancel it"
         )
     reader = ResumptionReader(fresh_rounds=_has_fresh_rounds(folder))
     for record in read_records(folder.events):
@@ -123,7 +123,7 @@ def chat_of(folder: RunFolder) -> tuple[Message, ...]:
     messages = tuple(message for message in chat if message.get("role") != "system")
     if not any(message.get("role") == "assistant" for message in messages):
         raise UsageError(
-            f"run {run} has no conversation to go on with: its agent wrote nothing", "leave --continue-from out"
+            f"run {run} has no conversation to continue: its agent wrote nothing", "leave --continue-from out"
         )
     return messages
 
@@ -132,11 +132,11 @@ def refuse_continuing(goal: Goal, *, has_own_agent: bool) -> None:
     """Raise UsageError for a goal that cannot continue a conversation."""
     if not goal.preserve_context:
         raise UsageError(
-            "with preserve_context = false each round begins afresh, so no conversation goes on in it",
-            "leave --continue-from out, or set preserve_context = true",
+            "with preserve_context = false each round starts a new conversation, so none can be continued",
+            "omit --continue-from, or set preserve_context = true",
         )
     if has_own_agent:
-        raise UsageError("only the built-in agent can go on with the conversation of another run", "leave it out")
+        raise UsageError("only the built-in agent can continue the conversation of another run", "omit --continue-from")
 
 
 def _has_fresh_rounds(folder: RunFolder) -> bool:

@@ -129,7 +129,7 @@ def prune_stores(home: Path, environ: Mapping[str, str], since: float) -> Stores
         try:
             workspaces = _workspaces(home)
             if unknown := [run for run, workspace in workspaces.items() if workspace is None]:
-                left.append(f"run {unknown[0]} does not say where it worked, so no snapshot was removed")
+                left.append(f"run {unknown[0]} does not name its workspace, so no snapshot was removed")
                 break
             found = [Path(user) for user in workspaces.values() if user and store_name(Path(user)) == name]
             if found:

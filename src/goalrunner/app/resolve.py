@@ -144,7 +144,7 @@ class RunConfig:
         return await foresee((*self.models.all, *([own] if isinstance(own, LLM) else [])))
 
     def refuse_shared_workspace(self) -> None:
-        """Raise WorkspaceError if another run works in the workspace."""
+        """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
             refuse_claimed(self.workspace, self.home / "stores" / store_name(self.workspace) / "lock")
 
@@ -173,7 +173,7 @@ def _models(goal: Goal, options: RunOptions, tape: Tape | None) -> Models:
         models = Models(agent=None, judge=options.judge_llm)
     if models.judge is None and not options.validators and all(spec.hidden for spec in goal.validators):
         raise UsageError(
-            "nothing can check this goal: it has neither a validator nor a judge",
+            "the goal has neither a validator nor a judge",
             'add validators (validator = "pytest -q") or a judge (judge = "agent")',
         )
     return models
@@ -186,7 +186,7 @@ def _refuse_unfit(goal: Goal, home: Path, models: Models, agent: ResolvedAgent |
     if hidden and goal.deliverable != "workspace":
         raise UsageError(
             f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
-            "leave out hidden = true",
+            "remove hidden = true",
         )
     refuse_unseen_work(goal, goal.agent.use, unseen=goal.agent.external and not goal.validators)
     for llm in models.all if goal.budget.cost_usd is not None else ():

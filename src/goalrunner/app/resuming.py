@@ -32,7 +32,7 @@ from goalrunner.records.run_folder import RunFolder
 Limits = Mapping[str, float | tuple[str, ...] | None]
 """New limits by the names of `Plan`; None lifts one. `allow_unenforced` names budgets that count only what is known."""
 
-UNCERTAIN = "this log is of an older schema: it does not say what was kept of the start, so some of that may be gone"
+UNCERTAIN = "this log has an older schema, which does not list the files in start/: some of them may be missing"
 
 _OPTIONS = {"max_iterations": "--max-iterations", "timeout": "--timeout", "tokens": "--tokens", "cost_usd": "--cost"}
 
@@ -134,7 +134,7 @@ def refuse_final(state: RunState) -> None:
     """Raise UsageError for a run that is over for good."""
     run = state.goal.run_id
     if state.status is GoalStatus.COMPLETE:
-        raise UsageError(f"run {run} is complete; there is nothing to go on with", "goal show " + run)
+        raise UsageError(f"run {run} is already complete", "goal show " + run)
     if state.stop_reason in FINAL:
         raise UsageError(f"run {run} was cancelled, which is final", NEW_RUN)
 
@@ -184,20 +184,20 @@ def _refuse_other_start(folder: RunFolder, loaded: LoadedRun) -> None:
     started = loaded.started
     if started.handed:
         raise UsageError(
-            f"this run was driven by a program that handed in its {', '.join(started.handed)}; nothing else can make it"
+            f"this run was started by a program that passed its {', '.join(started.handed)}; nothing else can make it"
             " again",
-            f"drive it from that program, or {NEW_RUN}",
+            f"start it again from that program, or {NEW_RUN}",
         )
     # Logs of schema 1.0 have no hash.
     if started.goal_sha256 and goal_hash(folder) != started.goal_sha256:
-        raise RecordError(f"{folder.goal_file} is not what it was when the run began", "start a new run")
+        raise RecordError(f"{folder.goal_file} was changed after the run began", "start a new run")
     for name, digest in loaded.state.kept.items():
         path = folder.start / name
         if not path.is_file():
-            raise RecordError(f"{path} is gone; it recorded the start of the run", "start a new run")
+            raise RecordError(f"{path} is missing; it recorded the start of the run", "start a new run")
         if file_hash(path) != digest:
             raise RecordError(
-                f"{path} is damaged; it is not what was recorded at the start of the run", "start a new run"
+                f"{path} is damaged; it differs from what was recorded at the start of the run", "start a new run"
             )
 
 
@@ -205,6 +205,6 @@ def _refuse_earlier_version(state: RunState, goal: Goal) -> None:
     """Refuse a run of an earlier version, which did not record what its checks rest on."""
     if needs_environment(goal) and state.base is not None and not state.check_environment:
         raise RecordError(
-            "an earlier version of goalrunner began this run, and its checks cannot go on in the check environment",
+            "this run was started by an earlier version of goalrunner, without a check environment, and cannot be continued",
             NEW_RUN,
         )

@@ -80,7 +80,7 @@ def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Valida
     """
     single = isinstance(given, str | ValidatorSpec) or callable(given) or _is_validator(given)
     if not single and (isinstance(given, bytes | Mapping) or not isinstance(given, Iterable)):
-        raise UsageError(f"validators is {_kind(given)}, neither a check nor a list of them", _HINT)
+        raise UsageError(f"validators is {_kind(given)}, not a validator or a list of validators", _HINT)
     commands: list[ValidatorSpec] = []
     specs: list[ValidatorSpec] = []
     own: list[Any] = []
@@ -97,7 +97,7 @@ def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Valida
             case _ if callable(check):
                 own.append(CallableValidator(check))
             case _:
-                raise UsageError(f"a validator is {_kind(check)}, which is no check", _HINT)
+                raise UsageError(f"a validator is {_kind(check)}, not a validator", _HINT)
     return (*commands, *specs), tuple(own)
 
 
@@ -217,7 +217,7 @@ def _goal(
         if chosen not in (None, Path(own).resolve()):
             raise UsageError(
                 f"the conversation works in {own}, and the run would check {chosen}",
-                "leave out workspace, or make the conversation with the same one",
+                "omit workspace, or create the conversation with the same one",
             )
         chosen = Path(own).resolve()
     if chosen is not None:
@@ -247,7 +247,7 @@ def _judge_config(goal: Goal, judge: JudgeChoice, *, default: bool) -> JudgeConf
 
 def no_judge(value: object) -> UsageError:
     """Return the error for a value that is no judge."""
-    return UsageError(f"a {type(value).__name__} is no judge", "give an LLM, a model's name, or a JudgeConfig")
+    return UsageError(f"a {type(value).__name__} is not a judge", "give an LLM, a model's name, or a JudgeConfig")
 
 
 class EventCallback:
@@ -284,6 +284,6 @@ def check_template(template: str | None) -> None:
         (template or "").format(feedback="", iteration="", missing="", objective="")
     except (KeyError, IndexError, ValueError) as error:
         raise UsageError(
-            f"resume_prompt does not hold: {error}",
+            f"resume_prompt is not valid: {error}",
             "it may say {feedback} {iteration} {missing} {objective}; write {{ for {",
         ) from None

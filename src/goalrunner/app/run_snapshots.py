@@ -39,7 +39,7 @@ class KeptStore:
         if not self.store.folder.is_dir():
             raise WorkspaceError(
                 f"the snapshots of {workspace} are gone: there is no {self.store.folder}",
-                "they are kept for the home of the run (GOAL_HOME) and the path that the workspace had",
+                "use the GOAL_HOME of the run and the path that the workspace had",
             )
         self._git = Git(self.store.folder, self.store.workspace, environ)
 
@@ -70,12 +70,12 @@ class RunSnapshots:
         """Return a round, by default the newest, and what it left. Raise UsageError if it left no snapshot."""
         if not self.ends:
             raise UsageError(
-                f"run {self.run_id} took no snapshots", "they are taken where the deliverable is the workspace"
+                f"run {self.run_id} took no snapshots", 'snapshots are taken only with deliverable = "workspace"'
             )
         known = max(self.ends)
         number = known if number is None else number
         if number not in self.ends:
-            last = f"the last that ended is round {known}" if known else "no round has ended yet"
+            last = f"the last ended round is {known}" if known else "no round has ended yet"
             begun = f"round {number} of run {self.run_id} has not ended"
             raise UsageError(begun if number in self.starts else f"run {self.run_id} has no round {number}", last)
         return number, self.ends[number]
@@ -91,7 +91,7 @@ class RunSnapshots:
             raise UsageError("round 0 is the start of the run, which changed nothing", "rounds are counted from 1")
         number, end = self.end(number)
         if number not in self.starts:
-            raise UsageError(f"no round of run {self.run_id} has ended yet", "goal status shows where it stands")
+            raise UsageError(f"no round of run {self.run_id} has ended yet", "goal status shows its state")
         return self.starts[number], end
 
 

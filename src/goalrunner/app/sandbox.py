@@ -56,14 +56,14 @@ class Sandbox:
         if config.sandbox == "none":
             return ()
         if choice.jail is None:
-            return (f"no sandbox: {choice.why}; commands run as you; to have one, {choice.remedy}",)
+            return (f"no sandbox: {choice.why}; commands run as you; to use one, {choice.remedy}",)
         if has_own_agent:
-            return (f"sandbox: {choice.jail.name} confines the validators alone: the calling program made the agent",)
+            return (f"sandbox: {choice.jail.name} confines only the validators: the calling program made the agent",)
         held = "no network for the validators" if self.goal.agent.external else "no network"
         net = "the network is open" if config.network else held
-        notes = [f"sandbox: {choice.jail.name}; commands write the workspace and a /tmp of their own alone; {net}"]
+        notes = [f"sandbox: {choice.jail.name}; commands write only the workspace and a private /tmp; {net}"]
         if self.goal.agent.external and not config.network:
-            notes.append(f"network = false holds for the validators alone: {self.goal.agent.use} must reach its model")
+            notes.append(f"network = false applies only to the validators: {self.goal.agent.use} must reach its model")
         return tuple(notes)
 
     def launcher(self, inner: Launcher, run_id: str, *, checks: bool) -> Launcher:
@@ -126,7 +126,7 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
     if config.sandbox == "none":
         if not config.network:
             raise UsageError(
-                "network = false needs a sandbox: nothing else keeps a command from the network",
+                "network = false needs a sandbox",
                 'write [workspace] sandbox = "auto", or remove network = false',
             )
         return Sandbox(goal, location, Choice(None))
@@ -134,11 +134,13 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
     if choice.jail is not None:
         return Sandbox(goal, location, choice, _hidden(goal, location))
     if not config.network:
-        raise UsageError(f"network = false cannot be kept: {choice.why}", f"{choice.remedy}, or remove network = false")
+        raise UsageError(
+            f"network = false cannot be enforced: {choice.why}", f"{choice.remedy}, or remove network = false"
+        )
     if config.sandbox != "auto":
         raise UsageError(
             f'sandbox = "{config.sandbox}" does not work here: {choice.why}',
-            f'{choice.remedy}, or write sandbox = "auto" to go on without',
+            f'{choice.remedy}, or write sandbox = "auto" to continue without one',
         )
     return Sandbox(goal, location, choice)
 
@@ -164,7 +166,7 @@ def _exposed(location: RunLocation) -> Choice | None:
         (location.home, "GOAL_HOME, where goal keeps its runs"),
     ):
         if path.is_relative_to(location.workspace):
-            why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands write"
+            why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands can write"
             return Choice(None, why, "name another workspace: --workspace DIR")
     return None
 

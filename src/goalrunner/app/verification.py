@@ -104,18 +104,18 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
         if refused:
             raise _Damage(folder.events, place, refused)
     for name, sha256 in kept.items():
-        _check_hash(folder.start / name, sha256, "what was kept of the start of the run")
+        _check_hash(folder.start / name, sha256, "the recorded start of the run")
     done.citations = review.checked
     for tail in torn:
         if folder.outcome.exists() or review.state is None:
-            raise _Damage(folder.events, tail.offset, f"the last {tail.length} bytes are half a record")
-        done.notes.append(f"{folder.events}: the last {tail.length} bytes are half a record and do not count")
+            raise _Damage(folder.events, tail.offset, f"the last {tail.length} bytes are an incomplete record")
+        done.notes.append(f"{folder.events}: the last {tail.length} bytes are an incomplete record and are ignored")
     if review.state is None:
-        raise _Damage(folder.events, None, "it holds no event")
+        raise _Damage(folder.events, None, "it contains no event")
     if not chained:
-        done.notes.append("the log, or its beginning, has no hash chain: a changed line there is not always seen")
+        done.notes.append("the log, or its beginning, has no hash chain: a changed line may not be noticed")
     if not hashed:
-        done.notes.append("the log has no hash of the goal, so a changed goal.toml is not seen")
+        done.notes.append("the log has no hash of the goal, so a changed goal.toml is not noticed")
     if review.unchecked:
         what = f"{review.unchecked} cited observations were" if review.unchecked > 1 else "a cited observation was"
         done.notes.append(f"whether {what} fresh cannot be checked again: {review.gone}")
@@ -156,7 +156,7 @@ def _check_message(transcript: Path, offset: int, length: int, sha256: str, seq:
     except OSError as error:
         raise _Damage(transcript, None, f"it cannot be read: {error.strerror}") from error
     if hashlib.sha256(line[:-1]).hexdigest() != sha256 or line[-1:] != b"\n":
-        raise _Damage(transcript, offset, f"the message of event {seq} is not what was written")
+        raise _Damage(transcript, offset, f"the message of event {seq} differs from what was recorded")
 
 
 def _artifacts(event: events.Event) -> Iterator[tuple[str, ArtifactRef]]:
@@ -176,13 +176,13 @@ def _check_hash(path: Path, sha256: str, what: str) -> None:
     except OSError as error:
         raise _Damage(path, None, f"{what} cannot be read: {error.strerror}") from error
     if digest != sha256:
-        raise _Damage(path, None, f"{what} is not what was written")
+        raise _Damage(path, None, f"{what} differs from what was recorded")
 
 
 def _check_outcome(folder: RunFolder, state: RunState, rows: Sequence[EvidenceRow], done: Verification) -> None:
     """Compare outcome.json and summary.json with the state that the log folds to."""
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
-        done.notes.append("the run has not ended; what is written so far was checked")
+        done.notes.append("the run has not ended; only what is recorded so far was checked")
         return
     for path, differs in (
         (folder.outcome, outcome_differs(state, rows, _table(folder.outcome))),
@@ -199,9 +199,9 @@ def _table(path: Path) -> dict[str, Any]:
         raise _Damage(path, None, f"it cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         place = error.pos if isinstance(error, json.JSONDecodeError) else None
-        raise _Damage(path, place, "it is no JSON") from error
+        raise _Damage(path, place, "it is not JSON") from error
     if not isinstance(value, dict):
-        raise _Damage(path, 0, "it is no JSON object")
+        raise _Damage(path, 0, "it is not a JSON object")
     return value
 
 

@@ -78,14 +78,14 @@ class InPlace:
             self._failed.append(check.opened)
             raise EnvironmentFailed(
                 f"the workspace is not as it was before the check: {_some(self.undone.problems + self.undone.lost)}",
-                f"the missing content is in {check.opened.folder}; the next command tries again to put it back",
+                f"the missing content is in {check.opened.folder}; the next command tries again to restore it",
                 permanent=True,
             )
         check.opened.close()
         if self.undone.lost:
             raise EnvironmentFailed(
-                f"the check removed what cannot be put back: {_some(self.undone.lost)}",
-                "everything else is as it was; restore this from a backup, and change the validator so that it keeps it",
+                f"the check removed files that cannot be restored: {_some(self.undone.lost)}",
+                "everything else was restored; restore these files from a backup, and change the validator so that it keeps them",
                 permanent=True,
             )
 

@@ -108,7 +108,7 @@ def _lines(opened: OpenJournal, undone: Undone) -> Iterator[str]:
         return
     yield f"An interrupted check in {workspace} was undone."
     if undone.lost:
-        yield f"What the check removed cannot be put back: {'; '.join(undone.lost)}."
+        yield f"Removed by the check and not restored: {'; '.join(undone.lost)}."
     if undone.overwritten:
         kept = f"; the state before is snapshot {undone.kept.id[:12]}" if undone.kept else ""
         yield f"Reset in {workspace}: {', '.join(undone.overwritten[:10])}{kept}."

@@ -36,16 +36,16 @@ def memory(
 
 def promote(
     run: RequiredRun,
-    item: Annotated[str, Argument(metavar="ITEM", help="What it rests on: an observation (o7) or an event (e12).")],
+    item: Annotated[str, Argument(metavar="ITEM", help="The source: an observation (o7) or an event (e12).")],
     kind: Annotated[Literal["event", "fact", "preference", "policy_reference"], Option(help="Kind of the item.")],
     text: Annotated[str, Option(metavar="TEXT", help="The text; default: the output of the observation.")] = "",
     expires: Annotated[
         str | None, Option(metavar="TIME", help='When it expires: "90d", "12h"; default: never.')
     ] = None,
     sensitivity: Annotated[
-        Literal["low", "medium", "high"], Option(help="medium needs --permission, high --expires too.")
+        Literal["low", "medium", "high"], Option(help="medium requires --permission, high also --expires.")
     ] = "low",
-    permission: Annotated[str, Option(metavar="TEXT", help="Who allowed to keep it.")] = "",
+    permission: Annotated[str, Option(metavar="TEXT", help="Who gave the permission to keep it.")] = "",
     replaces: Annotated[str, Option(metavar="ID", help="The item that this one corrects.")] = "",
 ) -> int:
     """Keep a fact of a run for later runs.

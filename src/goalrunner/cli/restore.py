@@ -80,6 +80,6 @@ def _named(error: WorkspaceError, workspace: str) -> WorkspaceError:
         summary = Summary(values)
         if summary.text("workspace") == workspace and summary.status == RUNNING:
             pid = summary.integer("pid")
-            who = f"run {summary.text('run_id')} works in {workspace} (process {pid})"
+            who = f"run {summary.text('run_id')} is active in {workspace} (process {pid})"
             return WorkspaceError(who, f"wait for it to end, or stop it: kill -INT {pid}")
     return error

@@ -25,7 +25,7 @@ def resume(
     cost: Cost = None,
     allow_unenforced: Annotated[
         list[str] | None,
-        Option(metavar="BUDGET", help="tokens or cost_usd: count what is known alone; may be repeated."),
+        Option(metavar="BUDGET", help="tokens or cost_usd: count only what is known; may be repeated."),
     ] = None,
     note: Annotated[str, Option(metavar="TEXT", help="A note to the agent.")] = "",
     output_file: OutputFile = None,

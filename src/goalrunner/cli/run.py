@@ -34,16 +34,18 @@ Agent = Annotated[
 Model = Annotated[str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")]
 Judge = Annotated[str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")]
 Record = Annotated[
-    Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE plays them.")
+    Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE replays them.")
 ]
 
 
 def run(
     goal_file: GoalFile = None,
-    objective: Annotated[str | None, Option(metavar="TEXT", help="What to do, in place of the file's.")] = None,
+    objective: Annotated[
+        str | None, Option(metavar="TEXT", help="The objective; replaces that of the goal file.")
+    ] = None,
     criterion: Annotated[list[str] | None, _texts("TEXT", "A success criterion")] = None,
-    constraint: Annotated[list[str] | None, _texts("TEXT", "What must not be broken")] = None,
-    validator: Annotated[list[str] | None, _texts("CMD", "A shell command that checks")] = None,
+    constraint: Annotated[list[str] | None, _texts("TEXT", "A constraint")] = None,
+    validator: Annotated[list[str] | None, _texts("CMD", "A shell command that validates the work")] = None,
     agent: Agent = None,
     model: Model = None,
     judge: Judge = None,

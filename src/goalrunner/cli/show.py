@@ -27,7 +27,7 @@ def show(
     path: Annotated[bool, Option("--path", help="Print the path of the run's folder.")] = False,
     json: Annotated[bool, Option("--json", help="Print path, summary and outcome as JSON.")] = False,
     evidence: Annotated[bool, Option("--evidence", help="Print what the last verdict rests on.")] = False,
-    state: Annotated[bool, Option("--state", help="Print the state, and why the run goes on or stopped.")] = False,
+    state: Annotated[bool, Option("--state", help="Print the state, and why the run continues or stopped.")] = False,
     at: Annotated[int | None, Option("--at", metavar="N", help="Print the state after event N.")] = None,
     events: Annotated[bool, Option("--events", help="Print every event, one per line.")] = False,
 ) -> int:

@@ -84,7 +84,7 @@ def rule_for(action: Action, approvals: Approvals, risk: RiskClass) -> str:
             return '[approvals] require = ["network"]'
         if problem:
             rule = 'require = ["network"]' if network else f'commands = ["{approvals.commands[0]}"]'
-            return f"[approvals] {rule} (the command is not understood: {problem})"
+            return f"[approvals] {rule} (the command cannot be parsed: {problem})"
     return ""
 
 

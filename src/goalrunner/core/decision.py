@@ -168,8 +168,8 @@ def _after_baseline(state: RunState, baseline: Baseline) -> Step:
         case "green" if state.plan.wants_red:
             return RunEnded(
                 stop_reason=StopReason.BASELINE_GREEN,
-                message='every check passes before any work is done, and the goal says baseline = "red"\n'
-                'add a check that fails, or set baseline = "any"',
+                message='every validator passes before round 1, but the goal has baseline = "red"\n'
+                'add a validator that fails, or set baseline = "any"',
             )
         case "green" if state.plan.needs_round:
             return _unless_spent(state, RunRound(_brief(state, "first", 1)))

@@ -46,11 +46,11 @@ def from_file(info: ValidationInfo) -> bool:
 
 def _writable(text: str) -> str:
     if "\0" in text:
-        raise ValueError("holds a NUL character; remove it")
+        raise ValueError("contains a NUL character; remove it")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError("holds bytes that are not UTF-8") from error
+        raise ValueError("contains bytes that are not UTF-8") from error
     return text
 
 
@@ -185,7 +185,7 @@ def _secret(entry: str) -> str:
     """Return the entry. A wrong one is not shown: it may be the secret itself."""
     if secret_pattern(entry) is None and secret_variable(entry) is None:
         raise ValueError(
-            'must be "$NAME", a variable that holds the secret, or "/pattern/"; a secret itself has no place in a goal file'
+            'must be "$NAME", a variable that holds the secret, or "/pattern/"; do not write the secret itself'
         )
     return entry
 
@@ -267,7 +267,7 @@ def _check_parameter(value: object, path: tuple[str | int, ...]) -> None:
         case float() if not math.isfinite(value):
             why = f"must be a finite number, not {shown(value)}"
         case str() if "\0" in value:
-            why = "holds a NUL character; remove it"
+            why = "contains a NUL character; remove it"
     if why:
         raise InnerError(path, why)
 

@@ -78,10 +78,10 @@ def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each short key that stands beside its long form, with what to do about it."""
     agent = table.get("agent")
     if "model" in table and isinstance(agent, Mapping) and "model" in agent:
-        yield "model", '"model" is short for model in [agent], which is there as well; keep one of the two'
+        yield "model", '"model" is the short form of model in [agent], which is given as well; remove one of the two'
     if "validator" in table and "validators" in table:
-        message = '"validator" is short for one [[validators]], and there are such as well'
-        yield "validator", f"{message}; write it as [[validators]] with run, or keep it alone"
+        message = '"validator" is the short form of [[validators]], which are given as well'
+        yield "validator", f"{message}; write it as [[validators]] with run, or remove the others"
 
 
 def validator_tables(value: object) -> object:
@@ -109,7 +109,7 @@ def _named(validators: tuple[ValidatorSpec, ...], info: ValidationInfo) -> tuple
     taken: set[str] = set()
     for index, validator in enumerate(validators):
         if validator.name in taken and from_file(info):
-            message = f"{quoted(validator.name)} is taken by another validator; give it a name of its own"
+            message = f"{quoted(validator.name)} is the name of another validator; choose a different one"
             raise InnerError((index, "name"), message)
         taken |= {validator.name} - {""}
     return tuple(one if one.name else one.model_copy(update={"name": _free_name(one, taken)}) for one in validators)
@@ -130,7 +130,7 @@ def _free_name(validator: ValidatorSpec, taken: set[str]) -> str:
 
 def _agent_name(name: str) -> str:
     if name in RESERVED_AGENTS:
-        raise ValueError("is built in and cannot be described anew; give the agent another name")
+        raise ValueError("is built in and cannot be redefined; choose another name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError("is not a valid name of an agent; write letters, digits, dots, dashes and underscores")
     return name

@@ -53,7 +53,7 @@ def lifting(state: RunState) -> str:
     allow = " ".join(f"--allow-unenforced {name}" for name in names)
     lift = " ".join(f"{_OPTIONS[name]} inf" for name in names)
     return (
-        f"goal resume {state.goal.run_id} {allow} goes on and counts what is known alone; {lift} lifts the limit"
+        f"goal resume {state.goal.run_id} {allow} continues and counts only what is known; {lift} lifts the limit"
         " (in a goal file: [budget] allow_unenforced)"
     )
 
@@ -77,7 +77,7 @@ def _unknown(state: RunState) -> list[Shortfall]:
         known = f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f}"
         usage = state.usage.get("agent")
         untold = state.external and usage is not None and usage.cost_usd is None
-        words = "a model call without a known price was made, so the dollar budget can no longer be kept"
+        words = "a model call without a known price was made, so the dollar budget can no longer be enforced"
         found.append(Shortfall("cost_usd", _untold(state, "cost", known) if untold else words, unknown=True))
     return found
 
@@ -112,7 +112,7 @@ def unreadable(state: RunState) -> RunEnded:
     last = f"; the last answer: {detail}" if detail else ""
     return RunEnded(
         stop_reason=StopReason.JUDGE_FAILED,
-        message=f"the judge {judge} gave no answer that can be read in {state.unread} audits in a row{last}\n"
+        message=f"the judge {judge} gave no valid answer in {state.unread} audits in a row{last}\n"
         "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
     )
 

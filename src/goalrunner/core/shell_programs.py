@@ -109,7 +109,7 @@ def _stages(program: Program, depth: int) -> Iterator[Program]:
         yield replace(program, problem="it is nested too deeply")
         return
     if program.words and not program.module and not program.words[0].program:
-        problem = f'it is only known when it runs which program "{program.words[0]}" is'
+        problem = f'the program "{program.words[0]}" is only known at run time'
         yield replace(program, problem=program.problem or problem)
         return
     try:
@@ -192,7 +192,7 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
     elif "-s" in names or not rest or rest[0] == "/dev/stdin" or rest[0].startswith("<("):
         script = program.command.stdin
         if (script is None and program.command.piped) or (rest and rest[0].startswith("<(")):
-            raise _UnknownError(f"{program.name} runs what another command prints")
+            raise _UnknownError(f"{program.name} runs the output of another command")
     return script, "-e" in names or "errexit" in values, "pipefail" in values
 
 
@@ -245,7 +245,7 @@ def _split(text: str) -> _Words:
     """Return the words that `env -S` makes of a text. Raise _UnknownError."""
     line = parse(text)
     if line.problem or len(line.commands) != 1:
-        raise _UnknownError(f'it is not known what env makes of "{text}"')
+        raise _UnknownError(f'env may change the meaning of "{text}"')
     return (*map(Word, line.commands[0].assignments), *line.commands[0].words)
 
 

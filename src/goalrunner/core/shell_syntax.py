@@ -62,7 +62,7 @@ def _parsed(line: str) -> Line:
     # Only ASCII is parsed: tree-sitter-bash reads beyond its tables for other characters, which can end the process.
     root = _parser()(source.translate(_ASCII))
     if root.has_error:
-        return Line(problem="its syntax is not understood")
+        return Line(problem="its syntax cannot be parsed")
     reader = _Reader(source)
     try:
         commands = tuple(reader.sequence(root.children, 0))
@@ -250,7 +250,7 @@ class _Reader:
             case kind if kind in _LOOPS:
                 return self._branches(node, _NO_STATEMENTS, depth)
             case _:
-                raise UnreadableError(f"it contains a construct that is not known: {node.type}")
+                raise UnreadableError(f"it contains an unknown construct: {node.type}")
 
     def _branches(self, node: Node, fields: Sequence[str], depth: int) -> list[Command]:
         """Return the commands of a compound command. `fields` are those of its parts that are no statements."""

@@ -190,7 +190,7 @@ def simple_command(source: bytes, node: Node, text: str) -> Command:
     # What stands behind the target of a redirection in front of the program: `>log curl x`.
     found = [*extra, *found] if extra and words and words[0].start_byte > node.start_byte else [*found, *extra]
     if found and found[0] in _RESERVED:
-        raise UnreadableError(f'"{found[0]}" stands where a program is expected')
+        raise UnreadableError(f'"{found[0]}" is not a program')
     return Command(tuple(found), tuple(assignments), text, stdin=stdin)
 
 

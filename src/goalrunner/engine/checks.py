@@ -22,7 +22,7 @@ from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.validation import is_hidden, observe, run_validators
 
-OUTSIDE = "changed while the run was interrupted, not by the agent alone"
+OUTSIDE = "changed while the run was interrupted"
 
 
 class Checks:

@@ -188,7 +188,7 @@ def refuse_driven(conversation: Conversation) -> None:
     """Raise ConversationBusy if another run uses this conversation."""
     if id(conversation) in _driven:
         raise ConversationBusy(
-            "this conversation is already being driven",
+            "this conversation is already used by another run",
             "wait for the other run to end, or give this run its own conversation",
         )
 

@@ -33,10 +33,10 @@ def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str
     if name not in known.names:
         checks.refuse_unknown_agent(known.names)
         return goal
-    checks.refuse(CHAT_KEYS, f'is for the agent "chat" alone, and {quoted(name)} does not support it; remove it')
+    checks.refuse(CHAT_KEYS, f'is only for the agent "chat", and {quoted(name)} does not support it; remove it')
     if goal.judge.model == AGENT_MODEL:
         layer.spot(("judge", "model"), problems).wrong(
-            f'"agent" is the model of the agent, and {quoted(name)} does not lend its own; '
+            f'"agent" is the model of the agent, and {quoted(name)} does not share its model; '
             'write judge = "provider/model"'
         )
     if name in (COMMAND, ACP):

@@ -34,7 +34,9 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     try:
         return tomli_w.dumps({key: value if key == "redact" else _clean(value, redact) for key, value in table.items()})
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the goal cannot be written as TOML: {error}", "params may hold what JSON can say") from error
+        raise UsageError(
+            f"the goal cannot be written as TOML: {error}", "params may contain only JSON values"
+        ) from error
 
 
 def _table(model: BaseModel) -> dict[str, Any]:

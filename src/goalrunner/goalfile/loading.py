@@ -144,7 +144,7 @@ def _check_proof(layer: Layer, problems: Problems) -> None:
         layer.spot(("judge",), problems).wrong_key(message)
     elif not layer.values.get(("validators",)) and not problems.excuses(("validators",), ("validator",)):
         problems.add(
-            "nothing checks this goal; "
+            "the goal has neither a validator nor a judge; "
             'write validator = "pytest -q" (or give --validator), or judge = "agent" (or give --judge)',
             "validator",
         )

@@ -89,7 +89,7 @@ def _decode(data: bytes, name: str) -> str:
     if "\0" in text:
         offset = text.index("\0")
         place = place_of(line_starts_of(text), offset)
-        raise refusal(name, "holds a NUL byte; this is not a text file", place)
+        raise refusal(name, "contains a NUL byte; this is not a text file", place)
     return text
 
 
@@ -117,7 +117,7 @@ def _both_forms(text: str, line: int, name: str) -> GoalFileError | None:
     if header is None or not re.search(rf"(?m)^[ \t]*{header[1]}[ \t]*=", text):
         return None
     table, key = header[1], SHORT_TABLES[header[1]]
-    message = f'"{table}" stands above as a short form as well; write it as {key} = "..." in [{table}]'
+    message = f'"{table}" is also given as a short form above; write it as {key} = "..." in [{table}]'
     return refusal(name, message, (line, header.start(1) + 1))
 
 

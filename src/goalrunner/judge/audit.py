@@ -36,7 +36,7 @@ from goalrunner.judge.verdict_schema import (
 )
 from goalrunner.system.launcher import in_thread
 
-UNREADABLE = "the judge gave no answer that could be read"
+UNREADABLE = "the judge gave no valid answer"
 """What is missing in the verdict for an unreadable answer. The agent never sees it."""
 
 

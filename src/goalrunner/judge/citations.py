@@ -86,7 +86,7 @@ class Evidence:
 
     def _objection(self, observation: Observation, citation: Citation) -> str:
         if observation.source == RESPONSE and observation != self._response:
-            return UnfoundedCitation(f"{observation.id} is what the agent said, not something that happened")
+            return UnfoundedCitation(f"{observation.id} is text of the agent, not an observation")
         if observation.reported_by and self.request.require == "runner":
             return (
                 f"{observation.id} is only reported by {observation.reported_by}; "
@@ -98,7 +98,7 @@ class Evidence:
 
     def _fact_objection(self, observation: Observation, fact: str) -> str:
         if observation.source == RESPONSE:
-            return f"{observation.id} is evidence of what the response says, and of no fact"
+            return f"{observation.id} shows only what the response says"
         if is_fact(observation, fact):
             return ""
         facts = ", ".join(map(plain_fact, observation.facts)) or "none"
@@ -108,7 +108,7 @@ class Evidence:
     def _quote_objection(self, observation: Observation, quote: str) -> str:
         forms = forms_of(quote)
         if not forms:
-            return f"the quote from {observation.id} is empty or punctuation alone"
+            return f"the quote from {observation.id} is empty or only punctuation"
         if len(quote) > LONGEST:
             return UnfoundedCitation(f"the quote from {observation.id} is longer than {LONGEST:,} characters")
         if observation.source != RESPONSE and is_fact(observation, quote):
@@ -121,12 +121,12 @@ class Evidence:
         if any(not command.says(form) for form in held):
             return ""
         if held:
-            return f'"{_short(quote)}" stands in the command of {observation.id} itself and proves nothing'
+            return f'"{_short(quote)}" is part of the command of {observation.id}, not of its output'
         if any(output.holds(form, anywhere=True) for form in forms):
             short = f"a quote of fewer than {SHORT} characters must be a whole line"
-            return f'"{_short(quote)}" is no whole line of the output of {observation.id}; {short}'
+            return f'"{_short(quote)}" is not a whole line of the output of {observation.id}; {short}'
         searched = f" in its first and last {SEARCHED // 2:,} characters" if output.is_cut else ""
-        return UnfoundedCitation(f'the output of {observation.id} does not hold "{_short(quote)}"{searched}')
+        return UnfoundedCitation(f'the output of {observation.id} does not contain "{_short(quote)}"{searched}')
 
 
 Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
@@ -224,7 +224,7 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
     stale = [result.stale for result in results if result.stale is not None]
     reasons = (f"{result.stale.id} is stale" if result.stale else result.objection for result in results)
     reason = "; ".join(filter(None, reasons)) or "nothing was cited for it"
-    finding = "Not all of its evidence is there" if counts else "No evidence counts"
+    finding = "Some of its citations are not valid" if counts else "No evidence counts"
     again = remedy(stale, evidence.request.stale) if stale and not counts else evidence.remedy
     missing = f"{finding}: {reason}. {again}"
     unproven = f"{criterion.criterion}: {missing}"

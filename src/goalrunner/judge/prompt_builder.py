@@ -59,7 +59,7 @@ def audit_request(
     whole = goal if isinstance(goal, Goal) else None
     objective = goal.objective if isinstance(goal, Goal) else goal
     if not isinstance(objective, str) or not objective.strip():
-        raise UsageError("the objective is empty", "Say in words what is to be done.")
+        raise UsageError("the objective is empty", "Write what is to be done.")
     trail = events if isinstance(events, Trail) else trail_of(_messages(events), deliverable=deliverable)
     return AuditRequest(
         objective=objective,

@@ -111,7 +111,7 @@ class Call:
             if draft.started or is_abandoned:
                 self.spent = self.spent + self.transport.account(request, draft)
             if isinstance(error, TimeoutError) and deadline.expired():
-                words = f"no whole answer within {request.timeout:g} s"
+                words = f"no complete answer within {request.timeout:g} s"
                 raise ProviderFailure(words, kind=FailureKind.TIMEOUT) from error
             raise
         self.spent = self.spent + self.transport.account(request, draft) + Usage(calls=1)
@@ -120,4 +120,4 @@ class Call:
     async def _receive(self, request: Request, draft: Draft) -> None:
         await self.transport.ask(request, draft)
         if not draft.finish_reason:
-            raise ProviderFailure("the answer came without its end", kind=FailureKind.CUT)
+            raise ProviderFailure("the answer ended early", kind=FailureKind.CUT)

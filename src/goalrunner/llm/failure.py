@@ -141,13 +141,13 @@ _MESSAGES: dict[FailureKind, tuple[type[ModelError], str, str]] = {
     ),
     FailureKind.QUOTA: (
         RequestRejected,
-        "the provider of {model} requires payment{why}",
+        "the provider of {model} reports a quota or billing error{why}",
         "Top up the account or raise its limit at the provider, or use another key.",
     ),
     FailureKind.REJECTED: (
         RequestRejected,
         "the provider of {model} refused the request{why}",
-        "Check [{account}] params and api_base: what is set there is sent as it stands.",
+        "Check [{account}] params and api_base: they are sent unchanged.",
     ),
 }
 """Type, message and hint of errors for which a repetition cannot help."""
@@ -156,8 +156,8 @@ _TRANSIENT_HINTS = {
     FailureKind.RATE_LIMIT: "Wait and run again, or ask the provider for a higher rate limit.",
     FailureKind.SERVER: "Wait and run again; the provider's status page may say more.",
     FailureKind.TIMEOUT: "Run again, or allow more seconds with timeout in [{account}.params].",
-    FailureKind.CONNECTION: "Check the network, and [{account}] api_base if a server of your own is meant.",
-    FailureKind.CUT: "Run again; if it happens again, a proxy on the way may cut long answers.",
+    FailureKind.CONNECTION: "Check the network, and [{account}] api_base if you use your own server.",
+    FailureKind.CUT: "Run again; if it happens again, a proxy may cut off long answers.",
 }
 TRANSIENT = frozenset(_TRANSIENT_HINTS)
 """The kinds for which a repetition may help."""

@@ -71,7 +71,7 @@ class ScriptedError(Frozen):
     def failure(self) -> ProviderFailure:
         """Return the failure as a provider's would have come."""
         if self.cut:
-            return ProviderFailure(self.message or "the answer came without its end", kind=FailureKind.CUT)
+            return ProviderFailure(self.message or "the answer ended early", kind=FailureKind.CUT)
         if self.timeout:
             return ProviderFailure(self.message or "no answer in time", kind=FailureKind.TIMEOUT)
         return ProviderFailure(self.message, status=self.status, retry_after=self.retry_after)
@@ -101,7 +101,7 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
     except OSError as error:
         raise GoalError(
             f"the recording {path} cannot be read: {error.strerror or error}",
-            f'A model "{PREFIX}<file>" plays the replies in that file; check the path.',
+            f'A model "{PREFIX}<file>" replays the replies in that file; check the path.',
         ) from error
     return tuple(_parse(path, number, line) for number, line in enumerate(lines, start=1) if line.strip())
 

@@ -268,7 +268,7 @@ def read_messages(path: Path) -> Iterator[Message]:
 
 def _checked(line: bytes, ref: TranscriptRef, path: Path) -> Message:
     if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
-        raise RecordError(f"{path}: the message at byte {ref.offset} is not what was written")
+        raise RecordError(f"{path}: the message at byte {ref.offset} differs from what was recorded")
     return _message(line, ref.offset, path)
 
 

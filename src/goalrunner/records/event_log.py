@@ -38,7 +38,7 @@ class LogInUse(RecordError):
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.owner = owner
-        super().__init__(f"{folder} is in use: {owner} is writing it", "wait for it to end")
+        super().__init__(f"{folder} is in use by {owner}", "wait for it to end")
 
 
 class WriterLock:

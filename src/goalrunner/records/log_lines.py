@@ -161,7 +161,7 @@ class AppendFile:
             self._take_back(offset)
             raise RecordError(
                 f"cannot write {self.path}: {error.strerror} at byte {offset}",
-                "free some space; what is there is intact",
+                "free some space; earlier records are intact",
             ) from error
         self._size = offset + len(line) + 1
         self.is_dirty = not wait
@@ -203,7 +203,7 @@ class AppendFile:
         try:
             os.ftruncate(self._handle, offset)
         except OSError as error:
-            self._broken = f"a line was cut at byte {offset} and cannot be taken back: {error.strerror}"
+            self._broken = f"a line was cut at byte {offset} and cannot be removed: {error.strerror}"
         with contextlib.suppress(OSError):
             os.fsync(self._handle)
 

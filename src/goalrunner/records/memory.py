@@ -71,7 +71,7 @@ class MemoryFile:
         lines = self._lines()
         items = [item for _, item in lines if isinstance(item, MemoryItem)]
         damages = [
-            f"{self.path}:{number}: {item}; it does not count"
+            f"{self.path}:{number}: {item}; the line is ignored"
             for number, (_, item) in enumerate(lines, start=1)
             if isinstance(item, str) and item
         ]

@@ -33,7 +33,7 @@ class TornTail:
     length: int
 
     def __str__(self) -> str:
-        return f"{self.path}: the last {self.length} bytes, from byte {self.offset}, are half a record and do not count"
+        return f"{self.path}: the last {self.length} bytes, from byte {self.offset}, are an incomplete record and are ignored"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _broken_chain(offset: int, before: int | None) -> str:
     """Return the message for a wrong link; which of the two lines was changed is unknown."""
     if before is None:
         return f"the record at byte {offset} is not the first one of its log"
-    return f"the record at byte {offset} does not follow the one at byte {before}: one of them is not what was written"
+    return f"the record at byte {offset} does not follow the one at byte {before}: one of them differs from what was recorded"
 
 
 def _parse(line: bytes, path: Path, offset: int) -> Record:
@@ -144,7 +144,7 @@ def _other_schema(line: bytes, path: Path, offset: int, error: ValidationError) 
         data: Any = json.loads(line)
         version, seq, p = str(data["v"]), data["seq"], data.get("p", "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _damage(path, offset, "it is no record") from error
+        raise _damage(path, offset, "it is not a record") from error
     if type(seq) is int and isinstance(p, str):
         if _check_version(version, path, offset):
             return _unrecognised(data, path, offset)
@@ -161,7 +161,7 @@ def _older(data: Any, path: Path, offset: int) -> Record:
     except ValidationError as error:
         raise _damage(path, offset, str(error.errors()[0]["msg"])) from error
     except (AttributeError, TypeError) as error:
-        raise _damage(path, offset, "it is no record") from error
+        raise _damage(path, offset, "it is not a record") from error
 
 
 def _unrecognised(data: Any, path: Path, offset: int) -> Record:
@@ -169,7 +169,7 @@ def _unrecognised(data: Any, path: Path, offset: int) -> Record:
     kind = data["event"].get("type") if isinstance(data.get("event"), dict) else None
     if kind in KINDS:
         # Without its unknown fields the state might be wrong.
-        said = f"the {kind} at byte {offset} says more than this program understands (schema {data['v']})"
+        said = f"the {kind} at byte {offset} contains fields that this version does not know (schema {data['v']})"
         raise LogDamage(path, offset, said, "install the version of goalrunner that wrote it")
     try:
         return Record.model_validate({**data, "event": Unrecognised(kind=str(kind))})

@@ -22,8 +22,8 @@ def forced_values(extra: Iterable[str], environ: Mapping[str, str]) -> dict[str,
         value = environ.get(name, "").strip()
         if not value:
             raise UsageError(
-                f"[redact] extra names ${name}, which is not set, so its value could not be kept out of the run",
-                f"export {name}=..., or take it out of [redact] extra",
+                f"[redact] extra names ${name}, which is not set, so its value could not be redacted",
+                f"export {name}=..., or remove it from [redact] extra",
             )
         forced[name] = value
     return forced

@@ -74,7 +74,7 @@ def goal_home(environ: Mapping[str, str]) -> Path:
         return _goal_home(environ)
     except (OSError, RuntimeError) as error:
         told = "the current folder does not exist any more" if isinstance(error, OSError) else "you have no home folder"
-        raise UsageError(f"{told}, so there is nowhere to keep runs", "export GOAL_HOME=/a/folder/of/yours") from error
+        raise UsageError(f"{told}, so there is no folder for runs", "export GOAL_HOME=/a/folder/of/yours") from error
 
 
 def _goal_home(environ: Mapping[str, str]) -> Path:

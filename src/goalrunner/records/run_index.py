@@ -34,7 +34,7 @@ def find_run(home: Path, reference: str | None = None) -> RunFolder:
     if len(matching) == 1:
         return RunFolder(home / "runs" / matching[0])
     if matching:
-        raise RunNotFound(f'"{reference}" begins {len(matching)} runs: {_some(matching)}', "type more of the id")
+        raise RunNotFound(f'"{reference}" matches {len(matching)} runs: {_some(matching)}', "type more of the id")
     raise RunNotFound(f'no run "{reference}" in {home}', _advice(reference, names))
 
 

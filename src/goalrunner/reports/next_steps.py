@@ -228,7 +228,7 @@ _MEANINGS = {
     "rests on reports": "There is no validator: the evidence is what the agent reports about its own work.",
     "unguarded approval": "No sandbox confined the agent, so one of its commands could have given the approval.",
     "hidden checks readable": "The agent could read what the hidden validators check.",
-    "unasked actions": "The agent did without asking what a person was to decide on.",
+    "unasked actions": "The agent did something without the approval that the goal requires.",
 }
 
 

@@ -49,7 +49,7 @@ class Comparison:
         if entry is None:
             return None
         if not entry.stored:
-            raise WorkspaceError(f"{shown(path)} is in the snapshot by its hash alone; its content was not kept")
+            raise WorkspaceError(f"{shown(path)} is in the snapshot only as a hash; its content was not stored")
         content = await self._git.ask("cat-file", "blob", entry.blob)
         if object_id("blob", content) != entry.blob:
             raise self.changed_outside(shown(path))
@@ -58,7 +58,7 @@ class Comparison:
     def changed_outside(self, what: str) -> WorkspaceError:
         """Return the error for content that is not what its snapshot recorded."""
         return WorkspaceError(
-            f"the kept content of {what} is not what the snapshot recorded: a file in {self._git.store} was changed",
+            f"the kept content of {what} differs from the snapshot: a file in {self._git.store} was changed",
             f"remove {self._git.store} and start a new run; the original content is lost",
         )
 

@@ -174,7 +174,7 @@ async def find_snapshot(git: Git, beginning: str) -> Snapshot:
     if not found:
         raise UsageError(f'no snapshot "{beginning}" is kept of {git.workspace}', "give the id, or its beginning")
     if len(found) > 1:
-        raise UsageError(f'"{beginning}" begins {len(found)} snapshots of {git.workspace}', "give more of the id")
+        raise UsageError(f'"{beginning}" matches {len(found)} snapshots of {git.workspace}', "give more of the id")
     return await _read(git, found[0])
 
 
@@ -189,7 +189,7 @@ async def _read(git: Git, identifier: str) -> Snapshot:
     parts = {name: meta.split(" ")[2] for meta, _, name in (row.partition("\t") for row in rows)}
     tree, repository = parts.get("tree", ""), parts.get("repository", "")
     if hashlib.sha256(f"{tree} {repository}".encode()).hexdigest() != identifier:
-        raise WorkspaceError(f"snapshot {identifier} in {git.store} is not what was kept")
+        raise WorkspaceError(f"snapshot {identifier} in {git.store} was changed")
     return Snapshot(id=identifier, tree=tree, repository=repository)
 
 

@@ -136,7 +136,7 @@ def _loose(git_dir: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 class Claim:
-    """The lock on a workspace, held until `close`. Raise WorkspaceError if another run works in it.
+    """The lock on a workspace, held until `close`. Raise WorkspaceError if another run is active in it.
 
     `lock` is a file in the workspace's store; it holds the process id of the runner and the id of its `run`, for messages.
     `workspace` is None if the workspace of a store is not known or gone.
@@ -164,7 +164,7 @@ class Claim:
 
 
 def refuse_claimed(workspace: Path, lock: Path) -> None:
-    """Raise WorkspaceError if another run works in this workspace; `lock` is as for `Claim`. Nothing is claimed.
+    """Raise WorkspaceError if another run is active in this workspace; `lock` is as for `Claim`. Nothing is claimed.
 
     A run that would be refused anyway is refused before it leaves a folder of its own.
     """
@@ -185,7 +185,7 @@ def _lock(handle: int, workspace: Path, lock: Path) -> None:
         process, run = _holder(lock) or (_locker(handle), "")
         name, watch = (f": {run}", f" (goal watch {run})") if run else ("", "")
         raise WorkspaceError(
-            f"another run works in {workspace}{name} (process {process or 'unknown'})",
+            f"another run is active in {workspace}{name} (process {process or 'unknown'})",
             f"wait for it to end{watch}, or name another workspace: --workspace DIR",
         ) from error
 

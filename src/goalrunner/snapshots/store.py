@@ -89,7 +89,7 @@ class SnapshotStore:
             self._claim = None
 
     async def snapshot(self) -> Snapshot:
-        """Take a snapshot. Raise WorkspaceError if the folder is gone, cannot be read, or another run works in it."""
+        """Take a snapshot. Raise WorkspaceError if the folder is gone, cannot be read, or another run is active in it."""
         async with self._turn:
             try:
                 try:
@@ -99,7 +99,7 @@ class SnapshotStore:
                     (self.folder / "index").unlink(missing_ok=True)
                     return await self._take(await self._ready())
             except OSError as error:
-                hint = "see that the disk has room and GOAL_HOME can be written"
+                hint = "check that the disk has space and that GOAL_HOME is writable"
                 raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
@@ -187,7 +187,7 @@ class SnapshotStore:
         if left:
             names = ", ".join(shown(path) for path in sorted(left)[:10])
             raise WorkspaceError(
-                f"not restored: {names}", "everything else is; these are not kept or cannot be written"
+                f"not restored: {names}", "all other paths were restored; these were not stored or cannot be written"
             )
         return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
 

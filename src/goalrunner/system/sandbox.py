@@ -40,7 +40,7 @@ _CONTAINER = "in a container, --security-opt seccomp=unconfined (and apparmor=un
 def allowing(settings: Path = Path("/proc/sys")) -> str:
     """Return what to do so that bubblewrap works here."""
     found = [lift for name, forbids, lift in _SETTINGS if _value(settings / name) == forbids]
-    return f"let this user make namespaces: {'; '.join(found or [_CONTAINER])}"
+    return f"allow this user to create namespaces: {'; '.join(found or [_CONTAINER])}"
 
 
 def _value(path: Path) -> str:

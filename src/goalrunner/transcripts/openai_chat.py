@@ -21,7 +21,7 @@ def read(source: Source, deliverable: Deliverable) -> Trail:
     """Return the trail of the messages. Raise UsageError with the line or number of an invalid message."""
     messages = [_checked(message, place, source, line) for message, place, line in _found(source)]
     if not messages:
-        raise source.error("the transcript holds no messages")
+        raise source.error("the transcript contains no messages")
     return trail_of(messages, deliverable=deliverable)
 
 
@@ -64,7 +64,7 @@ def _checked(message: object, place: str, source: Source, line: int) -> Mapping[
     if not isinstance(message, dict):
         raise source.error(f"{place} is not a chat message: it is not a JSON object", line)
     if isinstance(message.get("messages"), list):
-        raise source.error(f"{place} is a conversation of its own; one file is one conversation", line)
+        raise source.error(f"{place} is another conversation; a file contains one conversation", line)
     role = message.get("role")
     if not isinstance(role, str) or role not in ROLES:
         fault = "it has no role" if role is None else f"its role is {json.dumps(role)[:40]}"

@@ -42,7 +42,7 @@ def outcome_of(value: object) -> tuple[str, str]:
     expected = "it must return a bool, {'passed': bool, 'feedback': str} or a ValidationOutcome"
     if isinstance(value, dict):
         keys = ", ".join(sorted(str(key)[:40] for key in value)[:10])
-        refused = f"the validator returned a dict that does not fit (keys: {keys or 'none'}); {expected}"
+        refused = f"the validator returned an unexpected dict (keys: {keys or 'none'}); {expected}"
     else:
         kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         refused = f"the validator returned {kind}; {expected}"

@@ -34,10 +34,10 @@ _NO_CHECKS = _SURE | frozenset(
 )
 """Programs that prepare or print rather than check."""
 _INDULGENT = {
-    "--passWithNoTests": "passes when there is no test at all",
-    "--suppress-tests-failed-exit-code": "passes when tests fail",
-    "--suppress-no-test-exit-code": "passes when there is no test at all",
-    "--exit-zero": "passes whatever it finds",
+    "--passWithNoTests": "passes if there is no test",
+    "--suppress-tests-failed-exit-code": "passes even if tests fail",
+    "--suppress-no-test-exit-code": "passes if there is no test",
+    "--exit-zero": "always passes",
 }
 _SHELL_SCRIPT = re.compile(r"#!\s*\S*(?:/| )(?:ba|da|z|k|a)?sh\b(.*)")
 _LARGEST_SCRIPT = 20_000
@@ -104,7 +104,7 @@ def _traps(command: str) -> Iterator[_Trap]:
             if reason := _INDULGENT.get(word.partition("=")[0]):
                 yield _Trap(f"`{word}` of {program.name} {reason}")
         if program.name == "make" and {"-i", "--ignore-errors"} & set(words):
-            yield _Trap("make -i passes whatever its commands find")
+            yield _Trap("make -i passes even if its commands fail")
         is_grep = program.name in _GREPS or (program.name == "git" and words[1:2] == ("grep",))
         if program.command.negated and not program.command.piped and is_grep:
             yield _negated_grep(program, command)
@@ -126,7 +126,7 @@ def _of_position(program: Program, command: str, *, certain: bool, used: bool) -
             yield _Trap(f"the exit code of `{lost.whole}` is {instead}'s", piped, "set -o pipefail")
         case "||" if sure:
             checked = lost.whole.removesuffix(f" || {lost.instead}")
-            text = f"`{lost.whole}` passes whatever {program.name} finds"
+            text = f"`{lost.whole}` passes even if {program.name} fails"
             yield _Trap(text, line.replace(lost.whole, checked) if lost.whole in line else checked, checked)
         case ";" if not program.strict and not used and (certain or sure):
             yield _Trap(f"the exit code of `{lost.whole}` is not {program.name}'s", f"set -e; {line}", "set -e")

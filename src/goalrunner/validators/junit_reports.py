@@ -140,16 +140,16 @@ def read_suite(path: Path) -> Suite:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UnreadableReport("it is no regular file")
+                raise UnreadableReport("it is not a regular file")
             if status.st_size > LARGEST:
                 raise UnreadableReport(f"it has more than {LARGEST // 1_000_000} MB")
             parser.ParseFile(file)
     except expat.ExpatError as error:
-        raise UnreadableReport(f"it is no XML ({error})") from error
+        raise UnreadableReport(f"it is not XML ({error})") from error
     except OSError as error:
         raise UnreadableReport(f"it cannot be read ({error.strerror})") from error
     if "testsuite" not in tags:
-        raise UnreadableReport("it holds no testsuite")
+        raise UnreadableReport("it contains no testsuite")
     return suite
 
 

@@ -82,9 +82,9 @@ async def search(pattern: str, path: Path, launcher: Launcher, env: Mapping[str,
     completion = await launcher.launch(argv, cwd=path.parent, env=env, output=output, timeout=SEARCH_TIMEOUT)
     output.unlink(missing_ok=True)
     if completion.timed_out:
-        return f"looking for the pattern {pattern!r} took more than {SEARCH_TIMEOUT:g} s"
+        return f"searching for the pattern {pattern!r} took more than {SEARCH_TIMEOUT:g} s"
     if completion.exit_code == _ABSENT:
         return f"the output does not match {pattern!r}"
     if completion.exit_code == _FOUND:
         return ""
-    return f"the pattern {pattern!r} could not be looked for: {completion.error or completion.exit_code}"
+    return f"the pattern {pattern!r} could not be searched for: {completion.error or completion.exit_code}"

@@ -212,8 +212,8 @@ async def test_a_turn_that_is_no_answer_is_a_failure_in_the_agents_own_words(
 @pytest.mark.parametrize(
     ("reason", "ending", "note"),
     [
-        ("max_tokens", "max_steps", "its last answer was cut at the limit of its tokens"),
-        ("max_turn_requests", "max_steps", "its turn was cut at its own limit of model calls"),
+        ("max_tokens", "max_steps", "its last answer was truncated at its token limit"),
+        ("max_turn_requests", "max_steps", "its turn was ended by its own limit of model calls"),
         ("something_new", "answered", "it ended its turn for an unknown reason: something_new"),
         (None, "answered", "it gave no reason for the end of its turn"),
     ],

@@ -53,8 +53,8 @@ async def test_one_that_never_answers_is_not_waited_for_without_end(tmp_path: Pa
             {"error": {"code": -32601, "message": "Method not found"}},
             "first request of the protocol (Method not found)",
         ),
-        ({"protocolVersion": "2025-06-18", "serverInfo": {}}, "its first answer is not one of the protocol"),
-        ({}, "its first answer is not one of the protocol"),
+        ({"protocolVersion": "2025-06-18", "serverInfo": {}}, "its first response does not follow the protocol"),
+        ({}, "its first response does not follow the protocol"),
     ],
 )
 async def test_a_server_of_another_protocol_is_no_agent(tmp_path: Path, answer: dict[str, Any], said: str) -> None:

@@ -141,7 +141,7 @@ async def test_a_checkpoint_gives_a_fresh_session(tmp_path: Path, recorder: Memo
     [
         ('say("error", message="quota exceeded")', AgentError, "quota exceeded"),
         ('say("text", text="API Error")\nsay("error", message="overloaded")', AgentError, "overloaded"),
-        ('say("usage", input=0, output=0)', AgentError, "its output was not understood"),
+        ('say("usage", input=0, output=0)', AgentError, "its output could not be parsed"),
         ('print("Error: boom", file=sys.stderr)', AgentError, "Error: boom"),
         ('say("call", id="1", tool="x")\nsys.exit(3)', AgentError, "exit 3"),
         ('say("error", message="401 Unauthorized")', AgentNotSignedIn, "401"),

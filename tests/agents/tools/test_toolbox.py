@@ -108,7 +108,7 @@ async def test_binary_output_survives_whole(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"command": "echo \0"}, "the command holds a NUL character, which no command line can"),
+        ({"command": "echo \0"}, "the command contains a NUL character"),
         (
             {"command": "#" * 140_000},
             "the command is longer than 128 KiB; put it into a file with write_file and run that",
@@ -174,7 +174,7 @@ async def test_a_workspace_that_is_gone_is_no_crash(run: Run, workspace: Path) -
         (
             "shell",
             '{"command": "\\ud800"}',
-            "the arguments hold half a surrogate pair, which is no character; nothing was run",
+            "the arguments contain an unpaired surrogate; nothing was run",
         ),
         ("shell", "[" * 100_000, "the arguments are JSON that cannot be read: too deep, or a number too long"),
         (
@@ -408,7 +408,7 @@ async def test_replace_all_replaces_every_occurrence(run: Run, workspace: Path) 
 async def test_what_is_no_text_is_not_edited(run: Run, workspace: Path) -> None:
     (workspace / "a").write_bytes(b"ab\xff")
     message = await refusal(run, "edit_file", path="a", old="a", new="b")
-    assert message == "a is no UTF-8 text (byte 2); use shell to change it"
+    assert message == "a is not UTF-8 text (byte 2); use shell to change it"
 
 
 @pytest.mark.parametrize(
