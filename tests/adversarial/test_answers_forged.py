@@ -241,5 +241,5 @@ async def test_a_judge_that_never_answers_readably_ends_the_run(arena: Arena, no
     assert ending.how == ("failed", "judge_failed", 3)
     assert ending.rounds == 3
     assert ending.why(refused)
-    assert ending.outcome.message.startswith("the judge scripted/judge gave no answer")
+    assert ending.outcome.message.startswith("the judge scripted/judge gave no valid answer")
     assert ending.outcome.message.endswith("--judge PROVIDER/MODEL, or [judge] model")

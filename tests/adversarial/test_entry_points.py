@@ -78,7 +78,7 @@ ATTACKS = [
         PLAIN,
         _JUDGED,
         (_PASSED,),
-        words="stands in the command of o1 itself",
+        words="is part of the command of o1",
     ),
     Case(
         "evidence before an edit",

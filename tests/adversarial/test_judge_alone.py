@@ -41,11 +41,11 @@ _TAMPER = "echo x > a.txt"
 CITATIONS: list[Any] = cases(
     _alone("no citation", "complete, and nothing is cited", "nothing was cited for it"),
     _alone("unknown id", "an observation that never was", 'there is no observation "o42"'),
-    _alone("quote nowhere", "words that no output holds", "does not hold"),
+    _alone("quote nowhere", "words that no output holds", "does not contain"),
     _alone(
         "quote of a claim",
         "what the agent said, under the id of a command",
-        "does not hold",
+        "does not contain",
         ((shell("ls"), "3 checks passed")),
     ),
     _alone(
@@ -54,31 +54,31 @@ CITATIONS: list[Any] = cases(
     _alone(
         "words of the command",
         'echo "3 checks passed"',
-        "stands in the command of o1 itself",
+        "is part of the command of o1",
         (shell('echo "3 checks passed"'),),
     ),
     _alone(
         "words of the command in pieces",
         "printf of the same words by arguments and line breaks",
-        "stands in the command of o1 itself",
+        "is part of the command of o1",
         (shell("printf '%s\\n' 3\\ checks\\ passed"),),
     ),
     _alone(
         "words of the command quoted apart",
         "echo 3' checks 'pas\"sed\"",
-        "stands in the command of o1 itself",
+        "is part of the command of o1",
         (shell("echo 3' checks 'pas\"sed\""),),
     ),
     _alone(
         "words of the command dotted",
         "two pieces of the command joined by dots",
-        "stands in the command of o1 itself",
+        "is part of the command of o1",
         (shell('echo "3 checks"; echo "all passed"'),),
     ),
     _alone(
         "words under a tracing shell",
         "set -x prints the command into its output",
-        "stands in the command of o1 itself",
+        "is part of the command of o1",
         (shell("set -x; : 3 checks passed"),),
     ),
     _alone(
@@ -98,16 +98,16 @@ CITATIONS: list[Any] = cases(
     _alone(
         "number cut in half",
         "0 failed, out of 10 failed",
-        "does not hold",
+        "does not contain",
         (shell("cat log"),),
         files={**_FILES, "log": "10 failed\n"},
     ),
     _alone(
         "invisible quote",
         "zero-width characters around words that are not there",
-        "does not hold",
+        "does not contain",
     ),
-    _alone("id of another spelling", "[O1] with words of o2", "does not hold", (shell("ls"), shell("cat a.txt"))),
+    _alone("id of another spelling", "[O1] with words of o2", "does not contain", (shell("ls"), shell("cat a.txt"))),
 )
 
 _JUDGES: Mapping[str, GullibleJudge] = {

@@ -11,7 +11,7 @@ from goalrunner.core.errors import ConversationBusy
 def test_a_second_turn_is_refused_and_the_first_is_not_disturbed_by_it() -> None:
     turns = TurnLock()
     with turns.hold():
-        with pytest.raises(ConversationBusy, match="in the middle of a turn"), turns.hold():
+        with pytest.raises(ConversationBusy, match="has not ended"), turns.hold():
             pass
         with pytest.raises(ConversationBusy), turns.hold():
             pass

@@ -86,7 +86,7 @@ def test_a_round_without_words_has_no_response() -> None:
             [{"role": "user", "content": "x"}, {"role": "ai", "content": "done"}],
             "message 2 has the role 'ai'; known: assistant, developer, function, system, tool, user",
         ),
-        ([{"role": "assistant", "content": 5}], "the content of message 1 is a int, not text"),
+        ([{"role": "assistant", "content": 5}], "the content of message 1 is a int, not text or a list of blocks"),
     ],
 )
 def test_what_is_no_chat_is_refused_and_the_round_can_be_given_again(messages: Any, said: str) -> None:

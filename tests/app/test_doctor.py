@@ -17,7 +17,7 @@ from goalrunner.goalfile.parsing import preset_of_text
 from tests.support.fake_provider import FakeProvider, run, say
 from tests.support.programs import ASKING_PRESET, Programs, asking, asking_acp
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 ASKING = AgentConfig(use="asking")
 PRESET = preset_of_text(ASKING_PRESET, "asking.toml")

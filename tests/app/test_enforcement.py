@@ -74,7 +74,7 @@ def test_approvals_are_refused_for_a_conversation_that_does_not_say_that_it_asks
     own_home: Path, keys: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(
-        UsageError, match=re.escape(f"ScriptedConversation does not say that it asks before it acts, so {said}")
+        UsageError, match=re.escape(f"ScriptedConversation does not set supports_approvals, so {said}")
     ) as refusal:
         run_goal(ScriptedConversation("a"), goal(**keys), validators="true")
     assert "supports_approvals = True" in refusal.value.hint

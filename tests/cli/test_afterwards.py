@@ -19,6 +19,8 @@ from tests.support.finished_run import FinishedRun, finish_run
 from tests.support.logs import rechained
 from tests.support.workspaces import listing, write
 
+pytestmark = pytest.mark.slow
+
 PATCH = """\
 diff --git a/hello.txt b/hello.txt
 new file mode 100644

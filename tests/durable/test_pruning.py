@@ -116,7 +116,7 @@ def test_a_store_in_which_a_run_works_is_left_alone(goal: Goal) -> None:
     living.terminate()
     living.communicate()
     assert f"removed  {old.name}" in done.out
-    assert "another run works in" in done.err
+    assert "another run is active in" in done.err
     assert before <= snapshots(goal)
 
 

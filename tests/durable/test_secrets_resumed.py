@@ -93,8 +93,8 @@ def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> No
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("make done with", "do nothing with", "goal.toml:1:13 objective is not what it was when the run began"),
-        (f"= {SECRET}", f"= {SECRET}||true", "validators[0].run is not what it was when the run began"),
+        ("make done with", "do nothing with", "goal.toml:1:13 objective was changed after the run began"),
+        (f"= {SECRET}", f"= {SECRET}||true", "validators[0].run was changed after the run began"),
         (f"DEPLOY_PASSWORD = {SECRET!r}", "OTHER = 1", "goal.toml:6"),
         ("objective", "objectives", "cannot be read again"),
     ],
@@ -141,7 +141,7 @@ def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Go
     told = goal.run("--objective", f"deploy with {TOKEN}")
     assert "this run cannot be resumed" in " ".join(told.out.split()), told
     refused = goal.resume(*MORE)
-    assert (refused.code, "objective is not what it was when the run began" in refused.err) == (2, True), refused
+    assert (refused.code, "objective was changed after the run began" in refused.err) == (2, True), refused
 
 
 def test_a_goal_without_a_secret_has_no_warning(goal: Goal) -> None:

@@ -94,7 +94,7 @@ def test_a_run_that_an_earlier_version_began_is_read_and_not_resumed(goal: Goal)
         old.append(json.dumps({**line, "v": "1.3", "p": ""}))
     log.write_text("\n".join(old) + "\n")
     refused = goal.resume()
-    assert (refused.code, "an earlier version of goalrunner began this run" in refused.err) == (4, True), refused
+    assert (refused.code, "started by an earlier version of goalrunner" in refused.err) == (4, True), refused
     assert "start a new run" in refused.err
     assert len(goal.records()) == len(old)
     assert goal.command("show").code == 0

@@ -90,7 +90,7 @@ def test_a_goal_that_was_changed_since_the_start_is_not_gone_on_with(place: Path
     frozen.write_text(frozen.read_text().replace("test -e done", "true"))
     resumed = goal("resume", "--max-iterations", "5", cwd=place)
     assert (capped.code, resumed.code) == (1, 4), (capped, resumed)
-    assert "goal.toml is not what it was when the run began" in resumed.err
+    assert "goal.toml was changed after the run began" in resumed.err
     assert goal("status", cwd=place).code == 1
 
 

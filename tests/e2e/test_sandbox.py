@@ -365,7 +365,7 @@ def test_without_network_an_external_agent_keeps_it_and_that_is_said(
         f'[workspace]\npath = "{place}"\nsandbox = "bwrap"\nnetwork = false\n'
     )
     ended = goal("run", path, cwd=place)
-    assert (ended.code, "holds for the validators alone: command must reach its model" in ended.out) == (0, True), ended
+    assert (ended.code, "applies only to the validators: command must reach its model" in ended.out) == (0, True), ended
     own = str(Path("/proc/self/ns/net").readlink())
     said = outputs(own_home) + (run_of(own_home) / "transcript.jsonl").read_text()
     assert own in said

@@ -88,7 +88,7 @@ def test_a_run_is_worked_on_by_one_process(place: Place) -> None:
     process = begun(place, "run", "goal.toml", event="tool_called")
     second = place.goal("resume")
     assert second.code == 4
-    assert f"is in use: process {process.pid} on" in second.err
+    assert f"is in use by process {process.pid} on" in second.err
     process.wait(30)
     assert process.returncode == 0
     assert place.effects.read_text().split() == ["one", "two", "three"]

@@ -117,7 +117,7 @@ def reader_for(stream: str) -> TextReader | JsonReader:
         return JsonReader(parser_class(stream)())
     except KeyError:
         hint = "install the package that registers it, or change stream in the agent's preset"
-        raise UsageError(f'no parser "{stream}" for the output of the agent is installed', hint) from None
+        raise UsageError(f'no parser "{stream}" is installed for the output of the agent', hint) from None
 
 
 async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[bytes, None]:

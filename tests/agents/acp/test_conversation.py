@@ -189,7 +189,7 @@ async def test_an_edit_is_recorded_with_its_path_and_its_diff(tmp_path: Path) ->
         ([["complain", "boom: out of cheese"], ["die", 3]], "failed (exit 3): boom: out of cheese"),
         ([["killed"]], "failed (killed by SIGKILL): it printed no message"),
         ([["end", "refusal"]], "failed: it refuses to go on"),
-        ([["say", "hm"], ["end", "cancelled"]], "failed: it says that its turn was cancelled"),
+        ([["say", "hm"], ["end", "cancelled"]], "failed: it reports a cancelled turn"),
         ([["end", "end_turn"]], "failed: it ended its turn without a message (end_turn)"),
         ([["refuse", -32603, "Internal error: overloaded"]], "failed: Internal error: overloaded"),
         ([["raw", '{"id": 3, "error": "just text"}']], "failed: just text"),
@@ -591,7 +591,7 @@ async def test_an_agent_that_asks_on_and_on_and_reads_nothing_is_given_up(tmp_pa
     line = '{"id": "q", "method": "what/is"}'
     bench = AcpBench(tmp_path, [["raw", "\n".join([line] * 30_000)], ["hang"]])
 
-    with pytest.raises(AgentError, match="reads no answers"):
+    with pytest.raises(AgentError, match="reads no responses"):
         await bench.conversation().send("do it", bench.recorder())
 
 
