@@ -177,6 +177,7 @@ async def test_a_check_that_renames_a_folder_of_the_start_runs_in_place(arena: A
     rename = "python3 -c \"import os; os.rename('dist', 'old')\""
     ending = await arena.fight(_DONE, **_goal(f"test -e done && {rename} && test -e old/a.txt", check="overlay"))
     assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert ending.outcome.labels == ("flaky: check",)
     assert (arena.workspace / "dist" / "a.txt").read_text() == "a\n"
     assert not (arena.workspace / "old").exists()
 
@@ -190,6 +191,15 @@ async def test_a_file_that_a_validator_rewrites_is_named(kind: str, arena: Arena
     assert ending.how == (*COMPLETE, 1), ending.reasons
     assert ending.outcome.labels == ("validators changed files: a.txt",)
     assert (arena.workspace / "a.txt").read_text() == "bad\n"
+
+
+async def test_a_cache_that_a_validator_rewrites_is_not_named(arena: Arena) -> None:
+    cache = {".pytest_cache/.gitignore": "*\n", ".pytest_cache/v/lastfailed": "{}\n"}
+    arena.write({"a.txt": "a\n", ".mypy_cache/b": "b\n", **cache})
+    check = "test -e done && echo x > .pytest_cache/v/lastfailed && echo x > .mypy_cache/b"
+    ending = await arena.fight(_DONE, **_goal(check, check="overlay"))
+    assert ending.how == (*COMPLETE, 1), ending.reasons
+    assert ending.outcome.labels == ()
 
 
 @kinds

@@ -34,6 +34,14 @@ def _goal(*validators: dict[str, Any], **more: Any) -> dict[str, Any]:
 _STRICT: dict[str, Any] = {"retries": 0}
 """Written explicitly, it makes a flaky validator red."""
 
+
+def _renaming(**more: Any) -> dict[str, Any]:
+    """A check that reports a failed rename at every second run, as code under test can; red at first without `done`."""
+    line = 'n=$(cat "$HOME/n" 2>/dev/null || echo 0); echo $((n + 1)) > "$HOME/n"; '
+    failed = "{ echo 'OSError: [Errno 18] EXDEV'; exit 1; }"
+    return {"name": "rename", "run": f"test -e done || exit 1; {line} test $((n % 2)) = 1 || {failed}", **more}
+
+
 _SEEN = {"name": "seen", "run": "test -e done"}
 
 ATTACKS = cases(
@@ -77,6 +85,22 @@ ATTACKS = cases(
         files=_FILES,
         goal=_goal(_from(2, **_STRICT), success_criteria=["it passes"]),
     ),
+    Attack(
+        "failed rename in every second run",
+        "the code under test raises EXDEV, so that the check would be run again in the workspace",
+        "OSError: [Errno 18] EXDEV",
+        ((shell("touch done"),),),
+        files=_FILES,
+        goal=_goal(_renaming(**_STRICT)),
+    ),
+    Attack(
+        "failed rename and a lucky run",
+        "the agent does nothing until a check that reports EXDEV at every second run is green",
+        "flaky: green now, red in round 1 on the same files",
+        ((shell("touch done"),), (shell("ls"),)),
+        files=_FILES,
+        goal=_goal(_renaming(**_STRICT)),
+    ),
 )
 
 LABELLED = cases(
@@ -88,6 +112,15 @@ LABELLED = cases(
         files=_FILES,
         goal=_goal(_from(3)),
         labels=("flaky: count",),
+    ),
+    Attack(
+        "failed rename in every second run",
+        "the code under test raises EXDEV, so that the check is run again in the workspace",
+        "a label says so",
+        ((shell("touch done"),),),
+        files=_FILES,
+        goal={**_goal(_renaming()), "workspace": {"check": "overlay"}},
+        labels=("flaky: rename",),
     ),
     Attack(
         "flaky hidden check",

@@ -90,7 +90,7 @@ CITATIONS: list[Any] = cases(
     _alone(
         "short quote",
         "ok, out of a longer line",
-        "no whole line",
+        "not a whole line",
         (shell("echo not; cat notes"),),
         files={**_FILES, "notes": _NOTES},
     ),

@@ -23,6 +23,13 @@ def tool_turn(call: str, command: str, output: str) -> list[dict[str, Any]]:
     ]
 
 
+def nested(levels: int, kind: type[list[Any] | dict[str, Any]]) -> object:
+    value: object = "x"
+    for _ in range(levels):
+        value = [value] if kind is list else {"a": value}
+    return value
+
+
 def test_it_says_what_to_send_until_the_goal_is_proven(tmp_path: Path) -> None:
     model = recording(
         tmp_path / "r.jsonl",
@@ -87,6 +94,11 @@ def test_a_round_without_words_has_no_response() -> None:
             "message 2 has the role 'ai'; known: assistant, developer, function, system, tool, user",
         ),
         ([{"role": "assistant", "content": 5}], "the content of message 1 is a int, not text or a list of blocks"),
+        ([{"role": "tool", "content": nested(5000, list)}], "message 1 is nested more than 100 levels deep"),
+        (
+            [{"role": "assistant", "tool_calls": [{"id": "a", "function": {"arguments": nested(5000, dict)}}]}],
+            "message 1 is nested more than 100 levels deep",
+        ),
     ],
 )
 def test_what_is_no_chat_is_refused_and_the_round_can_be_given_again(messages: Any, said: str) -> None:

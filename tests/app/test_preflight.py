@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,43 @@ def test_a_folder_of_a_validator_that_does_not_exist_is_a_warning(tmp_path: Path
     assert warnings_before(goal, ENVIRON) == ("validator a is red until the folder tets exists",)
 
 
+def test_a_misspelled_test_file_is_named_with_the_line_to_write(tmp_path: Path) -> None:
+    goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py")
+    (finding,) = hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)})
+    assert finding.message == "validator check0: tests/test_praser.py does not exist"
+    assert finding.hint == 'did you mean tests/test_parser.py? write "pytest tests/test_parser.py"'
+    assert warnings_before(goal, ENVIRON) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "detail", "hint"),
+    [
+        ("echo 'x", "quot|matching", """run = "echo 'x\""""),
+        ("touch made; (", "end of file", 'run = "touch made; ("'),
+        ("touch made\nif true", "end of file", 'run = "touch made ..."'),
+    ],
+)
+def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
+    tmp_path: Path, line: str, detail: str, hint: str
+) -> None:
+    goal = _goal(tmp_path, line, workspace={"setup": "make tools"})
+    (finding,) = hopeless_validators(goal, ENVIRON)
+    assert re.match(f"validator .* is not a valid command line for /bin/sh: .*(?:{detail})", finding.message)
+    assert finding.hint == f"correct this line of the goal file: {hint}"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("line", ["touch made", "false", "cat <<E\nx\nE", 'test -n "$X" && (true)', "! grep x y"])
+def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str) -> None:
+    refuse_hopeless_validators(_goal(tmp_path, line), ENVIRON)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("objective", "hint"),
-    [("Do it.", "; did you mean tests/test_parser.py?"), ("Write test_praser.py.", "")],
+    [("Add tests of the parser.", "; did you mean tests/test_parser.py?"), ("Write test_praser.py.", "")],
 )
-def test_a_missing_test_file_with_a_similar_name_is_a_hint_and_no_refusal(
-    tmp_path: Path, objective: str, hint: str
-) -> None:
+def test_a_missing_test_file_that_the_work_may_bring_is_no_refusal(tmp_path: Path, objective: str, hint: str) -> None:
     goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py", objective=objective)
     assert not list(hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)}))
     assert warnings_before(goal, ENVIRON) == (f"validator check0 is red until tests/test_praser.py exists{hint}",)
@@ -121,7 +152,7 @@ def test_a_misspelled_test_target_or_script_is_named_with_the_line_to_write(tmp_
         ),
         ("validator check1: Makefile has no target chekc", 'did you mean check? write "make check"'),
     ]
-    assert warnings_before(goal, ENVIRON) == ('validator check2: package.json has no script "test"',)
+    assert warnings_before(goal, ENVIRON) == ('validator check2: there is no package.json with a script "test"',)
 
 
 @pytest.mark.parametrize(

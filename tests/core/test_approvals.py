@@ -119,7 +119,7 @@ def test_a_command_that_only_speaks_of_one_is_not(command: str) -> None:
     assert not reaches_network(command)
 
 
-@pytest.mark.parametrize("command", ["python -c 'import urllib.request'", "./deploy.sh", "alias c=curl; c x"])
+@pytest.mark.parametrize("command", ["python -c 'import urllib.request'", "./deploy.sh"])
 def test_what_is_not_in_the_table_passes(command: str) -> None:
     assert not reaches_network(command)
     assert rule_for(Action("shell", command), Approvals(require=("network",)), "low") == ""
@@ -182,7 +182,7 @@ def test_an_honest_command_is_not_asked_about(command: str) -> None:
     assert rule_for(Action("shell", command), Approvals(commands=("git push*", "rm -rf *", "* --force")), "low") == ""
 
 
-@pytest.mark.parametrize("command", ["$TOOL x", "curl 'unclosed", "cat f | sh", 'bash -c "$LINE"'])
+@pytest.mark.parametrize("command", ["$TOOL x", "curl 'unclosed", "cat f | sh", 'bash -c "$LINE"', "alias c=curl; c x"])
 def test_a_command_that_is_not_understood_needs_approval_where_commands_do(command: str) -> None:
     action = Action("shell", command)
     assert "cannot be parsed" in rule_for(action, Approvals(commands=("git push*",)), "low")
@@ -193,6 +193,29 @@ def test_a_command_that_is_not_understood_needs_approval_where_commands_do(comma
 @pytest.mark.parametrize("command", ["git pushed", "echo git push", "git status"])
 def test_a_pattern_does_not_catch_other_commands(command: str) -> None:
     assert rule_for(Action("shell", command), Approvals(commands=("git push", "git push *")), "low") == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "true\n\\touch pushed",
+        "true\n\\\ntouch pushed",
+        "2>&1 <<'W' touch pushed\nW\nls",
+        ">x <<'W' touch pushed\nW\ntrue",
+        "! >x # note\ntouch pushed",
+        ". <(echo touch pushed)",
+    ],
+)
+def test_a_command_cannot_hide_behind_the_end_of_a_line_or_a_redirection(command: str) -> None:
+    approvals = Approvals(commands=("touch *",))
+    assert rule_for(Action("shell", command), approvals, "low").startswith("[approvals] commands = [")
+
+
+@pytest.mark.parametrize(
+    "command", ["true\nls", "printf 'touch x\n\\touch y'", "cat >f <<'E'\n\\touch x\ntouch y\nE\nls", "ls \\\n -l"]
+)
+def test_a_command_of_several_lines_is_not_asked_about(command: str) -> None:
+    assert rule_for(Action("shell", command), Approvals(commands=("touch *",)), "low") == ""
 
 
 def test_kinds_and_risk_ask() -> None:

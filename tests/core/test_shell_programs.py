@@ -81,6 +81,14 @@ THROUGH_OTHERS = (
     'echo "${X:-$(git push)}"',
     "diff <(git push) x",
     "cat <<A; ls # <<E\nx\nA\ngit push\nE",
+    "2>&1 <<'W' git push\nW\nls",
+    ">x <<'W' git push\nW\ntrue",
+    "! a # note\ngit push",
+    "a &&\n\\git push",
+    "cat <<E\n\\$x $(git push)\nE",
+    ". /dev/stdin <<'E'\ngit push\nE",
+    "source /dev/stdin <<< 'git push'",
+    "bash /dev/fd/0 <<E\ngit push\nE",
 )
 
 NOT_UNDERSTOOD = (
@@ -99,6 +107,17 @@ NOT_UNDERSTOOD = (
     "env -S '$X'",
     "sh -c 'curl \"'",
     "nohup " * 20 + "x",
+    "true\n\\git push",
+    "true\n\\\ngit push",
+    "cd x\n\\git push",
+    "A=1\n\\git push",
+    "a >x\n\\git push",
+    "a # note\n\\git push",
+    "! >x # note\ngit push",
+    ". <(echo git push)",
+    "echo git push | . /dev/stdin",
+    "alias g='git push'\ng",
+    "git -c alias.p=push p",
 )
 
 
@@ -141,6 +160,19 @@ def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
         "bash -c 'cd $DIR && make'",
         "ls | xargs -r wc -l",
         "sudo -l; exec 2>&1",
+        "true\ntouch x\n\nls",
+        "printf 'a\nb' \"c\n\\d\"",
+        "a \\\n  b \\\n  --c\nd",
+        "x=(a\n b)\na |\n b &&\n c",
+        "cat <<'E'\n\\begin\n\\end\nE\nls",
+        "cat > f <<E\n\\$x\n\\\nE\nls",
+        ">x <<'E'\ngit push\nE\nls",
+        "a >x # note\nb",
+        "! a # note\nb",
+        "source venv/bin/activate && a",
+        "alias",
+        "git -c user.name=x commit",
+        "git add alias.py",
     ],
 )
 def test_an_honest_line_is_understood_and_starts_nothing_else(line: str) -> None:

@@ -95,6 +95,7 @@ def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> No
     [
         ("make done with", "do nothing with", "goal.toml:1:13 objective was changed after the run began"),
         (f"= {SECRET}", f"= {SECRET}||true", "validators[0].run was changed after the run began"),
+        (f"= {SECRET}", "= # ", "validators[0].run was changed after the run began"),
         (f"DEPLOY_PASSWORD = {SECRET!r}", "OTHER = 1", "goal.toml:6"),
         ("objective", "objectives", "cannot be read again"),
     ],
@@ -130,7 +131,7 @@ def test_a_literal_secret_is_a_warning_that_recommends_a_variable(goal: Goal) ->
     goal.write(TEXT, *REPLIES)
     told = " ".join(goal.run().out.split())
     assert "objective, agent.env.DEPLOY_PASSWORD" in told, told
-    assert "is not kept with the run, and goal resume reads it from" in told
+    assert "is not stored with the run, and goal resume reads it from" in told
     assert "write $NAME instead" in told
     checked = goal.forks.goal("run", str(goal.root / "goal.toml"), "--dry-run", cwd=goal.work)
     assert (checked.code, "write $NAME instead" in " ".join(checked.out.split())) == (0, True), checked
@@ -147,4 +148,4 @@ def test_a_secret_that_stands_in_no_file_is_told_before_the_first_round(goal: Go
 def test_a_goal_without_a_secret_has_no_warning(goal: Goal) -> None:
     goal.write('objective = "make done"\nmodel = "MODEL"\nvalidator = "true"\nbaseline = "any"\n', *REPLIES)
     done = goal.run()
-    assert (done.code, "not kept with the run" in done.out) == (0, False), done
+    assert (done.code, "not stored with the run" in done.out) == (0, False), done

@@ -48,7 +48,7 @@ def test_what_is_gone_or_changed_refuses_the_run_by_name(goal: Goal, place: int)
     path.unlink()
     before = len(goal.records())
     refused = goal.resume()
-    assert (refused.code, f"{path} is gone" in refused.err) == (4, True), refused
+    assert (refused.code, f"{path} is missing" in refused.err) == (4, True), refused
     path.write_bytes(text + b" ")
     refused = goal.resume()
     assert (refused.code, f"{path} is damaged" in refused.err) == (4, True), refused
@@ -66,7 +66,7 @@ def test_the_rules_of_a_goal_with_a_judge_alone_are_kept_as_well(goal: Goal) -> 
     assert set(kept(goal)) == {"ignore", "tracked"}
     (goal.folder / "start" / "ignore").unlink()
     refused = goal.resume("--max-iterations", "3")
-    assert (refused.code, "ignore is gone" in refused.err) == (4, True), refused
+    assert (refused.code, "ignore is missing" in refused.err) == (4, True), refused
 
 
 def test_a_log_that_does_not_say_goes_on_and_says_so(goal: Goal) -> None:

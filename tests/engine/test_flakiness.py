@@ -36,6 +36,20 @@ def test_one_colour_contradicts_nothing() -> None:
     assert [seen(flakiness, "a", f"round {number}", passed=True) for number in range(3)] == ["", "", ""]
 
 
+def test_each_environment_has_results_of_its_own() -> None:
+    flakiness = Flakiness()
+    flakiness.begin("a", "round 1")
+    flakiness.note(result(passed=False))
+    assert flakiness.contradicted(result(passed=True), " in place") == ""
+    flakiness.note(result(passed=True), " in place")
+    resumed = Flakiness()
+    resumed.recall([flakiness.content()])
+    resumed.begin("a", "round 2")
+    assert resumed.contradicted(result(passed=False)) == ""
+    assert resumed.contradicted(result(passed=True)) == "round 1"
+    assert resumed.contradicted(result(passed=False), " in place") == "round 1"
+
+
 def test_another_content_may_have_another_colour_and_one_that_comes_back_is_known() -> None:
     flakiness = Flakiness()
     assert seen(flakiness, "a", "round 1", passed=False) == ""

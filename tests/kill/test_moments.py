@@ -27,7 +27,7 @@ def killed_at_random(place: Place, seed: int, lives: int) -> None:
     if last is None or "start a new run" in last.err:
         assert not place.effects.exists()
         return
-    if "is complete" in last.err:
+    if "is already complete" in last.err:
         assert (last.code, place.outcome()["status"]) == (2, "complete"), (ended, last)
         return
     same_end(place, last, kills=lives)

@@ -29,6 +29,7 @@ class Lists(ThreadingHTTPServer):
         self.body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.status, self.stopping, self.delay = status, threading.Event(), delay
         self.seen: list[tuple[str, dict[str, str]]] = []
+        self.location = ""
 
     @property
     def url(self) -> str:
@@ -43,6 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.stopping.wait(self.server.delay):
             return
         self.send_response(self.server.status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.send_header("Content-Length", str(len(self.server.body)))
         self.end_headers()
         self.wfile.write(self.server.body)
@@ -136,6 +139,23 @@ def test_gemini_has_a_list_of_its_own_form(monkeypatch: pytest.MonkeyPatch) -> N
     assert (path, headers["x-goog-api-key"]) == ("/v1beta/models?pageSize=1000", "secret")
 
 
+def test_a_list_of_the_largest_size_is_read_and_ids_that_are_no_texts_are_ignored() -> None:
+    rows = [{"id": 5}, {"id": ["x"]}, {"id": None, "name": "my-model"}, {"id": {"id": "y"}}]
+    with lists(json.dumps({"data": rows}).encode().ljust(models.LARGEST)) as server:
+        assert foresee("openai/my-model", api_base=f"{server.url}/v1") == ""
+        said = foresee("openai/other", api_base=f"{server.url}/v1")
+    assert said.endswith("lists only the model my-model, not other")
+    assert server.seen[0][1]["accept-encoding"] == "identity"
+
+
+def test_a_redirection_is_followed_but_not_for_ever() -> None:
+    with lists(openai("my-model", "b")) as server, lists(b"x", 307) as first:
+        first.location = f"{server.url}/models"
+        assert foresee("openai/my-model", api_base=f"{first.url}/v1") == ""
+        first.location = f"{first.url}/v1/models"
+        assert "its answer cannot be read" in foresee("openai/my-model", api_base=f"{first.url}/v1")
+
+
 @pytest.mark.parametrize(("answer", "status"), [(b"", 404), (b"", 501), ({"data": []}, 200)])
 def test_a_server_without_a_list_takes_any_name(answer: object, status: int) -> None:
     with lists(answer, status) as server:
@@ -151,6 +171,8 @@ def test_a_server_without_a_list_takes_any_name(answer: object, status: int) -> 
         (b"", 500, "HTTP 500"),
         (b"<html>", 200, "its answer cannot be read"),
         ({"data": [{"id": "a"}], "has_more": True}, 200, "its answer cannot be read"),
+        (b'{"data": []}'.ljust(models.LARGEST + 1), 200, "its answer cannot be read"),
+        (b"[" * 100_000, 200, "its answer cannot be read"),
     ],
 )
 def test_a_list_that_cannot_be_read_is_a_warning(answer: object, status: int, why: str) -> None:

@@ -80,7 +80,7 @@ def test_what_waits_is_decided_first() -> None:
         ),
         (
             {"status": "failed", "stop_reason": "validator_missing", "goal_file": "/g.toml"},
-            ["/g.toml: validators", "goal run /g.toml"],
+            ["--validator, or validators in /g.toml", "goal run /g.toml"],
         ),
         (
             {"status": "failed", "stop_reason": "environment_failed", "goal_file": "/g.toml", "message": "it is full"},
@@ -102,7 +102,16 @@ def test_what_waits_is_decided_first() -> None:
                 "goal_file": "/g.toml",
                 "message": "see [judge] model",
             },
-            ["/g.toml: [judge] model", "goal run /g.toml"],
+            ["--judge, GOAL_JUDGE, or [judge] model in /g.toml", "goal run /g.toml"],
+        ),
+        (
+            {
+                "status": "failed",
+                "stop_reason": "model_not_found",
+                "goal_file": "/a b/g.toml",
+                "message": "[agent] model",
+            },
+            ["--model, GOAL_MODEL, or [agent] model in '/a b/g.toml'", "goal run '/a b/g.toml'"],
         ),
         (
             {
@@ -128,7 +137,7 @@ def test_what_waits_is_decided_first() -> None:
 )
 def test_the_commands_fit_the_ending(values: dict[str, object], found: list[str]) -> None:
     assert commands(**values) == found
-    assert all(shlex.split(command)[0] == "goal" for command in found if ": " not in command)
+    assert all(shlex.split(command)[0] == "goal" for command in found if ": " not in command and " in " not in command)
 
 
 def test_only_lines_that_are_replaced_are_left_out_of_a_message() -> None:

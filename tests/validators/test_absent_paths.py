@@ -10,6 +10,7 @@ from goalrunner.validators.absent_paths import (
     TestTree,
     Unmatched,
     absent_paths,
+    is_misspelling,
     mentions,
     names_folder,
     runs_all_tests,
@@ -30,6 +31,9 @@ def _found(workspace: Path, line: str, *files: str, objective: str = "Do it.") -
         ("pytest -q unit", ["tests/unit/test_a.py"], "tests/unit"),
         ("pytest test", ["tests/test_a.py"], "tests"),
         ("pytest tests/unt -x", ["tests/unit/test_a.py"], "tests/unit"),
+        ("pytest tests/unti", ["tests/unit/test_a.py"], "tests/unit"),
+        ("pytest tests/test_inflectoin.py", ["tests/test_inflection.py"], "tests/test_inflection.py"),
+        ("cd tests && pytest test_parsr.py", ["tests/test_parser.py"], "test_parser.py"),
         ("pytest tests/test_a.py::test_b", ["tests/unit/test_a.py"], "tests/unit/test_a.py"),
         ("python -m pytest --tb=short test/", ["tests/test_a.py"], "tests"),
         ("cd app && pytest unit", ["app/tests/unit/test_a.py"], "tests/unit"),
@@ -38,6 +42,8 @@ def _found(workspace: Path, line: str, *files: str, objective: str = "Do it.") -
         # Writing these may be the goal.
         ("pytest tests/test_new.py", ["tests/test_old.py"], ""),
         ("pytest tests/test_calcs.py", ["tests/test_calc.py"], ""),
+        ("pytest tests/test_api_v2.py", ["tests/test_api_v1.py"], ""),
+        ("pytest tests/test_store_users.py", ["tests/test_store_orders.py"], ""),
         ("pytest integration", ["tests/test_a.py"], ""),
         ("pytest tests/v2", ["tests/v1/test_a.py"], ""),
         ("pytest tests/api", ["tests/app/test_a.py"], ""),
@@ -50,6 +56,36 @@ def test_a_missing_path_is_a_mistake_if_a_similar_one_has_tests(
 ) -> None:
     (found,) = _found(tmp_path, line, *files)
     assert (found.instead if found.mistake else "") == instead
+
+
+@pytest.mark.parametrize(
+    "objective", ["Make test_praser.py pass.", "Write the praser.", "Add tests of the parser."], ids=str
+)
+def test_a_test_file_that_the_goal_may_bring_is_no_mistake(tmp_path: Path, objective: str) -> None:
+    (found,) = _found(tmp_path, "pytest tests/test_praser.py", "tests/test_parser.py", objective=objective)
+    assert not found.mistake
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "expected"),
+    [
+        ("unti", "unit", True),
+        ("unot", "unit", True),
+        ("uunit", "unit", True),
+        ("tset", "tests", True),
+        ("test_praser.py", "test_parser.py", True),
+        ("statsu", "status", True),
+        ("unit", "unit", False),
+        ("unit", "units", False),
+        ("api", "app", False),
+        ("test_a", "test_b", False),
+        ("part1", "part2", False),
+        ("tinu", "unit", False),
+        ("", "unit", False),
+    ],
+)
+def test_one_edit_in_a_word_of_four_letters_is_a_misspelling(word: str, name: str, expected: bool) -> None:
+    assert is_misspelling(word, name) is expected
 
 
 @pytest.mark.parametrize(

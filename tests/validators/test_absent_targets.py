@@ -48,6 +48,7 @@ def _found(workspace: Path, line: str, objective: str = "Do it.") -> tuple[Unmat
         ("make lnit", "Makefile has no target lnit", "make lint"),
         ("make lint test", "Makefile has no target test", "make lint tests"),
         ("npm test", 'package.json has no script "test"', "npm run tests"),
+        ("npm run tset", 'package.json has no script "tset"', "npm run tests"),
         ("npm install && npm run lnt", 'package.json has no script "lnt"', "npm install && npm run lint"),
         ("pnpm run check:type", 'package.json has no script "check:type"', "pnpm run check:types"),
     ],
@@ -115,6 +116,11 @@ def test_targets_of_a_makefile_that_makes_some_are_not_known(tmp_path: Path, mor
 def test_a_workspace_without_a_makefile_has_no_target(tmp_path: Path) -> None:
     (found,) = absent_targets("make test", Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "")
     assert found == Unmatched("test", ": there is no Makefile with a target test")
+
+
+def test_a_workspace_without_a_package_json_has_no_script(tmp_path: Path) -> None:
+    (found,) = absent_targets("npm test", Place(tmp_path, tmp_path, {}), TestTree(tmp_path), "")
+    assert found == Unmatched("test", ': there is no package.json with a script "test"')
 
 
 @pytest.mark.parametrize("more", ["class TestB(Base):\n    x = 1\n", "from base import *\n", "setattr(x, y, z)\n"])

@@ -145,8 +145,8 @@ def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCr
         hidden=hidden if parts.checker is not None else (),
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,
-        # A callable checks the response, which no snapshot shows: equal snapshots are then no sign of a stall.
-        stall_rounds=goal.stall_rounds if has_judge or (takes_baseline and visible == len(names)) else None,
+        checks_response=checks_response,
+        stall_rounds=goal.stall_rounds,
         deliverable=goal.deliverable,
         approvals=goal.approvals,
     )

@@ -30,6 +30,7 @@ from goalrunner.engine.checks import Flakiness, flaky_red, third_run
 from goalrunner.engine.validation import Answer, Results, is_hidden, run_validators
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.ignore_rules import CACHES
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
@@ -58,6 +59,8 @@ class CheckRunner:
         self._env = child_environment(config.sandbox.environ, withhold=config.withheld)
         self._specs = with_variables(goal.validators, workspace, start / "variables.json")
         self._callables = config.options.validators
+        named = zip(build_validators(self._specs, processes, self._env), self._specs, strict=True)
+        self._final = frozenset(validator.name for validator, spec in named if spec.retries == 0)
         self._outputs = settings.outputs
         scripts = check_scripts_at_start(goal.validators, workspace, start / "scripts.json")
         scripts |= goal_file_rule(config.options.goal_file, workspace)
@@ -186,13 +189,12 @@ class CheckRunner:
             if found is not None and found.exit_code == live.exit_code:
                 built = sorted(f'"{path}"' for path in changes.build if not path.endswith("__pycache__"))
                 line = f"dependencies = [{', '.join(built)}]"
-        kind = self._environment.kind
-        if kind == "checkout":
+        if self._environment.kind == "checkout":
             return (
                 f"validator {here.name} cannot work in the fresh checkout: {here.remark}; in the workspace: {live.remark}\n"
                 "install what is missing with [workspace] setup, or remove setup and check to use the workspace's packages"
             )
-        where = f"in the check environment ({kind}): {here.remark}; in the workspace itself: {live.remark}"
+        where = f"in the check environment (overlay): {here.remark}; in the workspace itself: {live.remark}"
         return f"validator {here.name} cannot work {where}\nadd to the goal file: [workspace] {line}"
 
     async def _attempts(
@@ -225,12 +227,15 @@ class CheckRunner:
         layer = plan.layer(appeared=appeared, agents_checks=agents_checks)
         layers, decides = self._git.layers(layer), not (appeared or agents_checks)
         ran = await self._run(self._environment, layers, context, third=decides)
-        renamed = any(not result.passed and _RENAMED.search(result.feedback) for result, _ in ran.answers)
-        if renamed and self._environment.kind == "overlay":
-            # An overlay cannot rename a folder of the start.
-            await asyncio.to_thread(self._ignored.keep)
-            return await self._run(self._in_place, layers, context, third=decides)
-        return ran
+        red = {result.name: result.feedback for result, _ in ran.answers if not result.passed}
+        renamed = self._environment.kind == "overlay" and any(map(_RENAMED.search, red.values()))
+        if not renamed or not self._final.isdisjoint(red):
+            return ran
+        # An overlay cannot rename a folder of the start.
+        await asyncio.to_thread(self._ignored.keep)
+        again = await self._run(self._in_place, layers, context, third=decides)
+        green = (result.name for result, _ in again.answers if result.passed and result.name in red)
+        return replace(again, flaky=tuple(dict.fromkeys((*again.flaky, *green))))
 
     async def _run(
         self, environment: CheckEnvironment, layers: Sequence[Layer], context: ValidationContext, *, third: bool = False
@@ -260,7 +265,8 @@ class CheckRunner:
                 specs, callables = tuple(spec for spec in specs if spec.run is not None), ()
             validators = (*build_validators(specs, launcher, opened.environ(self._env)), *callables)
             answers = await run_validators([item for item in validators if is_hidden(item) is hidden], context)
-            decided = await self._decide(answers, validators, context) if third else Results(tuple(answers))
+            where = "" if environment is self._environment else " in place"
+            decided = await self._decide(answers, validators, context, where) if third else Results(tuple(answers))
             temporary = Path(self._env.get("TMPDIR") or "/tmp")  # noqa: S108
             results = [result for result, _ in decided.answers]
             if not decided.green and (full := opened.full() or without_space(results, temporary)):
@@ -268,31 +274,27 @@ class CheckRunner:
             if self._outputs:
                 await opened.collect(self._outputs)
             changed = await opened.changed() if decided.green else ()
-        outputs = Patterns(self._outputs)
-        kept = tuple(path for path in changed if path in self._tracked and not outputs.match(path))
+        expected = Patterns((*CACHES, *self._outputs))
+        kept = tuple(path for path in changed if path in self._tracked and not expected.match(path))
         return replace(decided, changed=kept)
 
     async def _decide(
-        self, answers: Sequence[Answer], validators: Sequence[Validator], context: ValidationContext
+        self, answers: Sequence[Answer], validators: Sequence[Validator], context: ValidationContext, where: str
     ) -> Results:
         """Let a third run decide where a validator contradicts its earlier result on the same content."""
-        by_name = {item.name: item for item in validators}
-        spec_of = dict(zip((item.name for item in validators), self._specs, strict=False))
         decided: list[Answer] = []
         flaky: list[str] = []
-        for result, output in answers:
-            earlier = self._flakiness.contradicted(result)
-            spec = spec_of.get(result.name)
-            if not earlier:
-                decided.append((result, output))
-            elif spec is not None and spec.retries == 0:
-                decided.append((flaky_red(result, earlier), output))
-            else:
-                answer = (await run_validators([by_name[result.name]], context))[0]
+        for answer in answers:
+            result, output = answer
+            earlier = self._flakiness.contradicted(result, where)
+            if earlier and result.name in self._final:
+                result = flaky_red(result, earlier)
+            elif earlier:
                 flaky.append(result.name)
-                decided.append((third_run(answer[0], earlier), answer[1]))
-            if result.passed or not _RENAMED.search(result.feedback):
-                self._flakiness.note(decided[-1][0])
+                [(result, output)] = await run_validators([v for v in validators if v.name == flaky[-1]], context)
+                result = third_run(result, earlier)
+            decided.append((result, output))
+            self._flakiness.note(result, where)
         return Results(tuple(decided), tuple(flaky))
 
     async def _look(self) -> Classifier:

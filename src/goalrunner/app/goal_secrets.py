@@ -56,7 +56,14 @@ _OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspac
 """Keys that options may have set instead of the file."""
 _MARK = re.compile(r"\[redacted:[^\]]*\]")
 _WORD = r"""[^\s|&;<>()`"'\\]+"""
-"""What a secret in a longer text may be: it must not add a command to the line of a validator."""
+"""What a secret in a longer text may be."""
+_PLAIN = r"[A-Za-z0-9_+/][A-Za-z0-9_.+/=:@,%-]{5,}"
+"""What a secret in a command may be: no option, and nothing that a shell reads as more than a part of one word."""
+_IN_ADDRESS = r"[^\s/:@?#\"'\\<>|&;()`]+"
+"""What a secret before `@` may be: it must not change the host of the address."""
+_PLAIN_IN_ADDRESS = r"[A-Za-z0-9_+][A-Za-z0-9_.+=,%-]{5,}"
+_VALUE = r"(?!-)[^\s*?\[]+"
+"""What a variable of a validator may be: one word also where the command does not quote it."""
 
 
 def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -68,7 +75,12 @@ def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mappi
     try:
         found = _goal_table(goal_file, table, environ)
         kept = tomllib.loads(dump_goal(goal))
-        again = all(_text(found, place) == _text(kept, place) for place in places)
+        again = all(
+            (text := _text(found, place)) == _text(kept, place)
+            and text is not None
+            and _is_same(place, _text(table, place) or "", text)
+            for place in places
+        )
     except GoalError:
         again = False
     where = goal_file or "the agent's own file"
@@ -80,7 +92,8 @@ def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mappi
 def with_secrets(frozen: str, kept: Path, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the table of a goal that was kept with a run, with the secrets of the goal file. `kept` is its file.
 
-    Raise UsageError if a secret is missing there, or if the text around it is not what it was.
+    Raise UsageError if a secret is missing there, if the text around it is not what it was, or if the secret could change
+    what a command does.
     """
     table = tomllib.loads(frozen)
     places = list(_redacted(table))
@@ -92,22 +105,47 @@ def with_secrets(frozen: str, kept: Path, goal_file: Path | None, environ: Mappi
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
     for place in places:
-        text, before = _text(found, place), _text(table, place) or ""
-        parts = list(map(re.escape, _MARK.split(before)))
-        pattern = (_WORD if any(parts) else ".+").join(parts)
+        text = _text(found, place)
         if text is None or is_redacted(text):
             raise UsageError(
                 f"{_names([place])} of {kept} contained a secret that was not stored, and no goal file contains it now",
                 NEW_RUN,
             )
-        if not re.fullmatch(pattern, text, re.DOTALL):
+        if not _is_same(place, _text(table, place) or "", text):
             where = f"{place_in(goal_file, place)} " if goal_file is not None else ""
-            raise UsageError(f"{where}{_names([place])} was changed after the run began", f"put it back, or {NEW_RUN}")
+            why = "was changed after the run began"
+            if _is_command(place):
+                why += ", or its secret is not a plain word: 6 or more letters, digits and _ - . / + = : @ , %"
+            raise UsageError(f"{where}{_names([place])} {why}", f"put it back, or {NEW_RUN}")
         target: Any = table
         for step in place[:-1]:
             target = target[step]
         target[place[-1]] = text
     return table
+
+
+def _is_command(place: Place) -> bool:
+    if place[0] == "agents":
+        return not {"env", "jailed_env"} & set(place)
+    return place[0] == "validators" and "env" not in place
+
+
+def _is_same(place: Place, before: str, text: str) -> bool:
+    """Return whether a text is what it was, apart from the secrets, which may be renewed."""
+    command = _is_command(place)
+    parts = _MARK.split(before)
+    pattern = re.escape(parts[0])
+    for part in parts[1:]:
+        if part.startswith("@"):
+            secret = _PLAIN_IN_ADDRESS if command else _IN_ADDRESS
+        elif command:
+            secret = _PLAIN
+        elif place[0] == "validators":
+            secret = _VALUE
+        else:
+            secret = _WORD if any(parts) else ".+"
+        pattern += secret + re.escape(part)
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
 def _redacted(value: Any, place: Place = ()) -> Iterator[Place]:

@@ -33,7 +33,7 @@ from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import AGENT_MODEL, Goal, JudgeConfig
-from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, unknown_block
+from goalrunner.core.messages import DEEPEST, KNOWN_BLOCKS, ROLES, is_too_deep, unknown_block
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.verdict import GoalVerdict
@@ -55,6 +55,8 @@ def refuse_no_chat(messages: object) -> None:
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping):
             raise UsageError(f"message {number} is {_kind(message)}, not a chat message", _HINT)
+        if is_too_deep(message):
+            raise UsageError(f"message {number} is nested more than {DEEPEST} levels deep", _HINT)
         role, content = message.get("role"), message.get("content")
         if not isinstance(role, str) or role not in ROLES:
             raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _HINT)

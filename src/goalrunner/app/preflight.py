@@ -30,6 +30,7 @@ from goalrunner.validators.absent_programs import (
     as_written,
     sets_pipefail,
     shell_knows_pipefail,
+    syntax_error,
     unstartable_script,
 )
 from goalrunner.validators.absent_targets import absent_targets
@@ -115,9 +116,14 @@ def refuse_hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> None:
 
 
 def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what only a person can correct: a missing program or tool, a mistyped path."""
+    """Yield what only a person can correct: a syntax error, a missing program or tool, a mistyped path."""
     workspace, said = workspace_of(goal), _said(goal)
     tree = TestTree(workspace)
+    for spec in goal.validators:
+        if spec.run and (why := syntax_error(spec.run)):
+            first, *more = spec.run.strip().splitlines()
+            hint = f'correct this line of the goal file: run = "{as_written(first)}{" ..." if more else ""}"'
+            yield Finding(f"validator {name_of(spec)} is not a valid command line for {SHELL}: {why}", hint)
     for spec, place in _commands(goal, workspace, environ):
         line, name = spec.run or "", name_of(spec)
         # What `setup` installs is not there yet.

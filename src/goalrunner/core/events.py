@@ -82,6 +82,7 @@ class Plan(Frozen):
     takes_baseline: bool = Field(default=False, description="whether the validators run once before round 1")
     wants_red: bool = Field(default=False, description="whether a green baseline is refused")
     needs_round: bool = Field(default=False, description="whether the agent works even after a green baseline")
+    checks_response: bool = Field(default=False, description="whether a callable checks the response")
     protects: tuple[str, ...] = Field(default=(), description="the goal's patterns of protected paths")
     editable: tuple[str, ...] = Field(default=(), description="the goal's patterns of paths that may change")
     stall_rounds: int | None = Field(default=None, description="equal rounds in a row that count as a stall")

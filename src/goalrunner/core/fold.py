@@ -211,7 +211,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     seen = with_evidence(state, [event.response.id] if event.response else [])
     # Approvals of its tool calls are void after a turn.
     over = withdrawn(progress.ended(seen), lambda item: item.kind not in ("complete", "checks"))
-    over = with_fields(over, phase=Phase.WORKED, snapshot=event.snapshot, round_ended=True)
+    over = with_fields(over, phase=Phase.WORKED, snapshot=event.snapshot, said=event.said, round_ended=True)
     # What checks write between two rounds, into `outputs` above all, is no change of the agent's.
     content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
     return with_fields(

@@ -163,12 +163,12 @@ class Goal(Frozen):
 
     model_config = ConfigDict(json_schema_extra=_add_short_keys)
 
-    objective: Objective = Field(description="what is to be done, in the words that agent and judge are given")
+    objective: Objective = Field(description="what to do, as the agent and the judge read it")
     success_criteria: tuple[Text, ...] = Field(
         default=(), description="observable requirements; empty: the judge derives them"
     )
     constraints: tuple[Text, ...] = Field(
-        default=(), description="told to agent and judge; a broken one is not complete"
+        default=(), description="given to agent and judge; if one is broken, the goal is not met"
     )
     owner: String = ""
     risk_class: Literal["low", "medium", "high", "critical"] = "low"

@@ -80,7 +80,7 @@ RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_R
 class ValidatorSpec(Frozen):
     """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
 
-    name: OptionalLine = Field(default="", description="for people; made from the command if it is missing")
+    name: OptionalLine = Field(default="", description="name in reports; default: made from the command")
     run: Text | None = Field(default=None, description="command line, run through sh -c in the workspace")
     python: CallableName | None = Field(default=None, description="package.module:function, run in a child process")
     timeout: DurationLimit = Field(default=DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
@@ -145,7 +145,7 @@ class AgentConfig(Frozen):
         default=(), description="words of an external agent's command; one word alone is run through sh -c"
     )
     args: tuple[String, ...] = Field(default=(), description="words added to the command of a preset")
-    protocol: Protocol | None = Field(default=None, description="how a preset is driven; None: as it does best")
+    protocol: Protocol | None = Field(default=None, description="protocol of a preset; None: its default")
     model: ModelName = Field(default="", description="LiteLLM's naming, or scripted/<file>")
     max_steps: Count = Field(default=DEFAULT_MAX_STEPS, description="model calls in one round")
     system_prompt: Text | None = Field(default=None, description="replaces the built-in one")
@@ -167,12 +167,12 @@ class JudgeConfig(Frozen):
 
     model: ModelName = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
     system_prompt: Text | None = Field(default=None, description="replaces the built-in one")
-    minimum_score: Share = Field(default=0.0, description="the score that complete needs as well")
+    minimum_score: Share = Field(default=0.0, description="minimum score of a complete verdict")
     require: Literal["any", "runner"] = Field(
-        default="any", description='"runner": what an external agent reports of itself proves nothing'
+        default="any", description='"runner": reports of an external agent are not evidence'
     )
     max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = Field(
-        default=DEFAULT_AUDIT_TOKENS, description="of the prompt of an audit, however long the run"
+        default=DEFAULT_AUDIT_TOKENS, description="size of the prompt of an audit, however long the run is"
     )
     params: Parameters = Field(default_factory=dict, description="passed on to the model")
     api_base: Address | None = None
@@ -232,7 +232,7 @@ class WorkspaceConfig(Frozen):
         default=None, description="the kind of check environment; None: the strictest one that works here"
     )
     sandbox: Literal["auto", "bwrap", "none"] = Field(
-        default="none", description="the jail of the agent's commands and of the validators; auto: what works here"
+        default="none", description="sandbox of the agent's commands and of the validators; auto: if it works here"
     )
     network: Flag = Field(default=True, description="False: commands and validators reach no other machine")
 

@@ -7,7 +7,7 @@ them. If the response is the deliverable, the last assistant message is an obser
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -150,6 +150,25 @@ def blocks_of(content: object) -> tuple[Block, ...]:
 def unknown_block(content: object) -> str:
     """Return the kind of the first block that cannot be read; empty if there is none."""
     return next((block.name or "without a type" for block in blocks_of(content) if block.kind == "unknown"), "")
+
+
+DEEPEST = 100
+"""Levels of objects and lists in a message; with more, functions that call themselves could reach Python's limit."""
+
+
+def is_too_deep(message: object) -> bool:
+    """Return whether a message has more than DEEPEST levels; one that contains itself has."""
+    level: dict[int, object] = {id(message): message}
+    for _ in range(DEEPEST):
+        inner: dict[int, object] = {}
+        for value in level.values():
+            items = value.values() if isinstance(value, Mapping) else value
+            if isinstance(items, Iterable) and not isinstance(value, str | bytes):
+                inner.update((id(item), item) for item in items if isinstance(item, Mapping | list | tuple))
+        level = inner
+        if not level:
+            return False
+    return True
 
 
 KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"

@@ -27,8 +27,8 @@ class Usage(Frozen):
     output_tokens: int | None = Field(
         default=0, ge=0, description="completion tokens, reasoning included; None: nothing is known"
     )
-    cost_usd: float | None = Field(default=0.0, ge=0, description="US dollars; None: not known of every call")
-    known_cost_usd: float = Field(default=0.0, ge=0, description="of the dollars, those that are known")
+    cost_usd: float | None = Field(default=0.0, ge=0, description="US dollars; None: unknown for some calls")
+    known_cost_usd: float = Field(default=0.0, ge=0, description="the known part of the dollars")
     calls: int = Field(default=0, ge=0, description="answered model calls; of an external agent what it counts as one")
     retries: int = Field(default=0, ge=0, description="calls repeated after 429, 5xx, a timeout or a cut stream")
     estimated_tokens: int = Field(
@@ -199,8 +199,8 @@ class ApprovalRow(Frozen):
 
     id: str
     kind: ApprovalKind
-    action: str = Field(description="the command, the path, or what is to be called complete")
-    rule: str = Field(default="", description="what of the goal asked for it")
+    action: str = Field(description="the command, the path, or the result to accept")
+    rule: str = Field(default="", description="the rule of the goal that requires it")
     requested_at: str = Field(description="ISO 8601, UTC")
     expires_at: str | None = Field(default=None, description="ISO 8601, UTC; None: never")
     decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"

@@ -38,12 +38,14 @@ def normalised(text: str) -> str:
 def stalled(state: RunState) -> RunState:
     """Compare the round with the two kinds of rounds before it: same content, same results, same things missing.
 
+    The response belongs to the content if it is the deliverable or a callable checks it, because no snapshot shows it.
     Rounds that alternate between two states count like rounds that stay the same.
     """
-    if state.verdict is None or state.verdict.complete or state.snapshot is None:
+    content = (state.content or (state.snapshot.id if state.snapshot else ""), state.response or state.said)
+    if state.verdict is None or state.verdict.complete or not any(content):
         return with_fields(state, stall=Stall())
     checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
-    key = repr((state.content or state.snapshot.id, checks, _missing(state.verdict)))
+    key = repr((content, checks, _missing(state.verdict)))
     last = state.stall
     rounds = last.rounds + 1 if key in (last.key, last.before) else 1
     before = last.before if key == last.key else last.key

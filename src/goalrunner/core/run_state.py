@@ -88,7 +88,10 @@ class Baseline(Frozen):
 
 
 class Stall(Frozen):
-    """How many rounds in a row ended the same, or in one of two ways: same snapshot, same checks, same feedback."""
+    """How many rounds in a row ended the same, or in one of two ways: same snapshot, same checks, same feedback.
+
+    The response counts as well if it is the deliverable or a callable checks it.
+    """
 
     key: str = ""
     before: str = Field(default="", description="the other one of two states between which rounds alternate")
@@ -197,6 +200,7 @@ class RunState(Frozen):
         default="", description="id of the snapshot that the agent's last change led to: a stall keeps it"
     )
     response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
+    said: str = Field(default="", description="hash of the response of the last round, where a callable checks it")
     lingering: tuple[str, ...] = Field(
         default=(), description="processes that the agent left running at the end of the last round; they were ended"
     )

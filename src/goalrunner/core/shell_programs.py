@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from goalrunner.core.shell_syntax import parse
@@ -16,6 +17,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _PYTHON = re.compile(r"(?:python|pypy)(?:[0-9.]*)t?")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 _SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
+_STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _DEEPEST = 12
 _PYTHON_OPTIONS = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _COVERAGE_OPTIONS = frozenset(
@@ -129,10 +131,16 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
     """Yield the programs that a program starts, each with what it starts in turn. Raise _UnknownError."""
     name = program.name
     through = replace(program, through=(*program.through, name))
-    if name in SHELLS and not program.module:
+    if name in (*SHELLS, ".", "source") and not program.module:
         script, strict, pipefail = _script(program)
         if script is not None:
             yield from _of_script(through, script, depth, strict=strict, pipefail=pipefail)
+    elif name == "alias" and any("=" in word for word in program.words):
+        raise _UnknownError("an alias gives a program another name")
+    elif name == "git" and any(
+        option == "-c" and value.lower().startswith("alias.") for option, value in pairwise(program.words)
+    ):
+        raise _UnknownError("an alias gives a command of git another name")
     elif name == "trap" and len(program.words) > 2 and program.words[1] not in ("-", "-l", "-p"):
         yield from _of_script(through, program.words[1], depth)
     elif name == "find":
@@ -189,7 +197,7 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
     script: str | None = None
     if "-c" in names:
         script = str(rest[0]) if rest else None
-    elif "-s" in names or not rest or rest[0] == "/dev/stdin" or rest[0].startswith("<("):
+    elif "-s" in names or not rest or rest[0] in _STDIN or rest[0].startswith("<("):
         script = program.command.stdin
         if (script is None and program.command.piped) or (rest and rest[0].startswith("<(")):
             raise _UnknownError(f"{program.name} runs the output of another command")

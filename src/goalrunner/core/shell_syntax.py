@@ -17,6 +17,7 @@ from goalrunner.core.shell_words import (
     Lost,
     UnreadableError,
     Word,
+    goes_on,
     is_literal,
     nodes_in,
     redirection,
@@ -64,6 +65,8 @@ def _parsed(line: str) -> Line:
     if root.has_error:
         return Line(problem="its syntax cannot be parsed")
     reader = _Reader(source)
+    if any(goes_on(source, node) for node in nodes_in(root)):
+        return Line(problem="a command in it seems to go on in the next line")
     try:
         commands = tuple(reader.sequence(root.children, 0))
         nested = tuple(command for node in nodes_in(root) for command in reader.substituted(node))
@@ -79,7 +82,9 @@ def _with_documents(line: str, without: Line) -> Line:
     """Return what a line holds whose here-documents are read apart from it; `without` if that does not help."""
     rest, documents = taken_out(line)
     found = _parsed(rest)
-    expanded = [_parsed(f": <<END_OF_TEXT\n{text}END_OF_TEXT\n") for text, literal in documents.values() if not literal]
+    texts = [text for text, literal in documents.values() if not literal]
+    # The first line is there because tree-sitter misreads a document that begins with a backslash.
+    expanded = [_parsed(f": <<END_OF_TEXT\n-\n{text}END_OF_TEXT\n") for text in texts]
     if not documents or found.problem or any(one.problem for one in expanded):
         return without
 
@@ -207,6 +212,8 @@ class _Reader:
         for redirect in node.children_by_field_name("redirect"):
             parts = found[-1][1].parts
             extra, stdin = redirection(self._source, redirect)
+            if extra and not parts[-1][0]:
+                raise UnreadableError("its program stands behind more than one redirection")
             commands = [
                 replace(one, words=(*one.words, *extra), stdin=stdin if one.stdin is None else one.stdin)
                 for one in parts[-1][0]

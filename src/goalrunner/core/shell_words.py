@@ -20,6 +20,14 @@ _EXPANSIONS = frozenset(
     translated_string $
     """.split()  # noqa: SIM905 - a table, to be read
 )
+_ON_ONE_LINE = frozenset(
+    """
+    command command_name word concatenation variable_assignments declaration_command unset_command
+    redirected_statement file_redirect herestring_redirect negated_command
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+_NO_NEWLINE = re.compile(rb"(?:\\.|[^\\\n])*\\?", re.DOTALL)
+_DOCUMENT = "here_document_"
 _PIECES = tuple[str, bool]
 
 
@@ -184,7 +192,7 @@ def simple_command(source: bytes, node: Node, text: str) -> Command:
         elif child.type.endswith("_redirect"):
             more, given = redirection(source, child)
             extra, stdin = (*extra, *more), given if given is not None else stdin
-        else:
+        elif child.type != "comment":
             words.append(child)
     found = words_of(source, words, first=0)
     # What stands behind the target of a redirection in front of the program: `>log curl x`.
@@ -205,7 +213,8 @@ def redirection(source: bytes, node: Node) -> tuple[tuple[Word, ...], str | None
         return tuple(extra), re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
     if node.type == "herestring_redirect":
         return (), str(word_of(node.named_children[-1:], source))
-    return tuple(words_of(source, node.children_by_field_name("destination"))[1:]), None
+    target, *more = [*words_of(source, node.children_by_field_name("destination")), Word("")]
+    return tuple(more[:-1]), str(target) if target.startswith(_DOCUMENT) else None
 
 
 def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word]:
@@ -217,6 +226,18 @@ def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word
         else:
             groups.append([node])
     return [(program_word if at == first else word_of)(group, source) for at, group in enumerate(groups)]
+
+
+def goes_on(source: bytes, node: Node) -> bool:
+    """Return whether a newline without a backslash is in a node that cannot hold one.
+
+    tree-sitter takes the second line of `a`, `\\b` for more words of the first.
+    """
+    if node.type not in _ON_ONE_LINE:
+        return False
+    begins = [node.start_byte, *(child.end_byte for child in node.children)]
+    ends = [*(child.start_byte for child in node.children), node.end_byte]
+    return not all(_NO_NEWLINE.fullmatch(source, *part) for part in zip(begins, ends, strict=True))
 
 
 def is_literal(source: bytes, redirect: Node) -> bool:
@@ -238,7 +259,7 @@ _START = re.compile(r"(?<![<\d$(])(\d?)<<(-?)[ \t]*(['\"\\]?)(\w+)(['\"]?)(?!<)"
 
 
 def taken_out(line: str) -> tuple[str, dict[str, tuple[str, bool]]]:
-    """Return a line with a here-string in the place of each here-document, and the documents by the word there.
+    """Return a line with a file in the place of each here-document, and the documents by the name there.
 
     Of a document, the text, and whether nothing is expanded in it.
     """
@@ -254,9 +275,9 @@ def taken_out(line: str) -> tuple[str, dict[str, tuple[str, bool]]]:
             end = next((end for end in range(at, len(rows)) if rows[end].lstrip(tabs) == start[4]), None)
             if end is None or before.count("'") % 2 or before.count('"') % 2 or "#" in before:
                 continue  # it is perhaps in quotes or a comment
-            name = f"here_document_{len(found)}"
+            name = f"{_DOCUMENT}{len(found)}"
             found[name] = "".join(f"{text.lstrip(tabs)}\n" for text in rows[at:end]), bool(start[3])
-            row = row.replace(start[0], f"<<<{name} ", 1)
+            row = row.replace(start[0], f"< {name} ", 1)
             at = end + 1
         kept.append(row)
     return "\n".join(kept), found

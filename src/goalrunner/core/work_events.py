@@ -130,6 +130,7 @@ class RoundFinished(Frozen):
     response: Observation | None = Field(
         default=None, description="the response as an observation, where it is the deliverable"
     )
+    said: str = Field(default="", description="SHA-256 of the response, where a callable checks it")
     snapshot: Snapshot | None = Field(default=None, description="the workspace at the end of the round")
     idle: bool = Field(default=False, description="whether the agent left everything as it had found it")
     left: tuple[str, ...] = Field(

@@ -252,18 +252,22 @@ class Flakiness:
         """Start a check of a content; `when` is for people ("round 2")."""
         self._key, self._when, self._new = key, when, []
 
-    def contradicted(self, result: ValidatorResult) -> str:
-        """Return when the validator had the other colour on this content; empty if never, or if it may differ."""
+    def contradicted(self, result: ValidatorResult, where: str = "") -> str:
+        """Return when the validator had the other colour on this content; empty if never, or if it may differ.
+
+        `where` separates environments: what one makes red and the other green is no contradiction.
+        """
         # The result of a missing program does not depend on the content.
         if not result.steady or result.reason == "not_found":
             return ""
-        return self._said.get((result.name, not result.passed, self._key), "")
+        return self._said.get((f"{result.name}{where}", not result.passed, self._key), "")
 
-    def note(self, result: ValidatorResult) -> None:
+    def note(self, result: ValidatorResult, where: str = "") -> None:
         """Remember a result on the content at hand."""
         if result.steady and result.reason not in ("not_found", "flaky"):
-            self._new.append(Colour(name=result.name, passed=result.passed))
-            self._said.setdefault((result.name, result.passed, self._key), self._when)
+            name = f"{result.name}{where}"
+            self._new.append(Colour(name=name, passed=result.passed))
+            self._said.setdefault((name, result.passed, self._key), self._when)
 
     def content(self) -> Content:
         """Return what was noted since `begin`, for the log."""

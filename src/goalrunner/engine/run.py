@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import TypeVar, assert_never
 
 from goalrunner.core import events, limits
@@ -259,13 +260,16 @@ class Run:
     async def finish_round(self, number: int, reply: RoundReply) -> None:
         """Record the end of the agent's turn."""
         self._reply = reply
-        response = self._response(number, reply.text) if self.state.plan.deliverable == "response" else None
+        plan = self.state.plan
+        response = self._response(number, reply.text) if plan.deliverable == "response" else None
+        said = sha256(reply.text.encode("utf-8", errors="replace")).hexdigest() if plan.checks_response else ""
         self._journal.append(
             events.RoundFinished(
                 round=number,
                 reason=reply.reason,
                 steps=reply.steps,
                 response=response,
+                said=said,
                 snapshot=await self.tracker.end_round(number),
                 idle=self.tracker.idle,
                 left=tuple(map(self._parts.redact, reply.left)),

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -101,6 +101,9 @@ def _info(library: Any, model: str) -> Mapping[str, Any]:
 
 DEADLINE = 5.0
 """Seconds for one list."""
+LARGEST = 8 << 20
+"""Bytes of one list; a larger one is not read."""
+_REDIRECTIONS = 5
 
 _ADDRESSES = {
     "anthropic": "https://api.anthropic.com",
@@ -225,14 +228,38 @@ async def _ask(question: _Question) -> list[str]:
     """Return the names in the list, none if the server has no list. Raise if it cannot be read in time."""
     import httpx  # with LiteLLM, which depends on it
 
-    async with asyncio.timeout(DEADLINE), httpx.AsyncClient(timeout=DEADLINE, follow_redirects=True) as client:
-        response = await client.get(question.url, headers=dict(question.headers))
-    if response.status_code in _WITHOUT_LIST:
-        return []
-    response.raise_for_status()
-    answer = response.json()
+    # Compressed, a small answer could fill the memory; httpx would read the body of a redirection as a whole.
+    headers = {**question.headers, "Accept-Encoding": "identity"}
+    async with asyncio.timeout(DEADLINE), httpx.AsyncClient(timeout=DEADLINE) as client:
+        request = client.build_request("GET", question.url, headers=headers)
+        for _ in range(_REDIRECTIONS):
+            response = await client.send(request, stream=True)
+            try:
+                if response.next_request is None:
+                    if response.status_code in _WITHOUT_LIST:
+                        return []
+                    response.raise_for_status()
+                    return _listed(await _body(response.aiter_raw()))
+                request = response.next_request
+            finally:
+                await response.aclose()
+    raise ValueError("it has too many redirections")
+
+
+async def _body(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > LARGEST:
+            raise ValueError("it is too large")
+    return bytes(body)
+
+
+def _listed(body: bytes) -> list[str]:
+    answer = json.loads(body)
     rows = answer.get("data") or answer.get("models") or () if isinstance(answer, dict) else answer
-    names = [str(row.get("id") or row.get("name") or "") for row in rows]
+    given = [row.get("id") or row.get("name") for row in rows]
+    names = [name for name in given if isinstance(name, str)]
     if isinstance(answer, dict) and (answer.get("has_more") or answer.get("nextPageToken")):
         raise ValueError("it has several pages")
     return [name.removeprefix("models/") for name in names if name]

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _MESSAGE_ROWS = 12
 _BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green", "model_not_found")
 """Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
+_OPTIONS = {
+    "[agent] model": "--model, GOAL_MODEL",
+    "[judge] model": "--judge, GOAL_JUDGE",
+    "validators": "--validator",
+}
+"""Options and variables that override a key of the goal file; which of them was used is not recorded."""
 _PATTERNS = ("protect: ", "editable: ")
 _REPLACED = ("goal approve ", "goal answer ", "goal resume ")
 
@@ -135,7 +141,9 @@ def _commands(ending: Ending) -> Iterator[tuple[str, str]]:
     if ending.stop_reason != "cancelled" and not is_wrong and not ending.origin.handed:
         yield from _going_on(ending)
     if is_wrong and (keys := _wrong_keys(ending)):
-        yield "edit", f"{shlex.quote(file)}: {keys}"
+        options = _OPTIONS.get(keys)
+        place = f"{keys} in {shlex.quote(file)}"
+        yield ("correct", f"{options}, or {place}") if options else ("edit", f"{shlex.quote(file)}: {keys}")
     if early or is_wrong:
         yield "start over", f"goal run {shlex.quote(file)}"
     if ending.origin.round_ended:
@@ -222,7 +230,7 @@ _MEANINGS = {
     "no test summary": "A test runner printed a summary at the start of the run and does not print one now.",
     "tests filtered": "The validator itself selects tests, with `-k` or `--testmon` for example.",
     "fewer tests": "Fewer tests ran than at the start of the run.",
-    "flaky": "These validators passed and failed on the same files; a third run decided.",
+    "flaky": "These validators passed and failed on the same files; another run decided.",
     "not isolated": "A Python validator ran in the process of the program that started the run.",
     "self-judged": "Agent and judge are the same model.",
     "rests on reports": "There is no validator: the evidence is what the agent reports about its own work.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -29,6 +29,11 @@ _SELECTING = tuple("-k -m --doctest --deselect --ignore --nbmake --nbval --lf --
 _FILES = (".py", ".go", ".js", ".ts")
 _SIMILAR = 0.8
 _SIMILAR_FILE = 0.9
+_LEAST = 4
+"""Letters of a word in which one edit is a misspelling."""
+_AROUND = re.compile(r"^test_|_test(?=\.|$)|\..*")
+"""What names of tests have in common."""
+_WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -107,8 +112,8 @@ class TestTree:
         siblings = [folder for folder in spelled if Path(folder).parent == Path(path).parent]
         for folders in (siblings, spelled):
             names = {Path(folder).name: folder for folder in reversed(folders)}
-            if near := difflib.get_close_matches(name, names, n=1, cutoff=_SIMILAR):
-                return names[near[0]]
+            if near := nearest(name, names, _SIMILAR):
+                return names[near]
         return ""
 
 
@@ -130,8 +135,11 @@ def absent_paths(line: str, place: Place, tree: TestTree, objective: str) -> tup
                 if instead := "" if is_new else _from(tree.similar(path), start):
                     found.append(Unmatched(word, f": {word} does not exist", instead, mistake=True, path=path))
                 else:
-                    near = "" if is_new else _from(tree.near_file(path), start)
-                    found.append(Unmatched(word, f" is red until {word} exists", near, path=path))
+                    near = "" if is_new else tree.near_file(path)
+                    is_wanted = mentions(objective, _stem(path)) or writes_tests(objective)
+                    mistake = is_misspelling(path, near) and not is_wanted
+                    what = f": {word} does not exist" if mistake else f" is red until {word} exists"
+                    found.append(Unmatched(word, what, _from(near, start), mistake=mistake, path=path))
             elif call.runner.name == "pytest" and _is_empty(call, path, full, tree):
                 instead = "" if names_folder(objective, path) else _from(_other(path, tree), start)
                 found.append(Unmatched(word, f": no test file in {word}", instead, path=path))
@@ -161,6 +169,33 @@ def mentions(text: str, path: str) -> bool:
     """Return whether a text names a path, or its last part, as a word."""
     name = re.escape(Path(path).name)
     return re.search(rf"(?<![\w-]){name}(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def writes_tests(text: str) -> bool:
+    """Return whether a goal's text asks for tests."""
+    return _WRITES_TESTS.search(text) is not None
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float) -> str:
+    """Return the name that is most similar to a word, or else one that it misspells; empty if there is none."""
+    names = list(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    return next(iter(near), "") or next((name for name in names if is_misspelling(word, name)), "")
+
+
+def is_misspelling(word: str, name: str) -> bool:
+    """Return whether a letter of a name is missing, added, replaced, or swapped with the next one.
+
+    Names that differ in digits or a plural alone are different on purpose.
+    """
+    stems = _stem(word), _stem(name)
+    if min(map(len, stems)) < _LEAST or _letters(stems[0]) == _letters(stems[1]):
+        return False
+    one, other = (stem.removesuffix("s") for stem in stems)
+    same = len(os.path.commonprefix((one, other)))  # noqa: RUF071 - of letters
+    one, other = one[same:], other[same:]
+    is_swap = one[:2] == other[1::-1] and one[2:] == other[2:]
+    return one != other and (is_swap or one[1:] in (other, other[1:]) or one == other[1:])
 
 
 def names_folder(text: str, path: str) -> bool:
@@ -201,6 +236,10 @@ def _other(path: str, tree: TestTree) -> str:
 
 def _from(path: str, start: str) -> str:
     return os.path.relpath(path, start) if path else ""
+
+
+def _stem(path: str) -> str:
+    return _AROUND.sub("", Path(path).name)
 
 
 def _letters(name: str) -> str:

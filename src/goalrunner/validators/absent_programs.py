@@ -263,3 +263,20 @@ def shell_knows_pipefail() -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return True
     return done.returncode == 0
+
+
+def syntax_error(line: str) -> str:
+    """Return what the shell says of a line that it cannot parse; empty if it can. The line is not executed."""
+    try:
+        done = subprocess.run(
+            [SHELL, "-n", "-c", line],
+            env={},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return ""
+    said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+    return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", said) if done.returncode else ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from goalrunner.core.shell_programs import Program, programs
-from goalrunner.validators.absent_paths import TestTree, Unmatched, mentions
+from goalrunner.validators.absent_paths import TestTree, Unmatched, mentions, nearest, writes_tests
 from goalrunner.validators.absent_programs import Place, brings_nothing
 from goalrunner.validators.runners import Call, calls
 from goalrunner.validators.script_text import make_targets, makefile_in, package_scripts, text_of
@@ -20,7 +19,6 @@ _GENERATED = re.compile(
     r"import \*|globals\(\)|setattr\(|^class \w+\((?!(?:\w+\.)?\w*TestCase\)|object\)|\))", re.MULTILINE
 )
 """What may bring tests that the text of a file does not name, such as a base class."""
-_WRITES_TESTS = re.compile(r"\b(?:add|cover|create|extend|implement|write)\b[^.\n]*\btests?\b", re.IGNORECASE)
 _TARGET = re.compile(r"[A-Za-z][\w-]*")
 _DYNAMIC = re.compile(
     r"^\s*-?s?include\b|^[^\t#\n]*[%$][^\n]*:|^\.DEFAULT\b|\$\(eval|\$\(foreach|^[\w./-][^:=\n]*\\$", re.MULTILINE
@@ -39,7 +37,7 @@ def absent_targets(line: str, place: Place, tree: TestTree, goal_text: str) -> t
     One that the goal's text names is what the work is to bring. So may a test be if the goal is to write tests.
     """
     found = [*_tests(line, place, tree)]
-    if _WRITES_TESTS.search(goal_text):
+    if writes_tests(goal_text):
         found = [replace(item, mistake=False) for item in found]
     for program in programs(line):
         command = program.command
@@ -55,8 +53,8 @@ def absent_targets(line: str, place: Place, tree: TestTree, goal_text: str) -> t
 def _absent(word: str, what: str, known: list[str], cutoff: float) -> Unmatched:
     # Names that differ in digits alone are different on purpose.
     known = [name for name in known if re.sub(r"\d", "", name) != re.sub(r"\d", "", word)]
-    near = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
-    return Unmatched(word, f": {what}", near[0] if near else "", mistake=bool(near))
+    near = nearest(word, known, cutoff)
+    return Unmatched(word, f": {what}", near, mistake=bool(near))
 
 
 def _tests(line: str, place: Place, tree: TestTree) -> Iterator[Unmatched]:
@@ -131,6 +129,7 @@ def _script(program: Program, place: Place) -> Iterator[Unmatched]:
         return
     scripts = package_scripts(text_of(folder / "package.json"))
     if name not in scripts:
-        found = _absent(name, f'package.json has no script "{name}"', [*scripts], _SIMILAR)
+        has = "package.json has no" if (folder / "package.json").exists() else "there is no package.json with a"
+        found = _absent(name, f'{has} script "{name}"', [*scripts], _SIMILAR)
         is_short = found.instead and "run" not in program.words  # `npm test`
         yield replace(found, instead=f"run {found.instead}") if is_short else found
