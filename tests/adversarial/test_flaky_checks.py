@@ -86,14 +86,6 @@ ATTACKS = cases(
         goal=_goal(_from(2, **_STRICT), success_criteria=["it passes"]),
     ),
     Attack(
-        "failed rename in every second run",
-        "the code under test raises EXDEV, so that the check would be run again in the workspace",
-        "OSError: [Errno 18] EXDEV",
-        ((shell("touch done"),),),
-        files=_FILES,
-        goal=_goal(_renaming(**_STRICT)),
-    ),
-    Attack(
         "failed rename and a lucky run",
         "the agent does nothing until a check that reports EXDEV at every second run is green",
         "flaky: green now, red in round 1 on the same files",

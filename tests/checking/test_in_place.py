@@ -498,7 +498,7 @@ async def test_a_removed_git_folder_is_named(scene: Scene) -> None:
         async with scene.opened(*layers(scene.workspace)) as opened:
             await scene.run(opened, "rm -rf .git")
 
-    assert "everything else is as it was" in raised.value.hint
+    assert "everything else was restored" in raised.value.hint
     assert (scene.workspace / "tests/test_a.py").read_text() == "weakened\n"
     assert (scene.workspace / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
     assert not scene.journals()

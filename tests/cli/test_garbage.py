@@ -23,7 +23,7 @@ def load(*arguments):
 
 api.arun = arun
 from goalrunner.cli import run
-run._check_files = load
+run._checked_copy = load
 sys.argv = ["goal", "run", "--objective", "Make it.", "--validator", "true", "--model", "openai/gpt-5"]
 main.{entry}()
 """

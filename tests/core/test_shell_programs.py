@@ -116,6 +116,8 @@ NOT_UNDERSTOOD = (
     "! >x # note\ngit push",
     ". <(echo git push)",
     "echo git push | . /dev/stdin",
+    "cat f | sh >here_document_0",
+    "cat f | sh >here_docu''ment_0",
     "alias g='git push'\ng",
     "git -c alias.p=push p",
 )

@@ -209,7 +209,7 @@ def test_what_cannot_be_continued_says_why(goal: Goal) -> None:
     while not any(record.event.type == "tool_called" for record in goal.records()):
         assert process.poll() is None
     living = goal.run("--continue-from", goal.folder.name)
-    assert (living.code, "is still at work" in living.err) == (2, True), living
+    assert (living.code, "is still active" in living.err) == (2, True), living
     process.terminate()
     process.communicate()
     (goal.root / "goal.toml").write_text("preserve_context = false\n" + (goal.root / "goal.toml").read_text())

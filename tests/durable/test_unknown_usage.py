@@ -103,7 +103,7 @@ def test_a_budget_that_a_cut_turn_leaves_open_is_named_with_what_lifts_it(
         assert refused.code == 2
         assert "what a turn of mine" in why
         assert "is not known (it was cut" in why
-        assert f"goal resume {telling.run} --allow-unenforced {name} goes on" in hint
+        assert f"goal resume {telling.run} --allow-unenforced {name} continues" in hint
         assert f"{options[0]} inf lifts the limit" in hint
         assert "[budget] allow_unenforced" in hint
     assert events.read_bytes() == before

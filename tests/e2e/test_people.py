@@ -302,7 +302,7 @@ def test_killed_while_it_asks_another_terminal_may_approve(place: Path, own_home
         terminal.wait_for("[y]es / [n]o")
         run = run_of(own_home).name
         refused = goal("approve", run, cwd=place)
-        assert (refused.code, "is asking for a1 at its own terminal" in refused.err) == (2, True), refused
+        assert (refused.code, "asks for a1 at its own terminal" in refused.err) == (2, True), refused
         assert str(terminal.process.pid) in refused.err
         assert "Answer at the terminal in which the run was started" in goal("status", run, cwd=place).out
         terminal.kill()

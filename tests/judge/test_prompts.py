@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from textwrap import dedent
 from typing import Any
@@ -126,7 +127,10 @@ def test_an_empty_objective_is_refused(objective: str) -> None:
         build_judge_prompt(objective, [])
 
 
-@pytest.mark.parametrize("events", ["text", 3, [1], [{"content": "no role"}]])
+DEEP = json.loads("[" * 500 + "]" * 500)
+
+
+@pytest.mark.parametrize("events", ["text", 3, [1], [{"content": "no role"}], [{"role": "tool", "content": DEEP}]])
 def test_what_is_no_chat_is_refused(events: object) -> None:
     with pytest.raises(UsageError, match=r"cannot audit|message 1 of the events"):
         build_judge_prompt("Be concise.", events)  # type: ignore[arg-type]

@@ -94,6 +94,7 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
             '{"role": "user", "content": [{"type": "riddle"}]}',
             f":1  the line has a block of the unknown kind 'riddle'; {KNOWN_BLOCKS}",
         ),
+        ('{"role": "tool", "content": ' + "[" * 500 + "]" * 500 + "}", ":1  the JSON is nested too deeply"),
         ("[" * 100_000, "  the JSON is nested too deeply"),
         (b'{"role": "user"}\n\xff', ":2  the transcript is not UTF-8"),
     ],

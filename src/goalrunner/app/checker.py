@@ -138,9 +138,8 @@ class CheckRunner:
         if plan.refusal:
             return about
         seen = await asyncio.to_thread(self._ignored.fingerprint, look)
-        built = ""
-        if not self._protection.strict:
-            built = await asyncio.to_thread(build_state, self._store.workspace, changes.build)
+        build = None if self._protection.strict else changes.build
+        built = "" if build is None else await asyncio.to_thread(build_state, self._store.workspace, build)
         self._flakiness.begin(" ".join((now.id, seen, built, plan.key, *plan.appeared, *plan.dependencies)), when)
         counted, extra, changed = await self._attempts(plan, context)
         await asyncio.to_thread(self._ignored.keep)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.shell_words import (
+    TAKEN_OUT,
     Command,
     Line,
     Lost,
@@ -52,6 +53,8 @@ def parse(line: str) -> Line:
         return Line(problem=f"it has more than {_LONGEST:,} characters")
     if "\0" in line:
         return Line(problem="it contains a null character")
+    if TAKEN_OUT in line:
+        return Line(problem=f'it contains the reserved text "{TAKEN_OUT}"')
     found = _parsed(line)
     if found.problem and "<<" in line:
         return _with_documents(line, found)

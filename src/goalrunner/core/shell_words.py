@@ -27,7 +27,8 @@ _ON_ONE_LINE = frozenset(
     """.split()  # noqa: SIM905 - a table, to be read
 )
 _NO_NEWLINE = re.compile(rb"(?:\\.|[^\\\n])*\\?", re.DOTALL)
-_DOCUMENT = "here_document_"
+TAKEN_OUT = "here_document_"
+"""What the name of a file begins with that is in the place of a here-document."""
 _PIECES = tuple[str, bool]
 
 
@@ -213,8 +214,8 @@ def redirection(source: bytes, node: Node) -> tuple[tuple[Word, ...], str | None
         return tuple(extra), re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
     if node.type == "herestring_redirect":
         return (), str(word_of(node.named_children[-1:], source))
-    target, *more = [*words_of(source, node.children_by_field_name("destination")), Word("")]
-    return tuple(more[:-1]), str(target) if target.startswith(_DOCUMENT) else None
+    document = re.match(f"< ({TAKEN_OUT}\\d+)", text_of(source, node))
+    return tuple(words_of(source, node.children_by_field_name("destination"))[1:]), document[1] if document else None
 
 
 def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word]:
@@ -275,7 +276,7 @@ def taken_out(line: str) -> tuple[str, dict[str, tuple[str, bool]]]:
             end = next((end for end in range(at, len(rows)) if rows[end].lstrip(tabs) == start[4]), None)
             if end is None or before.count("'") % 2 or before.count('"') % 2 or "#" in before:
                 continue  # it is perhaps in quotes or a comment
-            name = f"{_DOCUMENT}{len(found)}"
+            name = f"{TAKEN_OUT}{len(found)}"
             found[name] = "".join(f"{text.lstrip(tabs)}\n" for text in rows[at:end]), bool(start[3])
             row = row.replace(start[0], f"< {name} ", 1)
             at = end + 1

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from goalrunner.core.check_ports import AuditRequest
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import DEFAULT_AUDIT_TOKENS, Goal
-from goalrunner.core.messages import KNOWN_BLOCKS, trail_of, unknown_block
+from goalrunner.core.messages import DEEPEST, KNOWN_BLOCKS, is_too_deep, trail_of, unknown_block
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.judge.evidence_budget import render_trail
 from goalrunner.judge.excerpt import LEAST_EVIDENCE, OVERHEAD, TOKEN, excerpt, price, tokens
@@ -206,6 +206,8 @@ def _messages(events: object) -> Sequence[Mapping[str, Any]]:
     for number, message in enumerate(events, 1):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise UsageError(f"message {number} of the events is not a chat message", hint)
+        if is_too_deep(message):
+            raise UsageError(f"message {number} of the events is nested more than {DEEPEST} levels deep", hint)
         if kind := unknown_block(message.get("content")):
             raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
     return events

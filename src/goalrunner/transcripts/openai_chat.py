@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goalrunner.core.errors import UsageError
-from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, trail_of, unknown_block
+from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, is_too_deep, trail_of, unknown_block
 from goalrunner.core.observation import Trail
 from goalrunner.transcripts.source import Deliverable, Source
 
@@ -65,6 +65,8 @@ def _checked(message: object, place: str, source: Source, line: int) -> Mapping[
         raise source.error(f"{place} is not a chat message: it is not a JSON object", line)
     if isinstance(message.get("messages"), list):
         raise source.error(f"{place} is another conversation; a file contains one conversation", line)
+    if is_too_deep(message):
+        raise source.error("the JSON is nested too deeply", line)
     role = message.get("role")
     if not isinstance(role, str) or role not in ROLES:
         fault = "it has no role" if role is None else f"its role is {json.dumps(role)[:40]}"
