@@ -188,6 +188,7 @@ def test_any_table_gives_a_goal_or_a_goal_file_error_with_a_place(table: dict[st
     else:
         for problem in result.problems:
             without_place = any(
-                word in problem.message for word in ("is missing", "no model", "neither a validator", "nested", "digits")
+                word in problem.message
+                for word in ("is missing", "no model", "neither a validator", "nested", "digits")
             )
             assert without_place or 1 <= problem.column <= len(lines[problem.line - 1]) + 1

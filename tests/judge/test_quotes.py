@@ -48,9 +48,7 @@ def objection(command: str, output: str, quote: str) -> str:
     ],
 )
 def test_words_of_the_command_prove_nothing(command: str, output: str, quote: str) -> None:
-    assert objection(command, output, quote) == (
-        f'"{folded(quote)}" is part of the command of o1, not of its output'
-    )
+    assert objection(command, output, quote) == (f'"{folded(quote)}" is part of the command of o1, not of its output')
 
 
 @pytest.mark.parametrize(
