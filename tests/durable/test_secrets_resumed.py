@@ -95,7 +95,7 @@ def test_options_that_were_laid_over_the_file_are_no_hindrance(goal: Goal) -> No
     [
         ("make done with", "do nothing with", "goal.toml:1:13 objective was changed after the run began"),
         (f"= {SECRET}", f"= {SECRET}||true", "validators[0].run was changed after the run began"),
-        (f"= {SECRET}", "= # ", "validators[0].run was changed after the run began"),
+        (f"= {SECRET}", "= #", "validators[0].run was changed after the run began"),
         (f"DEPLOY_PASSWORD = {SECRET!r}", "OTHER = 1", "goal.toml:6"),
         ("objective", "objectives", "cannot be read again"),
     ],

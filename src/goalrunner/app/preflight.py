@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 import shlex
@@ -152,6 +153,11 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         for spec in goal.validators
         if spec.run and not (spec.hidden or goal.workspace.setup or (workspace / spec.cwd).is_dir())
     ]
+    found += [
+        f"validator {name_of(spec)} is red until the module {module} exists, in the workspace or installed"
+        for spec in goal.validators
+        if spec.python and not spec.hidden and (module := _absent_module(spec.python, workspace / spec.cwd))
+    ]
     for spec, place in _commands(goal, workspace, environ):
         if spec.hidden:
             continue
@@ -165,6 +171,13 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         if not tree.files and runs_all_tests(line):
             found.append(f"validator {name_of(spec)} is red until there are tests: the workspace has no test file")
     return (*dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
+
+
+def _absent_module(target: str, folder: Path) -> str:
+    """Return the top-level module of `module:function` if neither the folder nor this Python has it; else empty."""
+    module = target.partition(":")[0].partition(".")[0]
+    exists = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
+    return "" if exists or importlib.util.find_spec(module) is not None else module
 
 
 def _with_bash(line: str) -> str:
