@@ -211,7 +211,7 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
     wanted = wanted.model_copy(update={"workspace": wanted.workspace.model_copy(update={"sandbox": "auto"})})
     one = resolve_agent(wanted, environ)
     assert one is not None
-    cell = choose_sandbox(wanted, location_of(wanted, tmp_path / "home", environ)).agent_cell(own, ())
+    cell = choose_sandbox(wanted, location_of(wanted, tmp_path / "home", environ)).agent_policy(own, ())
     with pytest.raises(AgentNotInstalled, match=f"{user}/agent: not found in the sandbox"):
         check_installed(one, place, environ, cell)
     check_installed(one, place, environ)

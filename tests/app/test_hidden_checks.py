@@ -59,18 +59,18 @@ def test_another_file_under_its_name_in_the_repository_tells_nothing(goal_file: 
     assert secret_goal_file(goal(OPEN, HIDDEN), goal_file) == goal_file
 
 
-@pytest.mark.parametrize("jailed", [True, False])
+@pytest.mark.parametrize("sandboxed", [True, False])
 @pytest.mark.parametrize("known", [True, False])
 def test_a_run_is_labelled_unless_the_goal_file_is_kept_from_its_commands(
-    goal_file: Path, jailed: bool, known: bool
+    goal_file: Path, sandboxed: bool, known: bool
 ) -> None:
     secret = goal_file if known else None
-    labels = hidden_labels(goal(OPEN, HIDDEN), goal_file.parent, secret, jailed=jailed)
-    assert labels == (() if jailed and known else (HIDDEN_READABLE,))
-    assert hidden_labels(goal(OPEN), goal_file.parent, None, jailed=jailed) == ()
+    labels = hidden_labels(goal(OPEN, HIDDEN), goal_file.parent, secret, sandboxed=sandboxed)
+    assert labels == (() if sandboxed and known else (HIDDEN_READABLE,))
+    assert hidden_labels(goal(OPEN), goal_file.parent, None, sandboxed=sandboxed) == ()
 
 
 def test_a_script_of_a_hidden_validator_in_the_workspace_can_be_read(goal_file: Path) -> None:
     (goal_file.parent / "secret.sh").write_text("exit 0\n")
     scripted = {"name": "secret", "run": "sh secret.sh", "hidden": True}
-    assert hidden_labels(goal(OPEN, scripted), goal_file.parent, goal_file, jailed=True) == (HIDDEN_READABLE,)
+    assert hidden_labels(goal(OPEN, scripted), goal_file.parent, goal_file, sandboxed=True) == (HIDDEN_READABLE,)

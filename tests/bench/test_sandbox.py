@@ -11,7 +11,7 @@ import pytest
 
 from goalrunner.core.process_ports import Launcher
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import JailedLauncher
+from goalrunner.system.sandbox import SandboxedLauncher
 from tests.bench.measuring import hold, pairs
 from tests.support.jails import Prison, needs_jail
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.timeout(300), needs_jail]
 
 def test_a_command_in_the_sandbox_costs_some_milliseconds(tmp_path: Path) -> None:
     prison, bare = Prison(tmp_path), ProcessLauncher()
-    jailed = JailedLauncher(bare, prison.cell)
+    sandboxed = SandboxedLauncher(bare, prison.policy)
     with asyncio.Runner() as runner:
 
         def milliseconds(launcher: Launcher) -> float:
@@ -33,6 +33,6 @@ def test_a_command_in_the_sandbox_costs_some_milliseconds(tmp_path: Path) -> Non
             assert done.exit_code == 0
             return 1000 * (time.perf_counter() - began)
 
-        measured = pairs(lambda: milliseconds(jailed), lambda: milliseconds(bare), 100)
+        measured = pairs(lambda: milliseconds(sandboxed), lambda: milliseconds(bare), 100)
     bare.close()
     hold("a command in the sandbox / the same one bare", measured, "ms")

@@ -26,10 +26,10 @@ from goalrunner.checking.overlay import OpenOverlay, Overlay, probe, scratch_can
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.process_ports import Completion, Confinement
 from goalrunner.system import process_table
-from goalrunner.system.bubblewrap import Cell, Room
+from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot
 from goalrunner.system.environment import inside
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import JailedLauncher, choose
+from goalrunner.system.sandbox import SandboxedLauncher, choose
 
 ROOT = os.geteuid() == 0
 ORDINARY = 65534
@@ -818,15 +818,17 @@ async def test_owners_are_kept_for_root(place: Place) -> None:
 
 @pytest.mark.parametrize("network", [True, False])
 async def test_the_sandbox_works_inside(place: Place, network: bool) -> None:
-    jail = choose(os.environ, (place.workspace,), network=network).jail
-    if jail is None:
+    sandbox = choose(os.environ, (place.workspace,), network=network).sandbox
+    if sandbox is None:
         pytest.skip("no bubblewrap here")
     async with place.open({"tests/test_code.py": plain("original\n")}, {"src/code.py"}) as checks:
         hidden = place.folder / "secret"
         hidden.mkdir()
         (hidden / "key").write_text("key\n")
-        cell = Cell(jail, (Room(place.workspace),), Confinement(hidden=(hidden,), network=network))
-        launcher = JailedLauncher(checks.opened.launcher(ProcessLauncher()), cell)
+        policy = SandboxPolicy(
+            sandbox, (WritableRoot(place.workspace),), Confinement(hidden=(hidden,), network=network)
+        )
+        launcher = SandboxedLauncher(checks.opened.launcher(ProcessLauncher()), policy)
         line = f"cat tests/test_code.py; ls src {hidden}; echo x > new; (echo x > /usr/new) 2>/dev/null || echo kept; id -u;"
         done = await launcher.launch(
             ["/bin/sh", "-c", f"{line} setsid sleep {NAP} & sleep 0.2; exit 4"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.observation import TranscriptRef
-from goalrunner.records.artifacts import TranscriptFile, read_message, read_messages
+from goalrunner.records.artifacts import TranscriptFile, read_message
 from goalrunner.records.redaction import Redactor
+from tests.support.logs import read_messages
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def test_any_messages_survive(tmp_path: Path, quick_disk: None, messages: list[d
         refs = [transcript.append(message) for message in messages]
         assert [transcript.read(ref) for ref in refs] == messages
 
-    assert list(read_messages(path)) == messages
+    assert read_messages(path) == messages
 
 
 def test_lone_surrogates_are_replaced(transcript: TranscriptFile) -> None:
@@ -114,18 +116,19 @@ def test_a_torn_tail_is_cut_and_the_transcript_goes_on(transcript: TranscriptFil
     transcript.close()
     with path.open("ab") as file:
         file.write(b'{"content": "tw')
-    assert list(read_messages(path)) == [{"content": "one"}]
+    assert read_messages(path) == [{"content": "one"}]
 
     with TranscriptFile(path, Redactor({})) as again:
         ref = again.append({"content": "three"})
         assert again.read(ref) == {"content": "three"}
 
-    assert list(read_messages(path)) == [{"content": "one"}, {"content": "three"}]
+    assert read_messages(path) == [{"content": "one"}, {"content": "three"}]
 
 
-@pytest.mark.parametrize("line", [b"nonsense\n", b"[]\n", b"\n", b"\xff\n"])
+@pytest.mark.parametrize("line", [b"nonsense", b"[]", b"", b"\xff"])
 def test_a_damaged_line_is_an_error(path: Path, line: bytes) -> None:
-    path.write_bytes(b"{}\n" + line)
+    path.write_bytes(b"{}\n" + line + b"\n")
+    ref = TranscriptRef(offset=3, length=len(line), sha256=hashlib.sha256(line).hexdigest())
 
     with pytest.raises(RecordError, match="the message at byte 3 is damaged"):
-        list(read_messages(path))
+        read_message(path, ref)

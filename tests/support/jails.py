@@ -1,4 +1,4 @@
-"""A real jail over a workspace, for the tests that break out of it."""
+"""A real sandbox over a workspace, for the tests that break out of it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.process_ports import Completion, Confinement
-from goalrunner.system.bubblewrap import Cell, Room
+from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot
 from goalrunner.system.environment import inside, shown
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import JailedLauncher, choose
+from goalrunner.system.sandbox import SandboxedLauncher, choose
 
 CHOICE = choose(os.environ, ())
-needs_jail = pytest.mark.skipif(CHOICE.jail is None, reason=f"no sandbox here: {CHOICE.why}; {CHOICE.remedy}")
+needs_jail = pytest.mark.skipif(CHOICE.sandbox is None, reason=f"no sandbox here: {CHOICE.why}; {CHOICE.remedy}")
 """Says aloud that escapes were not tried."""
 
 
 @dataclass
 class Prison:
-    """A workspace, a home of goal with a secret in it, a home of the user with a login, and commands in a jail."""
+    """A workspace, a home of goal with a secret in it, a home of the user with a login, and commands in a sandbox."""
 
     root: Path
     network: bool = True
@@ -40,15 +40,15 @@ class Prison:
         (self.user / ".gitconfig").write_text("[user]\nname = Ada\nemail = ada@example.org\n")
 
     @property
-    def cell(self) -> Cell:
+    def policy(self) -> SandboxPolicy:
         """Over what is there now."""
-        assert CHOICE.jail is not None
+        assert CHOICE.sandbox is not None
         within = Confinement(
             hidden=(self.home, self.user / ".ssh"),
             readable=(*shown(self.env), self.user),
             network=self.network,
         )
-        return Cell(CHOICE.jail, (Room(self.workspace, self.home / "tmp"),), within)
+        return SandboxPolicy(CHOICE.sandbox, (WritableRoot(self.workspace, self.home / "tmp"),), within)
 
     @property
     def env(self) -> dict[str, str]:
@@ -57,14 +57,14 @@ class Prison:
         return inside(environ)
 
     async def __call__(self, line: str, *, timeout: float | None = 30, shared: tuple[Path, ...] = ()) -> Completion:
-        """Run a command line in the jail, in the workspace."""
+        """Run a command line in the sandbox, in the workspace."""
         return await self.launch(["/bin/sh", "-c", line], timeout=timeout, shared=shared)
 
     async def launch(
         self, argv: list[str], *, timeout: float | None = 30, shared: tuple[Path, ...] = (), cwd: Path | None = None
     ) -> Completion:
-        """Run a command in the jail."""
-        return await JailedLauncher(ProcessLauncher(), self.cell).launch(
+        """Run a command in the sandbox."""
+        return await SandboxedLauncher(ProcessLauncher(), self.policy).launch(
             argv, cwd=cwd or self.workspace, env=self.env, output=self.output, timeout=timeout, shared=shared
         )
 

@@ -14,11 +14,11 @@ from goalrunner.app.verification import verify
 from goalrunner.core.events import Record, ToolResultRecorded
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.records.artifacts import read_messages
 from goalrunner.records.reading import read_records
 from goalrunner.records.run_folder import RunFolder
 from tests.support.command_line import Ended
 from tests.support.forking import Forks
+from tests.support.logs import read_messages
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 CRITERION = "the greeting is friendly"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from goalrunner.records.log_lines import BEGINNING, link
 
@@ -23,3 +26,8 @@ def rechained(lines: Iterable[bytes]) -> bytes:
 def unchained(log: bytes) -> bytes:
     """A log as it was written before there was a chain."""
     return re.sub(rb'"p":"[0-9a-f]*",', b"", log)
+
+
+def read_messages(transcript: Path) -> list[dict[str, Any]]:
+    """Return the messages of a transcript, without half a line at its end."""
+    return [json.loads(line) for line in transcript.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]

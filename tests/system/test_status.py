@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.system.launcher import killer, words_of
+from goalrunner.system.launcher import describe_signal, describe_status
 
 
 @pytest.mark.parametrize(
@@ -15,9 +15,9 @@ from goalrunner.system.launcher import killer, words_of
     ],
 )  # fmt: skip
 def test_a_signal_is_named_also_where_a_shell_or_a_jail_gives_it_on(status: int, words: str) -> None:
-    assert words_of(status) == words
+    assert describe_status(status) == words
 
 
 def test_nothing_killed_a_process_that_ended_by_itself() -> None:
-    assert [killer(0), killer(137)] == ["", ""]
-    assert killer(-15) == "killed by SIGTERM"
+    assert [describe_signal(0), describe_signal(137)] == ["", ""]
+    assert describe_signal(-15) == "killed by SIGTERM"

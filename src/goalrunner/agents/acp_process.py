@@ -29,7 +29,7 @@ from goalrunner.core.agent_ports import AgentRun, Recorder
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentSpeaksOtherwise
 from goalrunner.core.process_ports import HIDDEN
 from goalrunner.system.connection import Connector, ProcessConnection
-from goalrunner.system.launcher import words_of
+from goalrunner.system.launcher import describe_status
 
 PROTOCOL_VERSION = 1
 PATIENCE = 120.0
@@ -215,7 +215,7 @@ class AcpProcess:
     @property
     def _ending(self) -> str:
         code = self.connection.exit_code
-        return "still running" if code is None else words_of(code)
+        return "still running" if code is None else describe_status(code)
 
     def record(self) -> AgentRun:
         """Return the record of the process after its end."""

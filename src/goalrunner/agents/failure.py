@@ -12,7 +12,7 @@ from goalrunner.agents.truncate import shortened
 from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.core.process_ports import HIDDEN, Completion
-from goalrunner.system.launcher import words_of
+from goalrunner.system.launcher import describe_status
 
 NOT_STARTED = (127, 126)
 """Exit codes of a shell that did not find the program, or could not start it."""
@@ -57,7 +57,7 @@ class Ended:
         """Return "exit 0", or why the process was cut."""
         if self.completion.exit_code is None:
             return self.completion.error or "ended by a signal"
-        return words_of(self.completion.exit_code)
+        return describe_status(self.completion.exit_code)
 
 
 def failure_of(agent: ExternalAgent, turn: CommandTurn, ended: Ended) -> AgentError | None:

@@ -190,14 +190,14 @@ def labels_of(config: RunConfig, models: dict[str, str]) -> tuple[str, ...]:
         labels.append(SELF_JUDGED)
     if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
         labels.append(REPORTED_LABEL)
-    jailed = config.sandbox_name != NONE
-    return (*labels, *hidden_labels(goal, config.workspace, config.location.secret, jailed=jailed))
+    sandboxed = config.sandbox_name != NONE
+    return (*labels, *hidden_labels(goal, config.workspace, config.location.secret, sandboxed=sandboxed))
 
 
-def hidden_labels(goal: Goal, workspace: Path, secret: Path | None, *, jailed: bool) -> tuple[str, ...]:
+def hidden_labels(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> tuple[str, ...]:
     """Return the label if the agent can read the goal file, or a script that a hidden validator names."""
     hidden = [spec for spec in goal.validators if spec.hidden]
-    if not hidden or (jailed and secret is not None and not any(named_paths(spec, workspace) for spec in hidden)):
+    if not hidden or (sandboxed and secret is not None and not any(named_paths(spec, workspace) for spec in hidden)):
         return ()
     return (HIDDEN_READABLE,)
 

@@ -23,11 +23,11 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import AgentConfig, Goal
 from goalrunner.core.process_ports import HIDDEN
 from goalrunner.goalfile import preset_named
-from goalrunner.system.bubblewrap import Cell
+from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import JailedConnector, JailedLauncher, hidden_path
+from goalrunner.system.sandbox import SandboxedConnector, SandboxedLauncher, hidden_path
 from goalrunner.validators.absent_programs import Place, similar_program
 
 OUTPUT_LIMIT = 4_000_000_000
@@ -93,13 +93,13 @@ class ResolvedAgent:
         return f"{self.name} · {line if len(line) <= _LONGEST_COMMAND else line[:_LONGEST_COMMAND].rstrip() + '…'}"
 
     def environment(
-        self, environ: Mapping[str, str], withhold: tuple[str, ...] = (), *, jailed: bool = False
+        self, environ: Mapping[str, str], withhold: tuple[str, ...] = (), *, sandboxed: bool = False
     ) -> dict[str, str]:
         """Return the environment of other child processes with the agent's own keys and settings."""
         preset = self.preset
         extra = {name: environ[name] for name in self.keys if name in environ} | preset.env
         extra |= preset.asking if self.guarding_key else {}
-        extra |= preset.jailed_env if jailed else {}
+        extra |= preset.jailed_env if sandboxed else {}
         return child_environment(environ, extra=extra | self.goal.agent.env, withhold=withhold)
 
 
@@ -124,27 +124,27 @@ def external_conversation(
     launcher: ProcessLauncher,
     environ: Mapping[str, str],
     withhold: tuple[str, ...],
-    cell: Cell | None = None,
+    policy: SandboxPolicy | None = None,
 ) -> Conversation:
-    """Return the conversation with an external agent, started in `cell` if given.
+    """Return the conversation with an external agent, started in `policy` if given.
 
     `withhold` names variables that it gets only if they are its own keys.
     """
-    env = agent.environment(environ, withhold, jailed=cell is not None)
+    env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
     preset = resolve_executables(agent.preset, env, workspace)
     model = tuple(word.replace("{name}", config.model) for word in preset.model) if config.model else ()
     external = ExternalAgent(agent.name, preset, workspace, env, model=model, args=config.args)
     if agent.protocol == "command":
         roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, watchdog=launcher.watchdog)
-        return CommandConversation(external, JailedLauncher(roomy, cell) if cell else roomy)
+        return CommandConversation(external, SandboxedLauncher(roomy, policy) if policy else roomy)
     connector = ProcessConnector(launcher.grace, watchdog=launcher.watchdog)
-    jailed = JailedConnector(connector, cell) if cell else connector
-    return AcpConversation(external, preset.acp, jailed, guarded=bool(agent.guarding_key), waits=agent.waits)
+    sandboxed = SandboxedConnector(connector, policy) if policy else connector
+    return AcpConversation(external, preset.acp, sandboxed, guarded=bool(agent.guarding_key), waits=agent.waits)
 
 
 def check_installed(
-    agent: ResolvedAgent, workspace: Path, environ: Mapping[str, str], cell: Cell | None = None
+    agent: ResolvedAgent, workspace: Path, environ: Mapping[str, str], policy: SandboxPolicy | None = None
 ) -> None:
     """Raise AgentNotInstalled if the agent's program is missing, or not visible in the sandbox; start nothing."""
     program = program_of(agent.command)
@@ -157,7 +157,7 @@ def check_installed(
         near = "" if "/" in program else similar_program(program, Place(workspace, workspace, {"PATH": path}))
         guess = f"; did you mean {near}?" if near else ""
         raise not_installed(external, f"{program}: not found{guess}")
-    if cell is not None and (hidden := hidden_path(_script_words(agent.command, found), cell, workspace)):
+    if policy is not None and (hidden := hidden_path(_script_words(agent.command, found), policy, workspace)):
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 

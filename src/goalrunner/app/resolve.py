@@ -132,8 +132,8 @@ class RunConfig:
     def preflight(self) -> None:
         """Check agent, models and validators before anything is spent. Raise GoalError."""
         if self.agent is not None:
-            cell = self.sandbox.agent_cell(self.location.home, self.agent.preset.home)
-            check_installed(self.agent, self.workspace, self.options.environ, cell)
+            policy = self.sandbox.agent_policy(self.location.home, self.agent.preset.home)
+            check_installed(self.agent, self.workspace, self.options.environ, policy)
         for llm in self.models.all:
             llm.check()
         refuse_hopeless_validators(self.goal, self.options.environ)

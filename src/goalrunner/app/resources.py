@@ -134,8 +134,8 @@ def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, .
 def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
     goal, sandbox = config.goal, config.sandbox
     if config.agent is not None:
-        cell = sandbox.agent_cell(sandbox.own_folder(run_id), config.agent.preset.home)
-        return external_conversation(config.agent, config.workspace, launcher, sandbox.environ, config.withheld, cell)
+        policy = sandbox.agent_policy(sandbox.own_folder(run_id), config.agent.preset.home)
+        return external_conversation(config.agent, config.workspace, launcher, sandbox.environ, config.withheld, policy)
     if config.models.agent is None:
         raise UsageError("the goal names no agent model", 'add model = "provider/model"')
     return built_in_conversation(

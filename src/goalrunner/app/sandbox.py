@@ -17,11 +17,11 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.process_ports import Confinement, Launcher
 from goalrunner.goalfile import all_presets
 from goalrunner.records.run_folder import goal_home
-from goalrunner.system.bubblewrap import Cell, Room
+from goalrunner.system.bubblewrap import SandboxPolicy, WritableRoot
 from goalrunner.system.environment import inside, shown
 from goalrunner.system.launcher import SHELL, ProcessLauncher
-from goalrunner.system.sandbox import Choice, JailedLauncher, choose
-from goalrunner.system.sandbox_view import hidden_in
+from goalrunner.system.sandbox import Choice, SandboxedLauncher, choose
+from goalrunner.system.sandbox_view import private_paths
 
 NONE = "none"
 """The name of no sandbox at all."""
@@ -29,7 +29,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The sandbox of a run, chosen once. Without one, `choice.jail` is None and commands run as the user."""
+    """The sandbox of a run, chosen once. Without one, `choice.sandbox` is None and commands run as the user."""
 
     goal: Goal
     location: RunLocation
@@ -40,12 +40,12 @@ class Sandbox:
     @property
     def name(self) -> str:
         """The name of the sandbox; "none" if there is none."""
-        return NONE if self.choice.jail is None else self.choice.jail.name
+        return NONE if self.choice.sandbox is None else self.choice.sandbox.name
 
     @property
     def environ(self) -> Mapping[str, str]:
         """The environment of commands."""
-        return self.location.environ if self.choice.jail is None else inside(self.location.environ)
+        return self.location.environ if self.choice.sandbox is None else inside(self.location.environ)
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
         """Return what was chosen and what it does not do, for the first lines of a run.
@@ -55,32 +55,32 @@ class Sandbox:
         config, choice = self.goal.workspace, self.choice
         if config.sandbox == "none":
             return ()
-        if choice.jail is None:
+        if choice.sandbox is None:
             return (f"no sandbox: {choice.why}; commands run as you; to use one, {choice.remedy}",)
         if has_own_agent:
-            return (f"sandbox: {choice.jail.name} confines only the validators: the calling program made the agent",)
+            return (f"sandbox: {choice.sandbox.name} confines only the validators: the calling program made the agent",)
         held = "no network for the validators" if self.goal.agent.external else "no network"
         net = "the network is open" if config.network else held
-        notes = [f"sandbox: {choice.jail.name}; commands write only the workspace and a private /tmp; {net}"]
+        notes = [f"sandbox: {choice.sandbox.name}; commands write only the workspace and a private /tmp; {net}"]
         if self.goal.agent.external and not config.network:
             notes.append(f"network = false applies only to the validators: {self.goal.agent.use} must reach its model")
         return tuple(notes)
 
     def launcher(self, inner: Launcher, run_id: str, *, checks: bool) -> Launcher:
         """Return what starts commands of the agent, or of the `checks`, in the sandbox, over another launcher."""
-        if self.choice.jail is None:
+        if self.choice.sandbox is None:
             return inner
         own, workspace = self.own_folder(run_id), self.location.workspace
-        rooms = [Room(workspace, own / ("checks-tmp" if checks else "agent-tmp"))]
+        roots = [WritableRoot(workspace, own / ("checks-tmp" if checks else "agent-tmp"))]
         if checks:
-            rooms.insert(0, Room(own / ROOM, own / ROOM_TMP, (workspace,)))
+            roots.insert(0, WritableRoot(own / ROOM, own / ROOM_TMP, (workspace,)))
         within = Confinement(
             hidden=self._hidden,
             emptied=self._emptied,
             readable=shown(self.location.environ),
             network=self.goal.workspace.network,
         )
-        return JailedLauncher(inner, Cell(self.choice.jail, tuple(rooms), within))
+        return SandboxedLauncher(inner, SandboxPolicy(self.choice.sandbox, tuple(roots), within))
 
     def own_folder(self, run_id: str) -> Path:
         """Return the folder of what commands of a run write outside of the workspace."""
@@ -94,14 +94,14 @@ class Sandbox:
     def _emptied(self) -> tuple[Path, ...]:
         return (self.location.secret,) if self.location.secret else ()
 
-    def agent_cell(self, own: Path, paths: Iterable[str], *, logins: bool = True) -> Cell | None:
-        """Return the cell of an external agent that needs these `paths` below HOME; None without a sandbox.
+    def agent_policy(self, own: Path, paths: Iterable[str], *, logins: bool = True) -> SandboxPolicy | None:
+        """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.
 
         The agent writes the workspace, and a /tmp and a HOME in the folder `own`. Of the user's HOME it sees its programs,
         git's configuration and the paths, where its login and its sessions are: it can write these, because a login that
         it renews must be there the next time. Without `logins` it finds none of the paths. Its network is open.
         """
-        if self.choice.jail is None:
+        if self.choice.sandbox is None:
             return None
         environ, user = self.location.environ, self.location.user_home
         theirs = tuple(Path(os.path.realpath(user / path)) for path in paths)
@@ -114,7 +114,7 @@ class Sandbox:
             emptied=self._emptied,
             home=(user, own / "agent-home"),
         )
-        return Cell(self.choice.jail, (Room(self.location.workspace, own / "agent-tmp"),), inner)
+        return SandboxPolicy(self.choice.sandbox, (WritableRoot(self.location.workspace, own / "agent-tmp"),), inner)
 
 
 def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
@@ -131,7 +131,7 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
             )
         return Sandbox(goal, location, Choice(None))
     choice = _exposed(location) or choose(location.environ, (location.workspace,), network=config.network)
-    if choice.jail is not None:
+    if choice.sandbox is not None:
         return Sandbox(goal, location, choice, _hidden(goal, location))
     if not config.network:
         raise UsageError(
@@ -156,7 +156,7 @@ def _hidden(goal: Goal, location: RunLocation) -> tuple[Path, ...]:
             "correct that file, or remove it",
         ) from error
     logins = (path for preset in presets.values() for path in preset.home)
-    return (*dict.fromkeys(homes), *hidden_in(location.user_home, logins))
+    return (*dict.fromkeys(homes), *private_paths(location.user_home, logins))
 
 
 def _exposed(location: RunLocation) -> Choice | None:
@@ -196,8 +196,8 @@ class SandboxProbe:
     def launcher(self, inner: Launcher, own: Path, workspace: Path) -> Launcher:
         """Return a launcher that starts programs in the sandbox, in another workspace and without logins."""
         location = replace(self.sandbox.location, workspace=workspace.resolve())
-        cell = replace(self.sandbox, location=location).agent_cell(own.resolve(), self.paths, logins=False)
-        return inner if cell is None else JailedLauncher(inner, cell)
+        policy = replace(self.sandbox, location=location).agent_policy(own.resolve(), self.paths, logins=False)
+        return inner if policy is None else SandboxedLauncher(inner, policy)
 
     def sees(self, path: str) -> bool:
         """Return whether the agent can read a path, with its logins."""
@@ -207,8 +207,8 @@ class SandboxProbe:
         bare = ProcessLauncher()
         try:
             with tempfile.TemporaryDirectory(prefix="goal-doctor-", ignore_cleanup_errors=True) as made:
-                cell = self.sandbox.agent_cell(Path(made, "own").resolve(), self.paths)
-                launcher = bare if cell is None else JailedLauncher(bare, cell)
+                policy = self.sandbox.agent_policy(Path(made, "own").resolve(), self.paths)
+                launcher = bare if policy is None else SandboxedLauncher(bare, policy)
                 workspace = self.sandbox.location.workspace
                 done = await launcher.launch(
                     [SHELL, "-c", 'test -r "$1"', "sh", path],
@@ -230,8 +230,10 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbo
     folder, wanted = workspace_of(goal), goal.workspace.sandbox != "none"
     if not wanted and goal.workspace.network:
         choice = choose(environ, (folder,))
-        if choice.jail is not None:
-            return Check(_NAME, "good", f"{choice.jail.name} works here; a goal with [workspace] sandbox uses it"), None
+        if choice.sandbox is not None:
+            return Check(
+                _NAME, "good", f"{choice.sandbox.name} works here; a goal with [workspace] sandbox uses it"
+            ), None
         why = f"{choice.why}; only a goal with [workspace] sandbox needs it"
         return Check(_NAME, "note", why, choice.remedy), None
     try:
@@ -239,7 +241,7 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbo
     except GoalError as error:
         return Check(_NAME, "bad", error.message, error.hint), None
     choice = sandbox.choice
-    if choice.jail is None:
+    if choice.sandbox is None:
         return Check(_NAME, "note", f"{choice.why}; the goal runs without a sandbox", choice.remedy), None
     who = ", and the agent runs in it" if goal.agent.external else ""
-    return Check(_NAME, "good", f"{choice.jail.name} works here{who}"), SandboxProbe(sandbox)
+    return Check(_NAME, "good", f"{choice.sandbox.name} works here{who}"), SandboxProbe(sandbox)

@@ -239,7 +239,7 @@ def _go_on(state: RunState) -> Step:
     if stall is not None and state.stall.rounds > stall:
         return RunEnded(
             stop_reason=StopReason.STALLED,
-            message=f"{state.stall.rounds} rounds in a row changed nothing: same files, same checks, same feedback",
+            message=f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change",
         )
     if state.memory.open_questions:
         return _open_questions(state)

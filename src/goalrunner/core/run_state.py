@@ -219,9 +219,7 @@ class RunState(Frozen):
     models: dict[str, str] = Field(default_factory=dict)
     labels: tuple[str, ...] = Field(default=(), description="what weakens the proof of this run")
     workspace: str = ""
-    sandbox: str = Field(
-        default="none", description="the jail that every command of the run was in; none: not all were"
-    )
+    sandbox: str = Field(default="none", description="the sandbox of every command of the run; none: not all had one")
     elapsed: float = Field(default=0.0, description="seconds of active time")
     status: GoalStatus = GoalStatus.RUNNING
     stop_reason: StopReason | None = None

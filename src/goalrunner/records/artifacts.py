@@ -253,19 +253,6 @@ def read_message(path: Path, ref: TranscriptRef) -> Message:
     return _checked(line, ref, path)
 
 
-def read_messages(path: Path) -> Iterator[Message]:
-    """Yield every message of a transcript in order, without half a line at its end. Raise RecordError for damage."""
-    offset = 0
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield _message(line, offset, path)
-                offset += len(line)
-    except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}") from error
-
-
 def _checked(line: bytes, ref: TranscriptRef, path: Path) -> Message:
     if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
         raise RecordError(f"{path}: the message at byte {ref.offset} differs from what was recorded")

@@ -145,7 +145,7 @@ def _words(mount: Mount) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Room:
+class WritableRoot:
     """A folder in which commands may write everything. `tmp` is mounted as their /tmp; it lies in no such folder."""
 
     folder: Path
@@ -155,29 +155,29 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What commands may see and write. A command writes the room in which it starts; one that starts elsewhere, none.
+class SandboxPolicy:
+    """What commands may see and write. A command writes the root in which it starts; one that starts elsewhere, none.
 
     `within` holds for all of them.
     """
 
-    jail: Bubblewrap
-    rooms: tuple[Room, ...]
+    sandbox: Bubblewrap
+    roots: tuple[WritableRoot, ...]
     within: Confinement
 
     def confined(self, argv: Sequence[str], cwd: Path, shared: Sequence[Path] = ()) -> tuple[str, ...]:
         """Return the command line that runs `argv` in `cwd` of the sandbox. Raise RecordError if its /tmp cannot be made."""
-        within = self.within_at(cwd, shared)
+        within = self.confinement_at(cwd, shared)
         make_ready(within)
-        return self.jail.confine(argv, cwd=real_path(cwd), within=within)
+        return self.sandbox.confine(argv, cwd=real_path(cwd), within=within)
 
-    def within_at(self, cwd: Path, shared: Sequence[Path] = ()) -> Confinement:
+    def confinement_at(self, cwd: Path, shared: Sequence[Path] = ()) -> Confinement:
         """Return what a command that starts in `cwd` may see and write."""
         here = real_path(cwd)
-        room = next((room for room in self.rooms if here.is_relative_to(room.folder)), None)
+        root = next((root for root in self.roots if here.is_relative_to(root.folder)), None)
         return replace(
             self.within,
-            writable=(*self.within.writable, *map(real_path, shared), *((room.folder,) if room else ())),
-            readable=(*self.within.readable, *(room.sees if room else (here,))),
-            tmp=room.tmp if room else None,
+            writable=(*self.within.writable, *map(real_path, shared), *((root.folder,) if root else ())),
+            readable=(*self.within.readable, *(root.sees if root else (here,))),
+            tmp=root.tmp if root else None,
         )

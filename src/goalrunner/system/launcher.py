@@ -57,15 +57,15 @@ def opened_sink(path: Path) -> Iterator[int]:
         os.close(sink)
 
 
-def killer(status: int) -> str:
+def describe_signal(status: int) -> str:
     """Return what ended a process with that status, such as "killed by SIGKILL"; empty if it exited."""
     return "" if status >= 0 else f"killed by {_name(-status)}"
 
 
-def words_of(status: int) -> str:
+def describe_status(status: int) -> str:
     """Return "exit 1", "exit 137: SIGKILL" for a process within a shell or sandbox, or "killed by SIGKILL"."""
     if status < 0:
-        return killer(status)
+        return describe_signal(status)
     number = status - _SHELL_SIGNAL
     return (
         f"exit {status}: {_name(number)}"
@@ -140,7 +140,7 @@ class ProcessLauncher:
                 if self._is_over_limit(one):
                     cut = cut or self._limit_words
                     os.truncate(one, self.output_limit)
-        error = cut or ("its exit status was lost" if status is None else killer(status))
+        error = cut or ("its exit status was lost" if status is None else describe_signal(status))
         return Completion(
             exit_code=None if error else status,
             duration=duration,

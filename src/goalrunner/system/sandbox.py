@@ -13,14 +13,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Unpack
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.core.process_ports import HIDDEN, Completion, Confinement, Launcher
-from goalrunner.system.bubblewrap import Bubblewrap, Cell
+from goalrunner.core.process_ports import HIDDEN, Completion, Confinement, Launcher, LaunchOptions
+from goalrunner.system.bubblewrap import Bubblewrap, SandboxPolicy
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND, NotStarted, refusal
 from goalrunner.system.connection import ProcessConnection, ProcessConnector
 from goalrunner.system.launcher import SHELL, program_outside
-from goalrunner.system.sandbox_view import in_view
+from goalrunner.system.sandbox_view import is_visible
 
 _SETTINGS = (
     ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
@@ -37,7 +38,7 @@ _CONTAINER = "in a container, --security-opt seccomp=unconfined (and apparmor=un
 """If no setting forbids namespaces, a filter of system calls does."""
 
 
-def allowing(settings: Path = Path("/proc/sys")) -> str:
+def how_to_allow(settings: Path = Path("/proc/sys")) -> str:
     """Return what to do so that bubblewrap works here."""
     found = [lift for name, forbids, lift in _SETTINGS if _value(settings / name) == forbids]
     return f"allow this user to create namespaces: {'; '.join(found or [_CONTAINER])}"
@@ -60,7 +61,7 @@ INSTALL = "install bubblewrap (apt-get install bubblewrap, dnf install bubblewra
 class Choice:
     """A sandbox that was tried and works, or None with the reason and the remedy."""
 
-    jail: Bubblewrap | None
+    sandbox: Bubblewrap | None
     why: str = ""
     remedy: str = ""
 
@@ -78,21 +79,21 @@ def choose(environ: Mapping[str, str], writable: Sequence[Path], *, network: boo
 @cache
 def _tried(program: Path, network: bool) -> Choice:
     why = ""
-    for jail in (Bubblewrap(program), Bubblewrap(program, own_users=True)):
-        wrong = trial(jail, network=network)
+    for sandbox in (Bubblewrap(program), Bubblewrap(program, own_users=True)):
+        wrong = trial(sandbox, network=network)
         if not wrong:
-            return Choice(jail)
+            return Choice(sandbox)
         why = why or wrong
-    return Choice(None, f"{program} fails ({why})", allowing())
+    return Choice(None, f"{program} fails ({why})", how_to_allow())
 
 
-def trial(jail: Bubblewrap, *, network: bool) -> str:
+def trial(sandbox: Bubblewrap, *, network: bool) -> str:
     """Run a command in a sandbox; return why that does not work, or an empty text."""
-    with tempfile.TemporaryDirectory(prefix="goal-jail-") as made:
+    with tempfile.TemporaryDirectory(prefix="goal-sandbox-") as made:
         own, other = Path(os.path.realpath(made), "own"), Path(os.path.realpath(made), "other")
         own.mkdir()
         other.mkdir()
-        argv = jail.confine(
+        argv = sandbox.confine(
             [SHELL, "-c", 'echo > made && ! (echo > "$1/made")', "sh", str(other)],
             cwd=own,
             within=Confinement(writable=(own,), readable=(other,), network=network),
@@ -125,11 +126,11 @@ def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotSt
 
 
 @dataclass(frozen=True)
-class JailedLauncher:
+class SandboxedLauncher:
     """The port `Launcher` in a sandbox."""
 
     inner: Launcher
-    cell: Cell
+    policy: SandboxPolicy
 
     async def launch(
         self,
@@ -138,28 +139,24 @@ class JailedLauncher:
         cwd: Path,
         env: Mapping[str, str],
         output: Path,
-        timeout: float | None = None,
-        stdin: bytes | None = None,
-        errors: Path | None = None,
-        shared: Sequence[Path] = (),
+        **options: Unpack[LaunchOptions],
     ) -> Completion:
         """See `goalrunner.core.process_ports.Launcher`."""
         if (missing := unstartable(argv, cwd, env)) is not None:
             output.touch(mode=0o600)
             return Completion(missing.exit_code, 0.0, timed_out=False, output=output, error=missing.reason)
-        confined = self.cell.confined(argv, cwd, shared)
-        launch = partial(
-            self.inner.launch, cwd=cwd, env=env, output=output, timeout=timeout, stdin=stdin, errors=errors
-        )
+        shared, said = options.pop("shared", ()), options.get("errors") or output
+        confined = self.policy.confined(argv, cwd, shared)
+        launch = partial(self.inner.launch, cwd=cwd, env=env, output=output, **options)
         done = await launch(confined)
-        if done.exit_code and self.cell.jail.failure(done.exit_code, _first_bytes(errors or output)):
+        if done.exit_code and self.policy.sandbox.failure(done.exit_code, _first_bytes(said)):
             # Nothing can be mounted over a socket that was removed in the meantime.
-            again = self.cell.confined(argv, cwd, shared)
+            again = self.policy.confined(argv, cwd, shared)
             done = await launch(again) if again != confined else done
         done = replace(done, survivors=_without_first(done.survivors))
         if not done.exit_code or done.error:
             return done
-        why = unstarted(self.cell, done.exit_code, errors or output, argv=argv, cwd=cwd, env=env)
+        why = unstarted(self.policy, done.exit_code, said, argv=argv, cwd=cwd, env=env)
         if not why:
             return done
         # A command that never ran has no exit code of its own.
@@ -168,11 +165,11 @@ class JailedLauncher:
 
 
 @dataclass(frozen=True)
-class JailedConnector:
+class SandboxedConnector:
     """A `Connector` in a sandbox."""
 
     inner: ProcessConnector
-    cell: Cell
+    policy: SandboxPolicy
 
     @asynccontextmanager
     async def connect(
@@ -181,23 +178,25 @@ class JailedConnector:
         """See `Connector`. Raise AgentNotInstalled, or RecordError if its /tmp cannot be made."""
         if (missing := unstartable(argv, cwd, env)) is not None:
             raise AgentNotInstalled(missing.reason)
-        confined = self.cell.confined(argv, cwd)
+        confined = self.policy.confined(argv, cwd)
         async with self.inner.connect(confined, cwd=cwd, env=env, errors=errors) as connection:
-            connection.explain = partial(unstarted, self.cell, said=errors, argv=argv, cwd=cwd, env=env)
+            connection.explain = partial(unstarted, self.policy, said=errors, argv=argv, cwd=cwd, env=env)
             yield connection
 
 
-def unstarted(cell: Cell, exit_code: int, said: Path, *, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
+def unstarted(
+    policy: SandboxPolicy, exit_code: int, said: Path, *, argv: Sequence[str], cwd: Path, env: Mapping[str, str]
+) -> str:
     """Return why a sandboxed command never ran, or which program it did not find because it is hidden; else empty.
 
     `said` is the file with what it printed on stderr.
     """
-    why = cell.jail.failure(exit_code, _first_bytes(said))
+    why = policy.sandbox.failure(exit_code, _first_bytes(said))
     if why.startswith("execvp"):
         return f"{argv[0]}: {HIDDEN}"
     if why:
         return f"the sandbox could not be set up: {why}"
-    program = _hidden_program(said, cell, cwd, env) if exit_code in _NOT_STARTED else ""
+    program = _hidden_program(said, policy, cwd, env) if exit_code in _NOT_STARTED else ""
     return f"{program}: {HIDDEN}" if program else ""
 
 
@@ -228,30 +227,33 @@ _MISSING = re.compile(r"([^\s:'\"`‘’]+)['\"`’]?: (?:command )?(?:not found
 """The messages of shells and env about a program, or about the interpreter of a script."""
 
 
-def _hidden_program(said: Path, cell: Cell, cwd: Path, env: Mapping[str, str]) -> str:
+def _hidden_program(said: Path, policy: SandboxPolicy, cwd: Path, env: Mapping[str, str]) -> str:
     """Return the path of a program that was not found in the sandbox and exists outside of it; else empty."""
-    within = cell.within_at(cwd)
-    with said.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-        tail = file.read(_TAIL).decode(errors="replace")
+    within = policy.confinement_at(cwd)
+    try:
+        with said.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            tail = file.read(_TAIL).decode(errors="replace")
+    except OSError:
+        return ""
     for name in reversed(_MISSING.findall(tail)):
         path = cwd / name if "/" in name else shutil.which(name, path=env.get("PATH", os.defpath))
         if path is not None and os.access(path, os.X_OK):
-            hidden = [one for one in (Path(path), _interpreter(Path(path))) if one and not in_view(one, within)]
+            hidden = [one for one in (Path(path), _interpreter(Path(path))) if one and not is_visible(one, within)]
             if hidden:
                 return str(hidden[0])
     return ""
 
 
-def hidden_path(paths: Sequence[str], cell: Cell, cwd: Path) -> str:
+def hidden_path(paths: Sequence[str], policy: SandboxPolicy, cwd: Path) -> str:
     """Return the first of some absolute paths, or the interpreter of a script among them, that the sandbox hides.
 
     Paths that do not exist outside of the sandbox either are passed over.
     """
-    within = cell.within_at(cwd)
+    within = policy.confinement_at(cwd)
     for path in map(Path, paths):
         for one in (path, _interpreter(path)):
-            if one is not None and one.exists() and not in_view(one, within):
+            if one is not None and one.exists() and not is_visible(one, within):
                 return str(one)
     return ""
 

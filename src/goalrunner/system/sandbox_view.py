@@ -155,7 +155,7 @@ def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
             path.touch(mode=0o600)
 
 
-def in_view(path: Path, within: Confinement) -> bool:
+def is_visible(path: Path, within: Confinement) -> bool:
     """Return whether a sandboxed command finds what lies at an absolute path, and the target of a link there."""
     laid = mounts(within)
     for spelled in (Path(os.path.normpath(path)), real_path(path)):
@@ -166,7 +166,7 @@ def in_view(path: Path, within: Confinement) -> bool:
     return True
 
 
-def hidden_in(home: Path, more: Iterable[str] = ()) -> tuple[Path, ...]:
+def private_paths(home: Path, more: Iterable[str] = ()) -> tuple[Path, ...]:
     """Return the private keys and logins below `home` that exist, and `more` names there, without links."""
     paths = (real_path(home / name) for name in dict.fromkeys((*_IN_HOME, *more)))
     return tuple(path for path in paths if path.exists() and path != home)

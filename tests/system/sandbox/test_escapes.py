@@ -1,4 +1,4 @@
-"""Ways out of the jail, each tried with real commands in a real one. None may lead anywhere."""
+"""Ways out of the sandbox, each tried with real commands in a real one. None may lead anywhere."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ async def test_who_listens_in_a_folder_that_is_read_cannot_be_talked_to(prison: 
 
 async def test_what_an_agent_listens_at_hides_no_file_from_a_check(prison: Prison) -> None:
     """The kernel tells a path as the listener spelled it: here in a home of his own."""
-    assert CHOICE.jail is not None
+    assert CHOICE.sandbox is not None
     rules, own = prison.user / "rules", prison.root / "own"
     rules.write_text("strict\n")
     own.mkdir()
@@ -180,7 +180,7 @@ async def test_what_an_agent_listens_at_hides_no_file_from_a_check(prison: Priso
     within = Confinement(writable=(prison.workspace,), readable=shown(prison.env), home=(prison.user, own))
     argv = [sys.executable, "-c", f"{listen}; print(flush=True); input()"]
     with subprocess.Popen(
-        CHOICE.jail.confine(argv, cwd=prison.workspace, within=within), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        CHOICE.sandbox.confine(argv, cwd=prison.workspace, within=within), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:
         assert agent.stdout is not None
         assert agent.stdout.readline() == b"\n"
@@ -296,8 +296,8 @@ async def test_a_program_named_bwrap_in_the_workspace_is_never_the_jail(
     planted.chmod(0o755)
     for entry in (str(prison.workspace), ".", ""):
         choice = choose({"PATH": f"{entry}:{os.environ['PATH']}"}, (prison.workspace,))
-        assert choice.jail is not None
-        words = choice.jail.confine(["true"], cwd=prison.root, within=Confinement())
+        assert choice.sandbox is not None
+        words = choice.sandbox.confine(["true"], cwd=prison.root, within=Confinement())
         assert not any(word.startswith(str(prison.workspace)) for word in words)
     assert not (prison.root / "pwned").exists()
 

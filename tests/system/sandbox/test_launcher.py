@@ -1,4 +1,4 @@
-"""Commands in the jail behave as they do outside of it: exit codes, words for what cannot be started, what they are given."""
+"""Commands in the sandbox behave as they do outside of it: exit codes, words for what cannot be started, what they are given."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import pytest
 from goalrunner.core.errors import AgentNotInstalled
 from goalrunner.core.process_ports import Confinement
 from goalrunner.system import bubblewrap
-from goalrunner.system.bubblewrap import Bubblewrap, Room
+from goalrunner.system.bubblewrap import Bubblewrap, WritableRoot
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import JailedConnector, JailedLauncher, choose
+from goalrunner.system.sandbox import SandboxedConnector, SandboxedLauncher, choose
 from tests.support.jails import Prison, needs_jail
 
 
 class Unbuildable(Bubblewrap):
-    """A jail over a folder that is gone when it is to be built."""
+    """A sandbox over a folder that is gone when it is to be built."""
 
     def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
         words = super().confine(argv, cwd=cwd, within=within)
@@ -35,7 +35,7 @@ class Unbuildable(Bubblewrap):
 
 
 class Hanging(Bubblewrap):
-    """A jail that is built when somebody who listened has just hung up."""
+    """A sandbox that is built when somebody who listened has just hung up."""
 
     def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
         words = super().confine(argv, cwd=cwd, within=within)
@@ -44,9 +44,9 @@ class Hanging(Bubblewrap):
         return words
 
 
-def _in(prison: Prison, **changes: Any) -> JailedLauncher:
-    """A launcher in the cell of a prison, but for these changes."""
-    return JailedLauncher(ProcessLauncher(), replace(prison.cell, **changes))
+def _in(prison: Prison, **changes: Any) -> SandboxedLauncher:
+    """A launcher in the policy of a prison, but for these changes."""
+    return SandboxedLauncher(ProcessLauncher(), replace(prison.policy, **changes))
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def prison(tmp_path: Path) -> Prison:
 
 @needs_jail
 async def test_a_socket_that_is_gone_before_it_is_hidden_keeps_no_command_from_running(prison: Prison) -> None:
-    jail = prison.cell.jail
-    assert isinstance(jail, Bubblewrap)
+    sandbox = prison.policy.sandbox
+    assert isinstance(sandbox, Bubblewrap)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(prison.user / "brief.sock"))
         server.listen()
-        launcher = _in(prison, jail=Hanging(jail.program, jail.own_users))
+        launcher = _in(prison, sandbox=Hanging(sandbox.program, sandbox.own_users))
         done = await launcher.launch(
             ["/bin/sh", "-c", "echo ran >> file; exit 3"], cwd=prison.workspace, env=prison.env, output=prison.output
         )
@@ -93,7 +93,7 @@ async def test_what_cannot_be_started_is_said_in_the_same_words_as_outside(priso
 @needs_jail
 async def test_a_jail_that_cannot_be_set_up_is_never_an_exit_code(prison: Prison) -> None:
     """A check that expects exit code 1 must not be green because its command never ran."""
-    broken = _in(prison, jail=Unbuildable(Path("/usr/bin/bwrap")))
+    broken = _in(prison, sandbox=Unbuildable(Path("/usr/bin/bwrap")))
     done = await broken.launch(["false"], cwd=prison.workspace, env=prison.env, output=prison.output)
     assert (done.exit_code, "sandbox could not be set up" in done.error) == (None, True), done
 
@@ -129,14 +129,14 @@ async def test_what_is_shared_is_there_and_the_rest_of_its_folder_is_not(prison:
 
 @needs_jail
 async def test_a_room_in_what_is_hidden_is_in_view_and_sees_the_workspace_without_writing_it(prison: Prison) -> None:
-    room = prison.home / "checkouts" / "now"
-    room.mkdir(parents=True)
+    root = prison.home / "checkouts" / "now"
+    root.mkdir(parents=True)
     (prison.workspace / "installed").write_text("linked\n")
-    both = (Room(room, sees=(prison.workspace,)), Room(prison.workspace))
-    launcher = _in(prison, rooms=both)
+    both = (WritableRoot(root, sees=(prison.workspace,)), WritableRoot(prison.workspace))
+    launcher = _in(prison, roots=both)
     line = f"echo x > here; cat {prison.workspace}/installed; echo x > {prison.workspace}/new; ls {prison.home}"
-    await launcher.launch(["/bin/sh", "-c", line], cwd=room, env=prison.env, output=prison.output)
-    assert (room / "here").exists()
+    await launcher.launch(["/bin/sh", "-c", line], cwd=root, env=prison.env, output=prison.output)
+    assert (root / "here").exists()
     assert not (prison.workspace / "new").exists()
     assert prison.said.startswith("linked\n")
     assert prison.said.endswith("\ncheckouts\n")
@@ -159,7 +159,7 @@ async def test_a_home_of_its_own_holds_what_was_shown_of_the_real_one(prison: Pr
     within = Confinement(
         hidden=(prison.home,),
         writable=(prison.user / ".agent", prison.user / ".agent.json"),
-        readable=(prison.user / ".gitconfig", *prison.cell.within.readable[:-1]),
+        readable=(prison.user / ".gitconfig", *prison.policy.within.readable[:-1]),
         home=(prison.user, own),
     )
     launcher = _in(prison, within=within)
@@ -199,7 +199,7 @@ async def test_stderr_in_a_file_of_its_own_and_stdin_pass_through(prison: Prison
 
 def test_where_there_is_no_bwrap_it_says_what_to_install(tmp_path: Path) -> None:
     choice = choose({"PATH": str(tmp_path)}, ())
-    assert choice.jail is None
+    assert choice.sandbox is None
     if sys.platform == "linux":
         assert (choice.why, "install bubblewrap" in choice.remedy) == ("bwrap is not on PATH", True)
 
@@ -210,7 +210,7 @@ def test_a_bwrap_that_does_not_work_says_its_own_words(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     program.chmod(0o755)
     choice = choose({"PATH": str(tmp_path)}, ())
-    assert (choice.jail, "setting up uid map: Permission denied" in choice.why) == (None, True)
+    assert (choice.sandbox, "setting up uid map: Permission denied" in choice.why) == (None, True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
@@ -221,7 +221,7 @@ def test_a_bwrap_that_confines_nothing_is_no_jail(tmp_path: Path) -> None:
     )
     program.chmod(0o755)
     choice = choose({"PATH": f"{tmp_path}:{os.environ['PATH']}"}, ())
-    assert (choice.jail, "write read-only folders" in choice.why or "exit 1" in choice.why) == (None, True)
+    assert (choice.sandbox, "write read-only folders" in choice.why or "exit 1" in choice.why) == (None, True)
 
 
 def test_the_jail_itself_is_never_asked_for_a_terminal_nor_told_to_kill_silently() -> None:
@@ -260,7 +260,7 @@ def test_an_ordinary_user_has_the_same_jail(monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_jail
 async def test_who_is_talked_to_is_in_the_jail_as_well(prison: Prison) -> None:
-    connector = JailedConnector(ProcessConnector(), prison.cell)
+    connector = SandboxedConnector(ProcessConnector(), prison.policy)
     left = "setsid sh -c 'echo > up; exec sleep 7601' & until [ -e up ]; do :; done"
     line = f"read word; cat {prison.home}/runs/r1/events.jsonl; {left}; echo $word; read word; echo $word"
     errors = prison.root / "errors"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.system.sandbox import allowing
+from goalrunner.system.sandbox import how_to_allow
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_what_forbids_namespaces_is_named_with_what_lifts_it(
     for name, value in settings.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{value}\n")
-    said = allowing(tmp_path)
+    said = how_to_allow(tmp_path)
     assert [words for words in lifts if words not in said] == []
     assert ("container" in said) == (lifts == ["seccomp=unconfined"])

@@ -1,4 +1,4 @@
-"""A program that the jail hides is told from one that is nowhere, whoever was to start it."""
+"""A program that the sandbox hides is told from one that is nowhere, whoever was to start it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from goalrunner.core.process_ports import HIDDEN, Confinement
 from goalrunner.system.connection import ProcessConnector
-from goalrunner.system.sandbox import JailedConnector, hidden_path
-from goalrunner.system.sandbox_view import in_view
+from goalrunner.system.sandbox import SandboxedConnector, hidden_path
+from goalrunner.system.sandbox_view import is_visible
 from tests.support.jails import Prison, needs_jail
 
 
@@ -63,7 +63,7 @@ async def test_what_ends_otherwise_is_no_program_that_was_missed(prison: Prison)
 @pytest.mark.parametrize("argv", [["{tool}"], ["/bin/sh", "-c", "{tool}"]])
 async def test_a_connection_knows_why_its_program_could_not_be_started(prison: Prison, argv: list[str]) -> None:
     tool = prison.home / "tool"
-    connector = JailedConnector(ProcessConnector(), prison.cell)
+    connector = SandboxedConnector(ProcessConnector(), prison.policy)
     words = [word.format(tool=tool) for word in argv]
     async with connector.connect(words, cwd=prison.workspace, env=prison.env, errors=prison.output) as connection:
         assert connection.obstacle == ""
@@ -74,7 +74,7 @@ async def test_a_connection_knows_why_its_program_could_not_be_started(prison: P
 
 @needs_jail
 async def test_a_connection_to_what_runs_has_no_obstacle(prison: Prison) -> None:
-    connector = JailedConnector(ProcessConnector(), prison.cell)
+    connector = SandboxedConnector(ProcessConnector(), prison.policy)
     words = ["/bin/sh", "-c", "echo nosuch: not found >&2; read answer; exit 127"]
     async with connector.connect(words, cwd=prison.workspace, env=prison.env, errors=prison.output) as connection:
         await connection.write(b"go on\n")
@@ -87,9 +87,9 @@ async def test_a_connection_to_what_runs_has_no_obstacle(prison: Prison) -> None
 def test_paths_that_a_jail_hides_are_known_before_anything_is_started(prison: Prison) -> None:
     tool = str(prison.home / "tool")
     script = str(prison.workspace / "script")
-    assert hidden_path(["/bin/sh", tool], prison.cell, prison.workspace) == tool
-    assert hidden_path([script], prison.cell, prison.workspace) == tool
-    assert hidden_path(["/bin/sh", "/no/such/program"], prison.cell, prison.workspace) == ""
+    assert hidden_path(["/bin/sh", tool], prison.policy, prison.workspace) == tool
+    assert hidden_path([script], prison.policy, prison.workspace) == tool
+    assert hidden_path(["/bin/sh", "/no/such/program"], prison.policy, prison.workspace) == ""
 
 
 def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -
         home=(home, tmp_path / "own"),
     )
     seen = {
-        name: in_view(tmp_path / name, within)
+        name: is_visible(tmp_path / name, within)
         for name in ("home/login", "home/bin/tool", "home/bin/link", "home/letters", "home/kept", "hidden/two")
     }
     assert seen == {
@@ -116,5 +116,5 @@ def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -
         "home/kept": True,
         "hidden/two": False,
     }
-    assert in_view(tmp_path / "hidden/inner/one", within)
-    assert in_view(Path("/bin/sh"), within)
+    assert is_visible(tmp_path / "hidden/inner/one", within)
+    assert is_visible(Path("/bin/sh"), within)
