@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from goalrunner.agents.acp_process import CANCELLED
+from goalrunner.agents.file_tools import unified
 from goalrunner.agents.output_reader import usage_delta
 from goalrunner.agents.parser import UsageReported, as_text, at, exit_code, first, items, number, text
-from goalrunner.agents.workspace_files import unified
 from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.errors import one_line
 from goalrunner.core.outcome import Usage

@@ -22,7 +22,7 @@ from goalrunner.agents.model_chat import (
     tool_message,
     total,
 )
-from goalrunner.agents.toolbox import UNKNOWN_TOOL, Toolbox, refused
+from goalrunner.agents.toolbox import Described, Toolbox, refused
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError
 from goalrunner.core.goal_tables import DEFAULT_MAX_STEPS
@@ -154,18 +154,12 @@ class ChatConversation:
         if known is None and asked.id not in left.cut:
             await self._run(asked, recorder)
             return
-        recorded = known or await recorder.tool_result(self._cut(asked))
-        self._add(tool_message(asked.id, shown(recorded)), recorder)
+        tool, summary, _ = self._described(asked)
+        cut = ToolResult(asked.id, tool, summary, ("interrupted",), CUT.encode(), summary="interrupted")
+        self._add(tool_message(asked.id, shown(known or await recorder.tool_result(cut))), recorder)
 
-    def _cut(self, call: ToolCall) -> ToolResult:
-        return ToolResult(
-            tool_call_id=call.id,
-            tool=self.toolbox.name(call) if self.toolbox else UNKNOWN_TOOL,
-            command=self.toolbox.summary(call) if self.toolbox else "",
-            facts=("interrupted",),
-            output=CUT.encode(),
-            summary="interrupted",
-        )
+    def _described(self, call: ToolCall) -> Described:
+        return self.toolbox.describe(call) if self.toolbox else Described()
 
     def checkpoint(self) -> ChatCheckpoint:
         """Return a copy of the conversation."""
@@ -200,7 +194,7 @@ class ChatConversation:
             before = self.llm.usage
             try:
                 on_text = recorder.text if recorder.streams_text else None
-                tools = self.toolbox.specs() if self.toolbox else ()
+                tools = self.toolbox.specs if self.toolbox else ()
                 reply = await self.llm.complete(self._chat(), tools=tools, on_text=on_text)
             except (ModelError, asyncio.CancelledError) as error:
                 # The cost of a cancelled call counts too.
@@ -213,9 +207,7 @@ class ChatConversation:
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
-        tool = self.toolbox.name(call) if self.toolbox else UNKNOWN_TOOL
-        summary = self.toolbox.summary(call) if self.toolbox else ""
-        effect = self.toolbox.effect(call) if self.toolbox else None
+        tool, summary, effect = self._described(call)
         ending: ApprovalDenied | None = None
         self._undecided = effect is not None
         try:

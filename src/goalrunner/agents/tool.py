@@ -1,18 +1,22 @@
-"""The base class of tools, and the tools `plan`, `report_blocked` and `ask`."""
+"""The base class of tools, the tool `shell`, and the tools `plan`, `report_blocked` and `ask`, which only report."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
+from goalrunner.agents.external_agents import LONGEST_WORD
+from goalrunner.core.activity import running
 from goalrunner.core.agent_ports import ProposedPlan
 from goalrunner.core.errors import one_line
+from goalrunner.core.ports import Completion, Launcher
 from goalrunner.llm import ToolSpec
+from goalrunner.system.launcher import SHELL
 
 Scratch = Callable[[str], Path]
 """Returns a new path in the run's folder; the argument is a suffix."""
@@ -24,12 +28,6 @@ class ToolError(Exception):
     def __init__(self, text: str, short: str = "") -> None:
         super().__init__(text)
         self.short = short
-
-
-class Arguments(BaseModel):
-    """The arguments of a tool. Nothing is coerced, and unknown ones are an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -52,115 +50,154 @@ class ToolOutput:
     plan: ProposedPlan | None = None
 
 
-A = TypeVar("A", bound=Arguments)
+@dataclass(frozen=True)
+class Place:
+    """Where tools work. `env` is all that commands get, `timeout` their default in seconds, `secret` is never opened."""
+
+    workspace: Path
+    launcher: Launcher
+    env: Mapping[str, str]
+    timeout: float
+    secret: Path | None = None
 
 
-class Tool(ABC, Generic[A]):
-    """A tool: name, description and schema for the model, and the work."""
+class Tool(BaseModel):
+    """One call of a tool: the fields are its arguments. Nothing is coerced, and unknown arguments are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     name: ClassVar[str]
     description: ClassVar[str]
-    arguments: type[A]
     writes: ClassVar[bool] = True
     """Whether a call may change the workspace."""
     notice: ClassVar[Literal["blocked", "question"] | None] = None
     """What a call reports to the run: the agent cannot go on, or asks a person."""
 
-    def command(self, arguments: A) -> str:
+    def shown(self) -> str:
         """Return the text under which the call is recorded: its first argument."""
-        return str(getattr(arguments, next(iter(self.arguments.model_fields))))
+        return str(next(value for _, value in self))
 
-    def path(self, arguments: A) -> str | None:
-        """Return the only path of the workspace that a call depends on; None: it may depend on any."""
+    def file(self, place: Place) -> str | None:
+        """Return the only path of the workspace that the call depends on; None: it may depend on any."""
         return None
 
-    def effect(self, arguments: A) -> Effect | None:
-        """Return what a call would do; None if it has no effect."""
+    def effect(self, place: Place) -> Effect | None:
+        """Return what the call would do; None if it has no effect."""
         return None
 
-    @abstractmethod
-    async def run(self, arguments: A, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         """Do the work. Raise ToolError or OSError if that fails."""
+        raise NotImplementedError
 
-    def spec(self) -> ToolSpec:
-        """Return the tool's specification for a model."""
-        return ToolSpec(self.name, self.description, _plain_schema(self.arguments.model_json_schema()))
+    @classmethod
+    def spec(cls) -> ToolSpec:
+        """Return the specification for a model, without the titles and null defaults, which only cost tokens."""
+        schema = cls.model_json_schema()
+        properties = {
+            name: {key: value for key, value in field.items() if key != "title" and (key, value) != ("default", None)}
+            for name, field in schema["properties"].items()
+        }
+        required = schema.get("required", [])
+        plain = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return ToolSpec(cls.name, cls.description, plain)
 
-    def parse(self, value: dict[str, Any]) -> A:
-        """Return the checked arguments. Raise ToolError that names each wrong one."""
-        try:
-            return self.arguments.model_validate(value)
-        except ValidationError as error:
-            raise ToolError(self._explain(error)) from error
-
-    def _explain(self, error: ValidationError) -> str:
-        lines = [f"{self.name} was not run, its arguments do not fit:"]
+    @classmethod
+    def explain(cls, error: ValidationError) -> str:
+        """Return what is wrong with the arguments, one line for each."""
+        lines = [f"{cls.name} was not run, its arguments do not fit:"]
         for problem in error.errors(include_url=False, include_context=False):
             name = str(problem["loc"][0])[:40] if problem["loc"] else "arguments"
             other = f": {problem['msg']} (given: {type(problem['input']).__name__})"
             said = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(problem["type"], other)
             lines.append(f'- "{name}"{said}')
-        fields = self.arguments.model_fields.items()
+        fields = cls.model_fields.items()
         valid = ", ".join(name if field.is_required() else f"{name} (optional)" for name, field in fields)
         return "\n".join([*lines, f"Valid arguments: {valid}"])
 
 
-def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the titles and null defaults that pydantic adds, which only cost tokens."""
-    properties = {
-        name: {key: value for key, value in field.items() if key != "title" and (key, value) != ("default", None)}
-        for name, field in schema["properties"].items()
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": schema.get("required", []),
-        "additionalProperties": False,
-    }
+LONGEST_TIMEOUT = 1_800.0
+"""Seconds; the longest timeout of a command."""
+_NOT_IN_A_NAME = re.compile(r"[^\w.:@/+-]+")
 
 
-class NoteTool(Tool[A]):
+class Shell(Tool):
+    """Runs a command line in the workspace. Its whole output is kept, and all its processes end with it."""
+
+    name = "shell"
+    description = (
+        "Run a command line with sh -c in the workspace. You get the exit code, then stdout and stderr as one text. There "
+        "is no terminal and no input. Each call is a new shell: cd and variables do not last. Processes that are still "
+        "running when the command ends are ended with it, so start and use a server within one command."
+    )
+    command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
+    timeout: Annotated[
+        Annotated[float, Field(gt=0)] | None,
+        WithJsonSchema({"type": "number", "description": f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}."}),
+    ] = None
+
+    def effect(self, place: Place) -> Effect:
+        return Effect("shell", self.command)
+
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
+        line = self.command
+        if "\0" in line:
+            raise ToolError("the command contains a NUL character")
+        if len(line.encode()) > LONGEST_WORD:
+            raise ToolError("the command is longer than 128 KiB; put it into a file with write_file and run that")
+        timeout = min(self.timeout or place.timeout, LONGEST_TIMEOUT)
+        with running(self.name, line, scratch(".out")) as out:
+            completion = await place.launcher.launch(
+                [SHELL, "-c", line], cwd=place.workspace, env=place.env, output=out, timeout=timeout
+            )
+        facts = [_ending(completion, timeout)]
+        if number := len(completion.survivors):
+            # A program chooses its name, which must not look like another fact.
+            names = ", ".join(_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
+            facts.append(f"ended {number} {'process' if number == 1 else 'processes'} left behind: {names}")
+        # A program that could not be started has no output file.
+        output: bytes | Path = completion.output if completion.output.exists() else b""
+        return ToolOutput(tuple(facts), output, summary=facts[0], duration=completion.duration)
+
+
+def _ending(completion: Completion, timeout: float) -> str:
+    if completion.timed_out:
+        return f"timed out after {timeout:g} s"
+    if completion.exit_code is None:
+        return completion.error or "ended by a signal"
+    code = f"exit {completion.exit_code}"
+    return f"{code}: {completion.error}" if completion.error else code
+
+
+class NoteTool(Tool):
     """A tool whose argument is only recorded."""
 
     writes = False
     reply: ClassVar[bytes]
 
-    async def run(self, arguments: A, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         return ToolOutput(("noted",), self.reply, "noted")
 
 
-class ReportBlockedArguments(Arguments):
-    """The arguments of `report_blocked`."""
+class ReportBlocked(NoteTool):
+    """A claim that the objective cannot be reached. It is checked, and ends nothing by itself."""
 
+    name = "report_blocked"
+    description = "Report that the objective cannot be reached as it stands. The report is checked."
+    notice = "blocked"
+    reply = b"It is noted and will be checked. Finish your turn.\n"
     reason: str = Field(
         description="What makes the objective impossible, or what only a person can do, and how you know."
     )
 
 
-class ReportBlockedTool(NoteTool[ReportBlockedArguments]):
-    """A claim that the objective cannot be reached. It is checked, and ends nothing by itself."""
-
-    name = "report_blocked"
-    arguments = ReportBlockedArguments
-    description = "Report that the objective cannot be reached as it stands. The report is checked."
-    notice = "blocked"
-    reply = b"It is noted and will be checked. Finish your turn.\n"
-
-
-class AskArguments(Arguments):
-    """The arguments of `ask`."""
-
-    question: str = Field(description="One question that only a person can answer.")
-
-
-class AskTool(NoteTool[AskArguments]):
+class Ask(NoteTool):
     """A question to a person, which is kept as an open question of the run."""
 
     name = "ask"
-    arguments = AskArguments
     description = "Ask a person for a fact that you need and cannot find out. There may be no answer."
     notice = "question"
     reply = b"The question is kept. There is no answer now: go on with what you can do without the answer.\n"
+    question: str = Field(description="One question that only a person can answer.")
 
 
 _MOST = 50
@@ -169,9 +206,14 @@ Step = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 ObservationId = Annotated[str, Field(pattern=r"^o[1-9][0-9]{0,9}$")]
 
 
-class PlanArguments(Arguments):
-    """The arguments of `plan`."""
+class Plan(NoteTool):
+    """A plan. A step counts as done only if a result shows it."""
 
+    name = "plan"
+    description = (
+        "Say which steps there are; each call replaces the plan before it. A completed step names the result that shows it, "
+        "by the id that the result begins with."
+    )
     current: str = Field(default="", max_length=200, description="The step that you work on now.")
     pending: Annotated[list[Step], Field(max_length=_MOST)] = Field(
         default_factory=list, description="The steps still to come, in order."
@@ -182,23 +224,11 @@ class PlanArguments(Arguments):
     )
     stop_reason: str = Field(default="", max_length=500, description="Why you may stop, where you think so.")
 
-
-class PlanTool(Tool[PlanArguments]):
-    """A plan. A step counts as done only if a result shows it."""
-
-    name = "plan"
-    arguments = PlanArguments
-    description = (
-        "Say which steps there are; each call replaces the plan before it. A completed step names the result that shows it, "
-        "by the id that the result begins with."
-    )
-    writes = False
-
-    async def run(self, arguments: PlanArguments, scratch: Scratch) -> ToolOutput:
+    async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         plan = ProposedPlan(
-            current=one_line(arguments.current),
-            pending=tuple(map(one_line, arguments.pending)),
-            completed={one_line(step): shown for step, shown in arguments.completed.items()},
-            stop_reason=one_line(arguments.stop_reason, 500),
+            current=one_line(self.current),
+            pending=tuple(map(one_line, self.pending)),
+            completed={one_line(step): shown for step, shown in self.completed.items()},
+            stop_reason=one_line(self.stop_reason, 500),
         )
         return ToolOutput(("noted",), b"The plan is noted.\n", "noted", plan=plan)

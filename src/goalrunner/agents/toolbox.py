@@ -1,115 +1,35 @@
-"""The tools of the built-in agent, and the tool `shell`."""
+"""The tools of the built-in agent for one workspace: reading and running the calls of a model."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
-from pydantic import Field, WithJsonSchema
+from pydantic import ValidationError
 
-from goalrunner.agents.external_agents import LONGEST_WORD
-from goalrunner.agents.file_tools import EditFileTool, ReadFileTool, WriteFileTool
-from goalrunner.agents.tool import (
-    Arguments,
-    AskTool,
-    Effect,
-    PlanTool,
-    ReportBlockedTool,
-    Scratch,
-    Tool,
-    ToolError,
-    ToolOutput,
-)
-from goalrunner.core.activity import running
+from goalrunner.agents.file_tools import EditFile, ReadFile, WriteFile
+from goalrunner.agents.tool import Ask, Effect, Place, Plan, ReportBlocked, Scratch, Shell, Tool, ToolError
 from goalrunner.core.agent_ports import ToolResult
 from goalrunner.core.errors import one_line
-from goalrunner.core.ports import Completion, Launcher
-from goalrunner.llm import ToolCall, ToolSpec
-from goalrunner.system.launcher import SHELL
-
-LONGEST_TIMEOUT = 1_800.0
-"""Seconds; the longest timeout of a command."""
-_NOT_IN_A_NAME = re.compile(r"[^\w.:@/+-]+")
-
-
-class ShellArguments(Arguments):
-    """The arguments of `shell`."""
-
-    command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
-    timeout: Annotated[
-        Annotated[float, Field(gt=0)] | None,
-        WithJsonSchema({"type": "number", "description": f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}."}),
-    ] = None
-
-
-class ShellTool(Tool[ShellArguments]):
-    """Runs a command line in the workspace. Its whole output is kept, and all its processes end with it."""
-
-    name = "shell"
-    arguments = ShellArguments
-    description = (
-        "Run a command line with sh -c in the workspace. You get the exit code, then stdout and stderr as one text. There "
-        "is no terminal and no input. Each call is a new shell: cd and variables do not last. Processes that are still "
-        "running when the command ends are ended with it, so start and use a server within one command."
-    )
-
-    def __init__(self, workspace: Path, launcher: Launcher, env: Mapping[str, str], timeout: float) -> None:
-        self._workspace = workspace
-        self._launcher = launcher
-        self._env = dict(env)
-        self._timeout = timeout
-
-    def effect(self, arguments: ShellArguments) -> Effect:
-        return Effect("shell", arguments.command)
-
-    async def run(self, arguments: ShellArguments, scratch: Scratch) -> ToolOutput:
-        line = arguments.command
-        if "\0" in line:
-            raise ToolError("the command contains a NUL character")
-        if len(line.encode()) > LONGEST_WORD:
-            raise ToolError("the command is longer than 128 KiB; put it into a file with write_file and run that")
-        timeout = min(arguments.timeout or self._timeout, LONGEST_TIMEOUT)
-        with running(self.name, line, scratch(".out")) as out:
-            completion = await self._launcher.launch(
-                [SHELL, "-c", line], cwd=self._workspace, env=self._env, output=out, timeout=timeout
-            )
-        facts = (_ending(completion, timeout), *_left_behind(completion))
-        # A program that could not be started has no output file.
-        output: bytes | Path = completion.output if completion.output.exists() else b""
-        return ToolOutput(facts, output, summary=facts[0], duration=completion.duration)
-
-
-def _ending(completion: Completion, timeout: float) -> str:
-    if completion.timed_out:
-        return f"timed out after {timeout:g} s"
-    if completion.exit_code is None:
-        return completion.error or "ended by a signal"
-    code = f"exit {completion.exit_code}"
-    return f"{code}: {completion.error}" if completion.error else code
-
-
-def _left_behind(completion: Completion) -> tuple[str, ...]:
-    number = len(completion.survivors)
-    if not number:
-        return ()
-    noun = "process" if number == 1 else "processes"
-    # A program chooses its name, which must not look like another fact.
-    names = (_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
-    return (f"ended {number} {noun} left behind: {', '.join(names)}",)
-
+from goalrunner.core.ports import Launcher
+from goalrunner.llm import ToolCall
 
 DEFAULT_SHELL_TIMEOUT = 120.0
 """Seconds that a command has by default."""
-
-
-_LONGEST_REASON = 100
-
 UNKNOWN_TOOL = "unknown_tool"
 """Replaces a name that is not one of a tool."""
+_LONGEST_REASON = 100
+
+
+class Described(NamedTuple):
+    """A call before it is run: tool, the command or path on one line, and what the call would do."""
+
+    tool: str = UNKNOWN_TOOL
+    summary: str = ""
+    effect: Effect | None = None
 
 
 class Toolbox:
@@ -129,52 +49,38 @@ class Toolbox:
         secret: Path | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        self._secret = secret
         self.workspace = Path(os.path.realpath(workspace))
-        tools: tuple[Tool[Any], ...] = (
-            ShellTool(self.workspace, launcher, env, shell_timeout),
-            ReadFileTool(self.workspace),
-            WriteFileTool(self.workspace),
-            EditFileTool(self.workspace),
-        )
-        chosen = [tool for tool in tools if names is None or tool.name in names]
-        self._tools = {tool.name: tool for tool in (*chosen, ReportBlockedTool(), AskTool(), PlanTool())}
-        self._specs = tuple(tool.spec() for tool in self._tools.values())
+        self._place = Place(self.workspace, launcher, dict(env), shell_timeout, secret)
+        chosen = [tool for tool in (Shell, ReadFile, WriteFile, EditFile) if names is None or tool.name in names]
+        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (*chosen, ReportBlocked, Ask, Plan)}
+        self.specs = tuple(tool.spec() for tool in self._tools.values())
+        """The specifications of the tools for a model."""
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the specifications of the tools for a model."""
-        return self._specs
-
-    def name(self, call: ToolCall) -> str:
-        """Return the name of the tool that is called, or "unknown_tool"."""
-        return call.name if call.name in self._tools else UNKNOWN_TOOL
-
-    def summary(self, call: ToolCall) -> str:
-        """Return the command or path of a call on one line; its arguments if they are invalid."""
+    def describe(self, call: ToolCall) -> Described:
+        """Describe a call. An invalid one has no effect, and its arguments as summary."""
+        known = call.name in self._tools
+        name = call.name if known else UNKNOWN_TOOL
         try:
-            tool, arguments = self._read(call)
+            tool = self._read(call)
         except ToolError:
-            return one_line(call.arguments if call.name in self._tools else f"{call.name} {call.arguments}")
-        return one_line(tool.command(arguments))
-
-    def effect(self, call: ToolCall) -> Effect | None:
-        """Return what a call would do; None if it has no effect or is invalid."""
+            return Described(name, one_line(call.arguments if known else f"{call.name} {call.arguments}"))
         try:
-            tool, arguments = self._read(call)
-            return tool.effect(arguments)
+            effect = tool.effect(self._place)
         except (ToolError, OSError):
-            return None
+            effect = None
+        return Described(name, one_line(tool.shown()), effect)
 
     async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
         """Run a call. A failure is a result with the fact "error", never an exception."""
         command = one_line(call.arguments)
         try:
-            tool, arguments = self._read(call)
-            command = tool.command(arguments)
-            self._refuse_secret(tool, arguments)
-            answer = await tool.run(arguments, scratch)
+            tool = self._read(call)
+            command = tool.shown()
+            file = tool.file(self._place)
+            answer = await tool.run(self._place, scratch)
         except ToolError as error:
-            return refused(call, self.name(call), command, str(error), error.short)
+            name = call.name if call.name in self._tools else UNKNOWN_TOOL
+            return refused(call, name, command, str(error), error.short)
         except OSError as error:
             why = error.strerror or str(error)
             return refused(call, call.name, command, f"{call.name} failed: {why}", why.lower())
@@ -182,25 +88,21 @@ class Toolbox:
             tool_call_id=call.id,
             tool=call.name,
             command=command,
-            facts=answer.facts,
-            output=answer.output,
-            duration=answer.duration,
-            summary=answer.summary,
-            path=tool.path(arguments),
+            path=file,
             writes=tool.writes,
             notice=tool.notice,
-            plan=answer.plan,
+            **vars(answer),
         )
 
-    def _refuse_secret(self, tool: Tool[Any], arguments: Any) -> None:
-        if self._secret is not None and (path := tool.path(arguments)) and self.workspace / path == self._secret:
-            raise ToolError(f"{path} is the goal file, which is not readable in this run", "not readable")
-
-    def _read(self, call: ToolCall) -> tuple[Tool[Any], Any]:
+    def _read(self, call: ToolCall) -> Tool:
         tool = self._tools.get(call.name)
         if tool is None:
             raise ToolError(f"there is no tool of that name; the tools are {', '.join(self._tools)}")
-        return tool, tool.parse(read_arguments(call.arguments))
+        arguments = read_arguments(call.arguments)
+        try:
+            return tool.model_validate(arguments)
+        except ValidationError as error:
+            raise ToolError(tool.explain(error)) from error
 
 
 def read_arguments(text: str) -> dict[str, Any]:
