@@ -154,7 +154,7 @@ def test_what_the_file_says_of_its_own_agent_is_for_no_other(tmp_path: Path) -> 
     with pytest.raises(GoalFileError) as caught:
         load_goal(file, {"agent.use": "claude"}, {})
     assert str(caught.value) == (
-        f'{file}:3:1  model is for the agent "builtin", not for --agent "claude"; give --model as well, or remove it\n'
+        f'{file}:3:1  model is for the agent "builtin", not for --agent "claude"; remove it\n'
         f'{file}:4:7  agent.max_steps is only for the built-in agent, and "claude" does not support it; remove it'
     )
 

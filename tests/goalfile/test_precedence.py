@@ -91,12 +91,12 @@ def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
         "agent.model": "scripted/",
     }
     assert refusal(options, {"GOAL_JUDGE": "a\tb", "GOAL_MODEL": " a/b"}, "objective='x'\nowner=1") == (
-        'goal.toml:2:7  owner must be a string, not the number 1; write "1"\n'
-        "--max-iterations 0 is not above zero; write a whole number from 1, or inf to lift the limit\n"
+        "goal.toml:2:7  owner must be a string, not the number 1\n"
+        "--max-iterations must be greater than or equal to 1, not 0\n"
         '--timeout "soon" is not a valid duration; write seconds, or "90s", "30m", "2h"\n'
         '--model "scripted/" names no file; write "scripted/replies.jsonl"\n'
         'GOAL_JUDGE "a\\tb" must be one line without control characters\n'
-        "--cost -1 is not above zero; write a number above 0, or inf to lift the limit\n"
+        "--cost must be greater than 0, not -1\n"
         "--validator is empty; write something, or remove it"
     )
 
@@ -111,7 +111,7 @@ def test_a_goal_without_a_file_is_checked_the_same_way() -> None:
     assert refusal({**OPTIONS, "objective": "\udcff", "risk_class": "hihg", "timeot": 1}, {}) == (
         'unknown key "timeot"; did you mean "timeout"?\n'
         "--objective contains bytes that are not UTF-8\n"
-        '--risk-class "hihg" is unknown; did you mean "high"? valid: "low", "medium", "high", "critical"'
+        "--risk-class must be 'low', 'medium', 'high' or 'critical', not \"hihg\""
     )
     assert refusal({"objective": "x", "agent.model": "a/b", "judge.minimum_score": 1}, {}) == (
         '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'

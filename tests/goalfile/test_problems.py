@@ -14,7 +14,10 @@ from goalrunner.core.goal_tables import AgentConfig, Expectation, JudgeConfig, V
 from goalrunner.goalfile import load_goal_text, parse_duration
 from goalrunner.goalfile.layers import OPTIONS, SECTIONS
 
-SHORT_AS_WELL = "is also given as a short form above; write it as"
+SHORT_AS_WELL = (
+    "not valid TOML: cannot overwrite a value; a table and its short form cannot be combined: "
+    'write judge = "..." as model = "..." in [judge]'
+)
 HEAD = "objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 
 
@@ -62,26 +65,26 @@ env = { A = 1, "B C" = "x" }
 
 MANY_PROBLEMS = """\
 objective.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?
-objective.toml:5:9  owner must be a string, not the number 3; write "3"
-objective.toml:6:14  risk_class "hihg" is unknown; did you mean "high"? valid: "low", "medium", "high", "critical"
+objective.toml:5:9  owner must be a string, not the number 3
+objective.toml:6:14  risk_class must be 'low', 'medium', 'high' or 'critical', not "hihg"
 objective.toml:7:17  resume_prompt names {feedbak}, which does not exist; \
 valid: {feedback}, {iteration}, {missing}, {objective}
 objective.toml:9:11  timeout "soon" is not a valid duration; write seconds, or "90s", "30m", "2h"
 objective.toml:10:20  preserve_context must be true or false, not the string "no"
-objective.toml:11:26  success_criteria must be a string, not the number 1; write "1"
+objective.toml:11:26  success_criteria must be a string, not the number 1
 objective.toml:11:29  success_criteria is empty; write something, or remove it
-objective.toml:13:10  budget.tokens -5 is not above zero; write a whole number from 1, or inf to lift the limit
+objective.toml:13:10  budget.tokens must be greater than or equal to 1, not -5
 objective.toml:14:12  budget.cost_usd must be a number, not true
 objective.toml:15:1  unknown key "deliverable" in [budget]; it belongs at the top of the file, before the first table
 objective.toml:17:8  workspace.path "/BASE/nope" does not exist; create the folder, or name another
-objective.toml:21:24  validators.expect.exit_code 300 is out of range; write a whole number from 0 to 255
+objective.toml:21:24  validators.expect.exit_code must be less than or equal to 255, not 300
 objective.toml:21:38  validators.expect.output "a(" is not a valid regular expression: \
 missing ), unterminated subpattern at its character 2
 objective.toml:21:44  unknown key "code" in [validators.expect]; did you mean "exit_code"?
 objective.toml:23:10  validators.python "nomod" is not a Python callable; write "package.module:function"
 objective.toml:26:11  validators.timeout 0 is not above zero; write seconds, or "90s", "30m", "2h", or inf to lift the limit
 objective.toml:27:7  validators.cwd "../x" leaves the workspace; write a folder relative to it
-objective.toml:28:13  validators.env.A must be a string, not the number 1; write "1"
+objective.toml:28:13  validators.env.A must be a string, not the number 1
 objective.toml:28:16  "B C" in [validators.env] is not a valid name of an environment variable"""
 
 
@@ -94,7 +97,7 @@ def test_validators_that_are_no_tables_are_told_both_ways_to_write_them(written:
 
 def test_who_names_no_agent_that_can_be_read_is_not_told_to_name_a_model() -> None:
     assert refusal("objective = 'x'\nvalidator = 'y'\n[agent]\nuse = 3") == (
-        'objective.toml:4:7  agent.use must be a string, not the number 3; write "3"'
+        "objective.toml:4:7  agent.use must be a string, not the number 3"
     )
 
 
@@ -124,9 +127,9 @@ def test_a_wrong_key_name_that_may_be_the_key_itself_is_not_shown() -> None:
     [
         ("objective = x", "1:13  not valid TOML: invalid value"),
         ("a = 1\nb = [1", "2:7  not valid TOML: unclosed array, at the end of the file"),
-        ("[a.b]\n[a.b]", "2:5  not valid TOML: cannot declare [a.b] twice"),
-        ("judge = 'x'\n[judge]\nminimum_score = 1", f'2:2  "judge" {SHORT_AS_WELL} model = "..." in [judge]'),
-        ("agent = 'chat'\n[agent.params]\nx = 1", f'2:2  "agent" {SHORT_AS_WELL} use = "..." in [agent]'),
+        ("[a.b]\n[a.b]", "2:5  not valid TOML: cannot declare ('a', 'b') twice"),
+        ("judge = 'x'\n[judge]\nminimum_score = 1", f"2:7  {SHORT_AS_WELL}"),
+        ("agent = 'chat'\n[agent.params]\nx = 1", f"2:14  {SHORT_AS_WELL}"),
         ("a = " + "[" * 100_000, "  is not valid TOML: nested too deep"),
         ("a = " + "9" * 5000, "  is not valid TOML: a number has too many digits"),
     ],
@@ -297,7 +300,7 @@ def test_pass_env_names_variables_of_the_run() -> None:
     text = "objective='x'\nmodel='a/b'\n[[validators]]\nrun='./check'\npass_env=['GOAL_ITERATION']\n"
     (validator,) = load_goal_text(text, "goal.toml", {}, {}).validators
     assert validator.pass_env == ("GOAL_ITERATION",)
-    with pytest.raises(GoalFileError, match=r'5:11 .*"HOME" is unknown; valid: .*GOAL_RESPONSE_FILE'):
+    with pytest.raises(GoalFileError, match=r"5:11 .*must be .*'GOAL_RESPONSE_FILE', not \"HOME\""):
         load_goal_text(text.replace("GOAL_ITERATION", "HOME"), "goal.toml", {}, {})
 
 

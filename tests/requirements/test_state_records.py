@@ -45,7 +45,7 @@ def test_s02_the_risk_classes_are_four(project: Project) -> None:
     project.write('validator = "true"\nrisk_class = "huge"')
     ended = project.goal("run")
     assert ended.code == 2
-    assert 'goal.toml:4:14  risk_class "huge" is unknown; valid: "low", "medium", "high", "critical"' in ended.err
+    assert "goal.toml:4:14  risk_class must be 'low', 'medium', 'high' or 'critical', not \"huge\"" in ended.err
 
 
 def test_s03_a_goal_has_each_status(project: Project) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import RESERVED_AGENTS, Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN
 from goalrunner.goalfile.layers import Layer
-from goalrunner.goalfile.problems import Problems, Source, Spot, report, schema_of
-from goalrunner.goalfile.toml_text import parse, read_text
+from goalrunner.goalfile.problems import Problems, Source, Spot, report
+from goalrunner.goalfile.toml_text import Key, parse, read_text
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,13 @@ class Known:
         if name in (BUILTIN, COMMAND, ACP):
             return Preset()
         if name in self.files:
-            return read_preset(self.files[name])
+            return preset_of_text(read_text(self.files[name]), str(self.files[name]))
         return parser_class(name).preset
+
+    def unknown(self, name: str) -> str:
+        """Return which name was probably meant, and the valid ones."""
+        near = nearest(name, self.names)
+        return f"{f'did you mean {quoted(near)}? ' if near else ''}valid: {listed(self.names)}"
 
 
 def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str]) -> Preset:
@@ -53,9 +58,7 @@ def preset_named(name: str, own: Mapping[str, Preset], environ: Mapping[str, str
     try:
         return known.preset(name)
     except KeyError:
-        meant = nearest(name, known.names)
-        near = f"; did you mean {quoted(meant)}?" if meant else ""
-        raise UsageError(f"there is no agent {quoted(name)}{near}", f"valid: {listed(known.names)}") from None
+        raise UsageError(f"there is no agent {quoted(name)}", known.unknown(name)) from None
 
 
 def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, Preset]:
@@ -64,20 +67,14 @@ def all_presets(own: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[s
     return {name: known.preset(name) for name in known.names if name not in RESERVED_AGENTS}
 
 
-def read_preset(path: Path) -> Preset:
-    """Return the preset in a file of the user's. Raise GoalFileError with all problems at once."""
-    return preset_of_text(read_text(path), str(path))
-
-
 def preset_of_text(text: str, name: str) -> Preset:
-    """Return the preset in a text; `name` is the file's, for messages. Raise GoalFileError."""
+    """Return the preset in a text; `name` is the file's, for messages. Raise GoalFileError with all problems at once."""
     table, positions = parse(text, name)
     problems = Problems()
-    source = Source(base=Path(), positions=positions)
     try:
         return Preset.model_validate(table, context=FROM_FILE)
     except ValidationError as error:
-        report(error, schema_of(Preset), lambda path: Spot(source, problems, path))
+        report(error, Preset, lambda path: Spot(Source(problems, positions=positions), path))
         problems.raise_any(name)
         raise
 
@@ -85,103 +82,65 @@ def preset_of_text(text: str, name: str) -> Preset:
 CHAT_KEYS = ("max_steps", "system_prompt", "params", "api_base", "api_key_env")
 """Keys of `[agent]` that only the built-in agent has."""
 
-_EXTERNAL_KEYS = ("command", "args", "protocol")
-
 
 def check_agent(goal: Goal, layer: Layer, file: Layer, environ: Mapping[str, str], problems: Problems) -> Goal:
     """Note what does not fit the agent; return the goal, with the user's preset in it if the agent has one.
 
     `file` holds the values of the goal file alone. Raise GoalFileError if the file of the user's preset is not valid.
     """
-    name = goal.agent.use
-    checks = _AgentChecks(layer, name)
-    checks.refuse_keys_of_another_agent(file)
-    if name == BUILTIN:
-        checks.refuse(_EXTERNAL_KEYS, 'is for external agents; name one with use = "...", or remove it')
-        return goal
-    known = Known(goal.agents, user_files(environ))
+    name, known = goal.agent.use, Known(goal.agents, user_files(environ))
+    spots = {str(key[1]): spot for key, spot in layer.spots.items() if len(key) == 2 and key[0] == "agent"}
     if name not in known.names:
-        checks.refuse_unknown_agent(known.names)
+        hint = f"; for a model write model = {quoted(name)}" if "/" in name else ""
+        spots["use"].wrong(f"{quoted(name)} is unknown; {known.unknown(name)}{hint}")
         return goal
-    checks.refuse(CHAT_KEYS, f"is only for the built-in agent, and {quoted(name)} does not support it; remove it")
-    if goal.judge.model == AGENT_MODEL:
-        layer.spot(("judge", "model"), problems).wrong(
-            f'"agent" is the model of the agent, and {quoted(name)} does not share its model; '
-            'write judge = "provider/model"'
-        )
-    if name in (COMMAND, ACP):
-        checks.check_command(goal)
-        return goal
-    checks.refuse(
-        ("command",),
-        f'is for use = "command" or "acp", and {quoted(name)} has its own; '
-        "add words with args, or describe an agent in [agents.NAME]",
-    )
+    of_file = str(file.values.get(("agent", "use"), BUILTIN))
+    for key in ("model", "command", "args"):
+        if of_file != name and key in spots and spots[key] is file.spots.get(("agent", key)):
+            spot, named = spots[key], f"{spots['use'].label} {quoted(name)}"
+            spot.wrong_key(f"{spot.label} is for the agent {quoted(of_file)}, not for {named}; remove it")
     preset = known.preset(name)
+    for keys, why in _unfit(goal, preset):
+        for key in keys:
+            if key in spots:
+                spots[key].wrong_key(f"{spots[key].label} {why}")
+    if name == BUILTIN:
+        return goal
+    if goal.judge.model == AGENT_MODEL:
+        why = f'"agent" is the model of the agent, and {quoted(name)} does not share its model'
+        layer.spot(("judge", "model"), problems).wrong(f'{why}; write judge = "provider/model"')
+    if name in (COMMAND, ACP):
+        if not goal.agent.command:
+            message = f'the agent {quoted(name)} has no command; write command = "..." beside it in [agent]'
+            spots["use"].wrong_key(message)
+        return goal
     if preset.stream not in (TEXT, *agent_names()):
-        key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
+        place: Key = ("agents", name, "stream") if name in goal.agents else ("agent", "use")
         why = f"the stream {quoted(preset.stream)} of the agent {quoted(name)} is unknown"
-        layer.spot(key, problems).wrong_key(f"{why}; valid: {listed((TEXT, *agent_names()))}")
-    checks.check_preset(goal, preset)
+        layer.spot(place, problems).wrong_key(f"{why}; valid: {listed((TEXT, *agent_names()))}")
     is_own_file = name in known.files and name not in goal.agents
     return goal.model_copy(update={"agents": {**goal.agents, name: preset}}) if is_own_file else goal
 
 
-class _AgentChecks:
-    """The spots of the keys in `[agent]`, and the name of the agent."""
-
-    def __init__(self, layer: Layer, name: str) -> None:
-        self._spots = {str(key[1]): spot for key, spot in layer.spots.items() if len(key) == 2 and key[0] == "agent"}
-        self._name = name
-
-    def refuse(self, keys: Iterable[str], why: str) -> None:
-        """Refuse each of these keys that is given."""
-        for key in keys:
-            if key in self._spots:
-                self._spots[key].wrong_key(f"{self._spots[key].label} {why}")
-
-    def refuse_keys_of_another_agent(self, file: Layer) -> None:
-        """Refuse the file's keys for its own agent if an option or a variable names another one."""
-        of_file = str(file.values.get(("agent", "use"), BUILTIN))
-        if of_file == self._name:
-            return
-        named = f"{self._spots['use'].label} {quoted(self._name)}"
-        for key in ("model", "command", "args"):
-            if key in self._spots and self._spots[key] is file.spots.get(("agent", key)):
-                also = "give --model as well, or remove it" if key == "model" else "remove it"
-                self.refuse((key,), f"is for the agent {quoted(of_file)}, not for {named}; {also}")
-
-    def refuse_unknown_agent(self, names: tuple[str, ...]) -> None:
-        """Refuse the name of the agent."""
-        near = nearest(self._name, names)
-        guess = f"; did you mean {quoted(near)}?" if near else ";"
-        hint = f"; for a model write model = {quoted(self._name)}" if "/" in self._name else ""
-        self._spots["use"].wrong(f"{quoted(self._name)} is unknown{guess} valid: {listed(names)}{hint}")
-
-    def check_command(self, goal: Goal) -> None:
-        """Check the keys of an agent that is a command line."""
-        if not goal.agent.command:
-            self._spots["use"].wrong_key(
-                f'the agent {quoted(self._name)} has no command; write command = "..." beside it in [agent]'
-            )
-        self.refuse(("args",), "is for agents with a preset; write its words in command")
-        self.refuse(("model",), "is for agents with a preset; write it in command")
-        if goal.agent.protocol not in (None, self._name):
-            self._refuse_protocol(goal, f"does not fit use = {quoted(self._name)}; remove it")
-
-    def check_preset(self, goal: Goal, preset: Preset) -> None:
-        """Check that the preset supports the protocol and the choice of a model."""
-        is_acp = protocol_of(goal.agent, preset) == "acp"
-        command, key = (preset.acp, "acp") if is_acp else (preset.argv, "argv")
-        table = f"[agents.{self._name}]"
-        if not command:
-            self._refuse_protocol(
-                goal, f'is not supported by {quoted(self._name)}; remove it, or write {key} = ["..."] in {table}'
-            )
-        elif not (preset.model and any("{model}" in word for word in command)):
-            why = f"cannot be chosen for {quoted(self._name)}; remove it, or write model in {table}, and {{model}} in its {key}"
-            self.refuse(("model",), why)
-
-    def _refuse_protocol(self, goal: Goal, why: str) -> None:
-        if "protocol" in self._spots:
-            self._spots["protocol"].wrong(f"{quoted(str(goal.agent.protocol))} {why}")
+def _unfit(goal: Goal, preset: Preset) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield keys of `[agent]` that the agent does not support, with the reason and what to do."""
+    name = quoted(goal.agent.use)
+    if goal.agent.use == BUILTIN:
+        yield ("command", "args", "protocol"), 'is for external agents; name one with use = "...", or remove it'
+        return
+    yield CHAT_KEYS, f"is only for the built-in agent, and {name} does not support it; remove it"
+    if goal.agent.use in (COMMAND, ACP):
+        yield ("args", "model"), "is for agents with a preset; write it in command"
+        if goal.agent.protocol not in (None, goal.agent.use):
+            yield ("protocol",), f"does not fit use = {name}; remove it"
+        return
+    why = f'is for use = "command" or "acp", and {name} has its own'
+    yield ("command",), f"{why}; add words with args, or describe an agent in [agents.NAME]"
+    is_acp = protocol_of(goal.agent, preset) == "acp"
+    command, key = (preset.acp, "acp") if is_acp else (preset.argv, "argv")
+    table = f"[agents.{goal.agent.use}]"
+    if not command:
+        yield ("protocol",), f'is not supported by {name}; remove it, or write {key} = ["..."] in {table}'
+    elif not (preset.model and any("{model}" in word for word in command)):
+        why = f"cannot be chosen for {name}; remove it"
+        yield ("model",), f"{why}, or write model in {table}, and {{model}} in its {key}"

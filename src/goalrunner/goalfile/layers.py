@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from goalrunner.core.errors import nearest, quoted
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal, short_form_conflicts, validator_tables
-from goalrunner.core.goal_tables import agent_name
+from goalrunner.core.goal_tables import BUILTIN, agent_name
 from goalrunner.goalfile.problems import Problems, Source, Spot
 from goalrunner.goalfile.toml_text import Key
 
@@ -22,8 +22,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
 }
 """The tables of a goal file that have fixed keys."""
-
-_MODELS = (("agent", "model"), ("judge", "model"), ("critic", "model"))
+_DOTTED = [f"{table}.{key}" for table, model in SECTIONS.items() for key in model.model_fields]
 
 
 @dataclass
@@ -34,25 +33,32 @@ class Layer:
     spots: dict[Key, Spot] = field(default_factory=dict)
 
     def put(self, key: Key, value: object, spot: Spot) -> None:
-        """Add one value. A relative path in it becomes absolute, from the folder of its source."""
-        try:
-            if isinstance(value, str) and key == ("workspace", "path") and value.strip():
-                value = str(_absolute(value, spot))
-            elif isinstance(value, str) and key == ("agent", "use"):
-                value = agent_name(value)
-            elif isinstance(value, str) and key in _MODELS and value.startswith(SCRIPTED) and value != SCRIPTED:
-                value = f"{SCRIPTED}{_absolute(value.removeprefix(SCRIPTED), spot)}"
-        except (OSError, RuntimeError) as error:
-            spot.wrong(f"{quoted(str(value))} cannot be found: {error}")
-            return
-        except ValueError:
-            pass  # The check of the string says what is wrong.
+        """Add one value, which may have a short form. A relative path in it becomes absolute, from the folder of its source."""
+        if key[0] in SHORT_TABLES and len(key) == 1 and isinstance(value, str):
+            key = (key[0], SHORT_TABLES[str(key[0])])
+        elif key == ("validator",):
+            key, value = ("validators",), validator_tables(value)
+        elif key == ("model",):
+            key = SHORT_KEYS["model"]
+        if isinstance(value, str):
+            try:
+                value = _absolute(key, value, spot.source.base)
+            except (OSError, RuntimeError) as error:
+                spot.wrong(f"{quoted(value)} cannot be found: {error}")
+                return
+            except ValueError:
+                pass  # The check of the string says what is wrong.
         self.values[key] = value
         self.spots[key] = spot
 
     def over(self, lower: Layer) -> Layer:
         """Return both, with this one's values before the lower one's."""
         return Layer(values={**lower.values, **self.values}, spots={**lower.spots, **self.spots})
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether the agent is the built-in one."""
+        return bool(self.values.get(("agent", "use"), BUILTIN) == BUILTIN)
 
     def table(self) -> dict[str, Any]:
         """Return the values as nested tables."""
@@ -66,79 +72,62 @@ class Layer:
         """Return where the value at `path` of the goal was written."""
         for length in (2, 1):
             if path[:length] in self.spots:
-                spot, rest = self.spots[path[:length]], path[length:]
+                spot = self.spots[path[:length]]
                 is_short = path[0] == "validators" and (spot.path[0] != "validators" or spot.source.textual)
-                for step in rest:
+                for step in path[length:]:
                     spot = spot if is_short and isinstance(step, str) else spot.item(step)
                 return spot
-        return Spot(Source(base=Path()), problems, path)
+        return Spot(Source(problems), path)
 
 
-def _absolute(written: str, spot: Spot) -> Path:
-    return (spot.source.base / Path(written).expanduser()).resolve()
+def _absolute(key: Key, value: str, base: Path) -> str:
+    """Return a path, or the name of a recording, from the folder that it starts from; any other text as it is."""
+    if key == ("agent", "use"):
+        return agent_name(value)
+    prefix = SCRIPTED if key[1:] == ("model",) and value.startswith(SCRIPTED) else ""
+    path = value.removeprefix(prefix)
+    if (prefix and path) or (key == ("workspace", "path") and value.strip()):
+        return prefix + str((base / Path(path).expanduser()).resolve())
+    return value
 
 
-def file_layer(table: Mapping[str, Any], source: Source, problems: Problems) -> Layer:
+def file_layer(table: Mapping[str, Any], source: Source) -> Layer:
     """Return the values of a goal file's table."""
-    top = Spot(source, problems)
-    layer = Layer()
+    top, layer = Spot(source), Layer()
     for key, value in table.items():
         spot = top.item(key)
         if key in SECTIONS and isinstance(value, Mapping):
             layer.spots[key,] = spot
             for name, item in value.items():
                 layer.put((key, name), item, spot.item(name))
-        elif key == "validators" and not _is_list_of_tables(value):
+        elif key == "validators" and not (isinstance(value, list) and all(isinstance(item, Mapping) for item in value)):
             spot.wrong_key('validators are tables; write [[validators]] with run = "...", or validator = "..."')
         else:
-            _put_short(layer, key, value, spot)
+            layer.put((key,), value, spot)
     for key, message in short_form_conflicts(table):
         top.item(key).wrong_key(message)
     return layer
 
 
-def named_layer(entries: Mapping[str, Any], source: Source, problems: Problems) -> Layer:
-    """Return the values of options or variables by dotted key: `{"agent.model": ..., "validators": ["pytest -q"]}`."""
-    layer = Layer()
-    for name, value in entries.items():
-        path = tuple(name.split("."))
-        spot = Spot(source, problems, path)
-        if not _is_key(path):
-            near = nearest(name, [*Goal.model_fields, *_dotted()])
-            guess = f"; did you mean {quoted(near)}?" if near else ""
-            spot.wrong_key(f"unknown key {quoted(name)}{guess}")
-        elif len(path) == 2:
-            layer.put(path, _spelled(path, value), spot)
+def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: Problems) -> Layer:
+    """Return the values of options or variables: their dotted key, as "agent.model", their name, and the value."""
+    layer, given = Layer(), list(entries)
+    names: dict[Key, str] = {tuple(key.split(".")): name for key, name, _ in given}
+    source = Source(problems, base, names=names, textual=True)
+    for key, _, value in given:
+        path = tuple(key.split("."))
+        spot = Spot(source, path)
+        if key in SHORT_KEYS or key in Goal.model_fields or key in _DOTTED:
+            layer.put(("validator",) if key == "validators" else path, _spelled(path, value), spot)
         else:
-            _put_short(layer, "validator" if name == "validators" else name, _spelled(path, value), spot)
+            near = nearest(key, [*Goal.model_fields, *_DOTTED])
+            spot.wrong_key(f"unknown key {quoted(key)}{f'; did you mean {quoted(near)}?' if near else ''}")
     return layer
-
-
-def _put_short(layer: Layer, key: str, value: object, spot: Spot) -> None:
-    """Add a value at the top of a goal, which may be the short form of another."""
-    if key in SHORT_TABLES and isinstance(value, str):
-        layer.put((key, SHORT_TABLES[key]), value, spot)
-    else:
-        layer.put(SHORT_KEYS.get(key, (key,)), validator_tables(value) if key == "validator" else value, spot)
-
-
-def _is_list_of_tables(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
-
-
-def _is_key(path: tuple[str, ...]) -> bool:
-    name = ".".join(path)
-    return name in SHORT_KEYS or name in Goal.model_fields or name in _dotted()
-
-
-def _dotted() -> list[str]:
-    return [f"{table}.{key}" for table, model in SECTIONS.items() for key in model.model_fields]
 
 
 def _spelled(path: tuple[str, ...], value: object) -> object:
     """Return the number or truth value that a text of the command line spells, if the key takes one."""
-    hints = get_type_hints(SECTIONS[path[0]] if len(path) == 2 else Goal)
-    hint = hints.get(path[-1])
+    hint = get_type_hints(SECTIONS[path[0]] if len(path) == 2 else Goal).get(path[-1])
     if not isinstance(value, str) or {int, float, bool}.isdisjoint((hint, *get_args(hint))):
         return value
     if value in {"true", "false"}:
@@ -164,17 +153,6 @@ OPTIONS = {
     "budget.allow_unenforced": "--allow-unenforced",
 }
 """Options that are not simply the key: `timeout` is `--timeout`, `risk_class` is `--risk-class`."""
-
-AGENT_VARIABLES = {"GOAL_AGENT": "agent.use"}
-
-VARIABLES = {**AGENT_VARIABLES, "GOAL_MODEL": "agent.model", "GOAL_JUDGE": "judge.model"}
-"""Environment variables that come before the file."""
-
-FALLBACK_VARIABLES = {"LLM_MODEL": "agent.model"}
-"""Environment variables that count only if nothing else names a value."""
-
-CHAT_VARIABLES = frozenset({"GOAL_MODEL", "LLM_MODEL"})
-"""Those that name a model as LiteLLM does; they are for the built-in agent."""
 
 
 def option_of(key: str) -> str:

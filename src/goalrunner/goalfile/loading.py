@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,19 +16,9 @@ from pydantic import BaseModel, ValidationError
 from goalrunner.core.errors import LONGEST_PATH, GoalFileError, UsageError, listed, nearest, quoted
 from goalrunner.core.field_types import FROM_FILE
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile.agents import CHAT_KEYS, check_agent
-from goalrunner.goalfile.layers import (
-    AGENT_VARIABLES,
-    CHAT_VARIABLES,
-    FALLBACK_VARIABLES,
-    VARIABLES,
-    Layer,
-    file_layer,
-    named_layer,
-    option_of,
-)
-from goalrunner.goalfile.problems import Problems, Source, report, schema_of
+from goalrunner.goalfile.layers import Layer, file_layer, named_layer, option_of
+from goalrunner.goalfile.problems import Problems, Source, report
 from goalrunner.goalfile.toml_text import Key, Positions, parse, read_text, refusal
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -52,15 +43,12 @@ def resolve_goal(
     """
     here = _current_folder()
     problems = Problems()
-    file = file_layer(table, Source(base=base or here, positions=positions), problems)
+    file = file_layer(table, Source(problems, base or here, positions))
     layer = _with_environment(_options(overrides, here, problems), file, environ, here, problems)
     layer.values.setdefault(("workspace", "path"), str(here))
     goal = _validated(layer.table(), layer, problems)
     _check_workspace(layer, problems)
-    _check_objective(layer, problems)
-    if runnable:
-        _check_model(layer, problems)
-        _check_proof(layer, problems)
+    _check_complete(layer, problems, runnable=runnable)
     if goal is not None:
         goal = check_agent(goal, layer, file, environ, problems)
     problems.raise_any(name)
@@ -77,12 +65,7 @@ def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, .
     layer = _options(options, _current_folder(), problems)
     goal = _validated({"objective": "limits", **layer.table()}, layer, problems)
     problems.raise_any("")
-    limits: dict[str, Any] = {}
-    for key in layer.values:
-        limits[str(key[-1])] = goal
-        for step in key:
-            limits[str(key[-1])] = getattr(limits[str(key[-1])], str(step))
-    return limits
+    return {str(key[-1]): attrgetter(".".join(map(str, key)))(goal) for key in layer.values}
 
 
 def _validated(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Goal | None:
@@ -90,65 +73,49 @@ def _validated(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Go
     try:
         return Goal.model_validate(table, context=FROM_FILE)
     except ValidationError as error:
-        report(error, schema_of(Goal), lambda path: layer.spot(path, problems))
+        report(error, Goal, lambda path: layer.spot(path, problems))
         return None
 
 
 def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> Layer:
-    entries = {key: value for key, value in given.items() if value is not None}
-    names: dict[Key, str] = {tuple(key.split(".")): option_of(key) for key in entries}
-    return named_layer(entries, Source(base=base, names=names, textual=True), problems)
-
-
-def _environment(variables: Mapping[str, str], environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
-    """Return the values of variables; an empty one counts as not set."""
-    given = {key: name for name, key in variables.items() if environ.get(name, "").strip()}
-    names: dict[Key, str] = {tuple(key.split(".")): name for key, name in given.items()}
-    values = {key: environ[name] for key, name in given.items()}
-    return named_layer(values, Source(base=base, names=names, textual=True), problems)
+    entries = [(key, option_of(key), value) for key, value in given.items() if value is not None]
+    return named_layer(entries, base, problems)
 
 
 def _with_environment(options: Layer, file: Layer, environ: Mapping[str, str], base: Path, problems: Problems) -> Layer:
-    """Return options over environment over file."""
-    layer = options.over(_environment(AGENT_VARIABLES, environ, base, problems).over(file))
-    if layer.values.get(("agent", "use"), BUILTIN) != BUILTIN:
-        environ = {name: value for name, value in environ.items() if name not in CHAT_VARIABLES}
-    layer = options.over(_environment(VARIABLES, environ, base, problems).over(file))
-    if ("agent", "model") not in layer.values:
-        layer = layer.over(_environment(FALLBACK_VARIABLES, environ, base, problems))
-    return layer
+    """Return options over environment over file. Variables that name a model as LiteLLM does are for the built-in agent."""
+
+    def variables(**names: str) -> Layer:
+        given = [(key, name, environ[name]) for name, key in names.items() if environ.get(name, "").strip()]
+        return named_layer(given, base, problems)
+
+    upper = options.over(variables(GOAL_AGENT="agent.use", GOAL_JUDGE="judge.model"))
+    if not upper.over(file).is_chat:
+        return upper.over(file)
+    layer = upper.over(variables(GOAL_MODEL="agent.model")).over(file)
+    return layer if ("agent", "model") in layer.values else layer.over(variables(LLM_MODEL="agent.model"))
 
 
-def _check_objective(layer: Layer, problems: Problems) -> None:
-    if ("objective",) not in layer.values and not problems.excuses(("objective",)):
+def _check_complete(layer: Layer, problems: Problems, *, runnable: bool) -> None:
+    """Check that the goal has an objective and, to be `runnable`, a model, and a validator or a judge."""
+
+    def lacks(*paths: Key) -> bool:
+        return not any(layer.values.get(path) is not None for path in paths) and not problems.excuses(*paths)
+
+    if lacks(("objective",)):
         problems.add('objective is missing; write objective = "...", or give --objective', "objective")
-
-
-def _check_model(layer: Layer, problems: Problems) -> None:
-    is_chat = layer.values.get(("agent", "use"), BUILTIN) == BUILTIN
-    if is_chat and ("agent", "model") not in layer.values and not problems.excuses(("agent", "model"), ("model",)):
-        problems.add(
-            'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL',
-            "model",
-        )
-
-
-def _check_proof(layer: Layer, problems: Problems) -> None:
-    """Check that the goal has a validator or a judge, and that the judge has a model."""
-    if ("judge", "model") in layer.values or problems.excuses(("judge", "model")):
+    if runnable and layer.is_chat and lacks(("agent", "model"), ("model",)):
+        ways = 'write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL'
+        problems.add(f"the agent has no model; {ways}", "model")
+    if not runnable or not lacks(("judge", "model")):
         return
-    judge = layer.spots.get(("judge",))
-    if judge is not None or any(key[0] == "judge" for key in layer.values):
+    if ("judge",) in layer.spots or any(key[0] == "judge" for key in layer.values):
         message = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
         layer.spot(("judge",), problems).wrong_key(message)
     elif not layer.values.get(("validators",)) and not problems.excuses(("validators",), ("validator",)):
-        # An external agent does not share its model.
-        example = "agent" if layer.values.get(("agent", "use"), BUILTIN) == BUILTIN else "openai/gpt-5-mini"
-        problems.add(
-            "the goal has neither a validator nor a judge; "
-            f'write validator = "pytest -q" (or give --validator), or judge = "{example}" (or give --judge)',
-            "validator",
-        )
+        example = "agent" if layer.is_chat else "openai/gpt-5-mini"  # an external agent does not share its model
+        ways = f'write validator = "pytest -q" (or give --validator), or judge = "{example}" (or give --judge)'
+        problems.add(f"the goal has neither a validator nor a judge; {ways}", "validator")
 
 
 def _check_workspace(layer: Layer, problems: Problems) -> None:
@@ -157,16 +124,12 @@ def _check_workspace(layer: Layer, problems: Problems) -> None:
     if spot is None or not isinstance(path, str) or problems.excuses(("workspace", "path")):
         return
     shown = quoted(path, LONGEST_PATH)
-    try:
-        folder = Path(path)
-        if not folder.exists():
-            spot.wrong(f"{shown} does not exist; create the folder, or name another")
-        elif not folder.is_dir():
-            spot.wrong(f"{shown} is not a folder")
-        elif not os.access(folder, os.R_OK | os.X_OK):
-            spot.wrong(f"{shown} cannot be entered or read: permission denied")
-    except OSError as error:
-        spot.wrong(f"{quoted(path)} cannot be read: {error.strerror}")
+    if not os.path.exists(path):  # noqa: PTH110 - never raises
+        spot.wrong(f"{shown} does not exist; create the folder, or name another")
+    elif not os.path.isdir(path):  # noqa: PTH112 - never raises
+        spot.wrong(f"{shown} is not a folder")
+    elif not os.access(path, os.R_OK | os.X_OK):
+        spot.wrong(f"{shown} cannot be entered or read: permission denied")
 
 
 def _current_folder() -> Path:
@@ -228,15 +191,10 @@ def place_in(path: Path, key: Key) -> str:
 
 def _near_files(path: Path) -> str:
     """Return a hint for a missing file: the goal file with the nearest name beside it, else all of them."""
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml")
-    except OSError:
-        names = []
+    names = sorted(entry.name for entry in path.parent.glob("*.toml")) if path.parent.is_dir() else []
     if near := nearest(path.name, names):
         return f"; did you mean {quoted(str(path.parent / near), LONGEST_PATH)}?"
-    if names:
-        return f"; goal files may be {listed(names[:5])} in {path.parent}"
-    return '; write one, or give --objective "..."'
+    return f"; goal files may be {listed(names[:5])}" if names else '; write one, or give --objective "..."'
 
 
 def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:

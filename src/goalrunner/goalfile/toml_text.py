@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from goalrunner.core.errors import GoalFileError, Problem
-from goalrunner.core.goal import SHORT_TABLES
 
 Key = tuple[str | int, ...]
 """The path to a value: `("validators", 0, "timeout")`."""
@@ -24,20 +24,8 @@ Place = tuple[int, int]
 """Line and column, from 1; (0, 0) when unknown."""
 
 NOWHERE: Place = (0, 0)
-
-_SPACE = re.compile(r"[ \t]*")
-_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_STRING = re.compile(
-    r"""
-      \"{3} (?: \\. | [^\\] )*? \"{3} \"{0,2}    # several lines; up to two quotes may stand before the closing ones
-    | '{3} .*? '{3} '{0,2}
-    | " (?: \\. | [^"\\] )* "
-    | ' [^']* '
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-_SCALAR = re.compile(r"[^,\]}#\r\n]+")
+LARGEST = 1_000_000
+"""Bytes that a goal file may have."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +53,9 @@ class Positions:
         return Positions(keys, values, self.text)
 
     def _nearest(self, offsets: dict[Key, int], path: Key) -> Place:
-        for length in range(len(path), 0, -1):
-            if path[:length] in offsets:
-                return place_of(self.text, offsets[path[:length]])
-        return NOWHERE
+        found = (offsets[path[:length]] for length in range(len(path), 0, -1) if path[:length] in offsets)
+        offset = next(found, None)
+        return NOWHERE if offset is None else place_of(self.text, offset)
 
 
 def place_of(text: str, offset: int) -> Place:
@@ -82,59 +69,72 @@ def locate(text: str) -> Positions:
     The time is proportional to the length of the text.
     """
     scanner = _Scanner(text)
-    try:
-        scanner.document()
-    except (_LostError, RecursionError, tomllib.TOMLDecodeError):
-        pass
-    return Positions(keys=scanner.keys, values=scanner.values, text=text)
+    with suppress(_LostError, RecursionError, tomllib.TOMLDecodeError):
+        table: Key = ()
+        while scanner.take(_BLANK) or scanner.at < len(text):
+            if text.startswith("[", scanner.at):
+                table = scanner.header()
+            elif scanner.at < len(text):
+                scanner.pair(table)
+    return Positions(scanner.keys, scanner.values, text)
+
+
+_SPACE = re.compile(r"[ \t]*")
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_STRING = r"""
+      \"{3} (?: \\. | [^\\] )*? \"{3} \"{0,2}    # several lines; up to two quotes may stand before the closing ones
+    | '{3} .*? '{3} '{0,2}
+    | " (?: \\. | [^"\\] )* "
+    | ' [^']* '
+    """
+_PART = re.compile(rf"{_STRING} | [A-Za-z0-9_-]+", re.DOTALL | re.VERBOSE)
+_VALUE = re.compile(rf"[\[{{] | {_STRING} | [^,\]}}\#\r\n]+", re.DOTALL | re.VERBOSE)
+_OPENING = re.compile(r"\[\[?")
+_CLOSING = re.compile(r"[ \t]*\]\]?")
+_ENDS = {"[": "]", "{": "}"}
 
 
 class _LostError(Exception):
     """The text is not what the scanner expects."""
 
 
+@dataclass
 class _Scanner:
     """One scan of a text; `keys` and `values` grow meanwhile."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.keys: dict[Key, int] = {}
-        self.values: dict[Key, int] = {}
-        self._arrays: dict[Key, int] = {}
+    text: str
+    at: int = 0
+    keys: dict[Key, int] = field(default_factory=dict)
+    values: dict[Key, int] = field(default_factory=dict)
+    last_tables: dict[Key, int] = field(default_factory=dict)
+    """The index of the last table of each array of tables."""
 
-    def document(self) -> None:
-        table: Key = ()
-        while True:
-            self._take(_BLANK)
-            if self.at >= len(self.text):
-                return
-            if self._sees("["):
-                table = self._header()
-            else:
-                self._pair(table)
+    def take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise _LostError
+        self.at = match.end()
+        return match.group()
 
-    def _header(self) -> Key:
-        is_array = self._sees("[[")
-        self.at += 2 if is_array else 1
-        parts = self._key_parts()
-        self._expect("]]" if is_array else "]")
+    def header(self) -> Key:
+        is_array = self.take(_OPENING) == "[["
         path: Key = ()
-        for position, (part, offset) in enumerate(parts):
+        parts = self._key_parts()
+        for position, (part, offset) in enumerate(parts, 1):
             path = (*path, part)
             self._note(path, offset, offset)
-            if is_array and position == len(parts) - 1:
-                self._arrays[path] = self._arrays.get(path, 0) + 1
-            if path in self._arrays:
-                path = (*path, self._arrays[path] - 1)
+            if is_array and position == len(parts):
+                self.last_tables[path] = self.last_tables.get(path, -1) + 1
+            if path in self.last_tables:
+                path = (*path, self.last_tables[path])
                 self._note(path, offset, offset)
+        self.take(_CLOSING)
         return path
 
-    def _pair(self, table: Key) -> None:
+    def pair(self, path: Key) -> None:
         parts = self._key_parts()
-        self._expect("=")
-        self._take(_SPACE)
-        path = table
+        self._skip("=")
+        self.take(_SPACE)
         for part, offset in parts:
             path = (*path, part)
             self._note(path, offset, self.at)
@@ -142,92 +142,67 @@ class _Scanner:
 
     def _key_parts(self) -> list[tuple[str, int]]:
         parts: list[tuple[str, int]] = []
-        while True:
-            self._take(_SPACE)
+        while not parts or self._skip(".", optional=True):
+            self.take(_SPACE)
             offset = self.at
-            quoted = self._sees('"') or self._sees("'")
-            parts.append((_plain(self._take(_STRING if quoted else _BARE)), offset))
-            self._take(_SPACE)
-            if not self._sees("."):
-                return parts
-            self.at += 1
+            parts.append((_unquoted(self.take(_PART)), offset))
+            self.take(_SPACE)
+        return parts
 
     def _value(self, path: Key) -> None:
-        if self._sees("["):
-            numbers = count()
-            self._items("]", lambda: self._element((*path, next(numbers))))
-        elif self._sees("{"):
-            self._items("}", lambda: self._pair(path))
-        elif self._sees('"') or self._sees("'"):
-            self._take(_STRING)
-        else:
-            self._take(_SCALAR)
+        end = _ENDS.get(opened := self.take(_VALUE))
+        if end is None:
+            return
+        for index in count():
+            self.take(_BLANK)
+            if self._skip(end, optional=True):
+                return
+            if opened == "{":
+                self.pair(path)
+            else:
+                self._note((*path, index), self.at, self.at)
+                self._value((*path, index))
+            self.take(_BLANK)
+            self._skip(",", optional=True)
 
-    def _element(self, path: Key) -> None:
-        self._note(path, self.at, self.at)
-        self._value(path)
-
-    def _items(self, end: str, item: Callable[[], None]) -> None:
-        self.at += 1
-        while True:
-            self._take(_BLANK)
-            if self._sees(end):
-                break
-            item()
-            self._take(_BLANK)
-            if not self._sees(","):
-                break
-            self.at += 1
-        self._expect(end)
+    def _skip(self, expected: str, *, optional: bool = False) -> bool:
+        found = self.text.startswith(expected, self.at)
+        if not (found or optional):
+            raise _LostError
+        self.at += len(expected) * found
+        return found
 
     def _note(self, path: Key, key: int, value: int) -> None:
         self.keys.setdefault(path, key)
         self.values.setdefault(path, value)
 
-    def _sees(self, expected: str) -> bool:
-        return self.text.startswith(expected, self.at)
 
-    def _expect(self, expected: str) -> None:
-        self._take(_SPACE)
-        if not self._sees(expected):
-            raise _LostError
-        self.at += len(expected)
-
-    def _take(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.at)
-        if match is None:
-            raise _LostError
-        self.at = match.end()
-        return match.group()
-
-
-def _plain(raw: str) -> str:
-    """Return a key without quotes, escapes resolved."""
+def _unquoted(raw: str) -> str:
     if raw.startswith('"') and "\\" in raw:
         return str(tomllib.loads(f"key = {raw}")["key"])
-    return raw[1:-1] if raw[:1] in {'"', "'"} else raw
-
-
-LARGEST = 1_000_000
-"""Bytes that a goal file may have."""
-
-_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
-_PART = r"'([^']*)'"
-_TABLE = re.compile(rf"\((?:{_PART}(?:, |,)?)+\)")
-_AT_END = re.compile(r" \(at end of document\)$")
+    return raw[1:-1] if raw[:1] in ('"', "'") else raw
 
 
 def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
     """Return the table of a TOML text and the positions of its keys; `name` is the file's. Raise GoalFileError."""
     text = text.replace("\r\n", "\n")
     try:
-        positions = locate(text)
-        return tomllib.loads(text), positions
+        return tomllib.loads(text), locate(text)
     except tomllib.TOMLDecodeError as error:
         raise _bad_toml(error, text, name) from error
     except (ValueError, RecursionError) as error:
         why = "nested too deep" if isinstance(error, RecursionError) else "a number has too many digits"
         raise refusal(name, f"is not valid TOML: {why}") from error
+
+
+def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileError:
+    reason, _, where = str(error).partition(" (at ")
+    numbers = [int(number) for number in re.findall(r"\d+", where)]
+    place = (numbers[0], numbers[1]) if numbers else place_of(text, len(text.rstrip()))
+    message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}{'' if numbers else ', at the end of the file'}"
+    if reason == "Cannot overwrite a value":
+        message += '; a table and its short form cannot be combined: write judge = "..." as model = "..." in [judge]'
+    return refusal(name, message, place)
 
 
 def read_text(path: Path, missing: Callable[[], str] = str) -> str:
@@ -239,55 +214,20 @@ def read_text(path: Path, missing: Callable[[], str] = str) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise refusal(name, "is larger than 1 MB; a goal file is a few lines of TOML")
+        return data.decode("utf-8").removeprefix("\ufeff")
     except FileNotFoundError as error:
         raise refusal(name, f"no such file{missing()}") from error
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise refusal(name, f"cannot be read: {why.lower()}") from error
-    if len(data) > LARGEST:
-        raise refusal(name, "is larger than 1 MB; a goal file is a few lines of TOML")
-    return _decode(data, name)
-
-
-def refusal(name: str, message: str, place: tuple[int, int] = (0, 0)) -> GoalFileError:
-    """Return the error of a file as a whole."""
-    return GoalFileError(name, (Problem(message=message, line=place[0], column=place[1]),))
-
-
-def _decode(data: bytes, name: str) -> str:
-    """Return the text without a byte order mark."""
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         good = data[: error.start].decode("utf-8").removeprefix("\ufeff")
         why = f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; save the file as UTF-8"
         raise refusal(name, why, place_of(good, len(good))) from error
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise refusal(name, f"cannot be read: {why.lower()}") from error
 
 
-def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileError:
-    message = str(error)
-    if found := _AT_LINE.search(message):
-        place = (int(found[1]), int(found[2]))
-        message = message[: found.start()]
-    else:
-        place = place_of(text, len(text.rstrip()))
-        message = _AT_END.sub(", at the end of the file", message)
-    reason = f"{message[:1].lower()}{message[1:]}" if message[1:2].islower() else message
-    return _both_forms(text, place[0], name) or refusal(
-        name, f"not valid TOML: {_TABLE.sub(_table_header, reason)}", place
-    )
-
-
-def _table_header(table: re.Match[str]) -> str:
-    """Return the header of a table, which the parser shows as a tuple: ('a', 'b')."""
-    return f"[{'.'.join(re.findall(_PART, table[0]))}]"
-
-
-def _both_forms(text: str, line: int, name: str) -> GoalFileError | None:
-    """Return the error of a table beside its own short form, which TOML already refuses; None for any other."""
-    header = re.match(r"\s*\[\s*(agent|judge)\s*[.\]]", text.split("\n")[line - 1])
-    if header is None or not re.search(rf"(?m)^[ \t]*{header[1]}[ \t]*=", text):
-        return None
-    table, key = header[1], SHORT_TABLES[header[1]]
-    message = f'"{table}" is also given as a short form above; write it as {key} = "..." in [{table}]'
-    return refusal(name, message, (line, header.start(1) + 1))
+def refusal(name: str, message: str, place: Place = NOWHERE) -> GoalFileError:
+    """Return the error of a file as a whole."""
+    return GoalFileError(name, (Problem(message=message, line=place[0], column=place[1]),))
