@@ -20,7 +20,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Approvals, Budget, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.process_table import entry
 from tests.support.acp_bench import AcpBench

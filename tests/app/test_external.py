@@ -18,7 +18,7 @@ from goalrunner.core.errors import AgentNotInstalled, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Approvals, Budget, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.command_line import WITH_PLAIN
 from tests.support.external import preset
 from tests.support.sandboxes import needs_sandbox

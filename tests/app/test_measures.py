@@ -15,8 +15,7 @@ from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.events import Event
 from goalrunner.core.outcome import StopReason
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from tests.support.finished_run import FinishedRun

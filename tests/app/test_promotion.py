@@ -15,9 +15,8 @@ from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.records.event_log import EventLog
+from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.memory import MemoryItem, list_items
-from goalrunner.records.reading import read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.testing import ManualClock

@@ -11,7 +11,7 @@ from goalrunner.app.run_snapshots import RunSnapshots, round_patch, snapshots_of
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.finished_run import FinishedRun
 from tests.support.told_run import created, numbered, started
 

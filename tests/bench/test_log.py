@@ -14,8 +14,7 @@ import pytest
 from goalrunner.app.sandbox import SystemClock
 from goalrunner.core.events import UsageRecorded
 from goalrunner.core.outcome import Usage
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.reading import BEGINNING, link
+from goalrunner.records.event_log import BEGINNING, EventLog, link
 from goalrunner.records.redaction import Redactor
 from tests.bench.measuring import GOAL, Pairs, hold, pairs, process_seconds, remark
 from tests.support.told_run import summary
@@ -28,7 +27,7 @@ RUNS = 10_000
 REPLAY = """
 import resource, sys, time
 from pathlib import Path
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.core.fold import apply
 began, state = time.perf_counter(), None
 for record in read_records(Path(sys.argv[1])):

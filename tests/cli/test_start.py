@@ -13,7 +13,7 @@ import pytest
 
 from goalrunner.cli.main import main
 from goalrunner.core.events import RECORD
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.command_line import Ended, start
 from tests.support.scripted_api import ScriptedApi
 from tests.support.terminal import Terminal

@@ -21,7 +21,7 @@ from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.conformance.moves import AgentUnderTest, Move, Prepared, Told
 from tests.support import command_line, forking
 from tests.support.command_line import Ended

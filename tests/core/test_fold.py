@@ -79,7 +79,6 @@ SOME = st.lists(
             events.WorkspaceChanged(paths=("a.py",), snapshot=OTHER),
             events.BaselineTaken(standing="green", results=(GREEN,)),
             events.RunResumed(plan=CREATED.plan, version="0", changed=("a.py",), snapshot=OTHER),
-            events.Unrecognised(kind="proof_finished"),
             events.AuditStarted(round=1),
             events.AuditFailed(round=1, kind="parse", detail="no JSON"),
             events.AuditFailed(round=1, kind="transport", detail="no answer"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.forking import Forks
 from tests.support.telling_agent import SAID, Telling, dollars, tokens
 

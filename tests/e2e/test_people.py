@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.events import Record, RunEnded
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.forking import goal
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file
 from tests.support.terminal import Terminal

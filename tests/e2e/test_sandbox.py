@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.events import RunStarted
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.acp_bench import PROGRAM
 from tests.support.command_line import GOAL, Ended
 from tests.support.forking import goal

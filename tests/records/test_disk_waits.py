@@ -11,8 +11,7 @@ import pytest
 from goalrunner.core.events import MessageRecorded, ToolCalled, UsageRecorded
 from goalrunner.core.outcome import Usage
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.reading import LogEnd, TornTail, read_end, read_records
+from goalrunner.records.event_log import EventLog, LogEnd, TornTail, read_end, read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import any_event, tool_called
@@ -213,7 +212,7 @@ def test_a_full_disk_leaves_what_is_there(path: Path, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(RecordError, match=r"cannot write .*events.jsonl: No space left on device at byte 182"):
+        with pytest.raises(RecordError, match=r"cannot write .*events.jsonl at byte 182: No space left on device"):
             log.append(tool_called("second"))
 
     assert path.read_bytes() == before

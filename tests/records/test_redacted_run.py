@@ -16,7 +16,7 @@ from goalrunner.app.previous_run import frozen_goal
 from goalrunner.core.events import SecretsReplaced
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile import load_goal
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder, read_summary
 from goalrunner.reports.summary import redacted_line
 from tests.support.recordings import agent, judge, quote, recording, shell

@@ -15,7 +15,7 @@ from goalrunner.core.events import GoalRecord, Record
 from goalrunner.core.fold import apply
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import BudgetState, MemoryStop, WorkingMemory
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.testing import MemoryLog, ScriptedConversation
 from tests.support.library_runs import Judge, Project, misses, proves, ran, says
 from tests.support.recordings import agent, judge, quote, shell, write_file

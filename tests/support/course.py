@@ -21,7 +21,7 @@ from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import recording
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.events import Record
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from tests.support.command_line import Ended
 from tests.support.forking import Forks
 from tests.support.logs import read_messages

@@ -14,7 +14,7 @@ from goalrunner.app.verification import verify
 from goalrunner.core.events import Record, ToolResultRecorded
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
 from tests.support.command_line import Ended
 from tests.support.forking import Forks

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from goalrunner.records.reading import BEGINNING, link
+from goalrunner.records.event_log import BEGINNING, link
 
 _LINK = re.compile(rb'"p":"[0-9a-f]*"')
 

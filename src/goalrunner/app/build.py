@@ -33,8 +33,7 @@ from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
 from goalrunner.goalfile import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.reading import LogEnd, TornTail
+from goalrunner.records.event_log import EventLog, LogEnd, TornTail
 from goalrunner.records.run_folder import RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread

@@ -28,9 +28,8 @@ from goalrunner.core.summary import evidence_of, summary_of
 from goalrunner.engine.approvals import record_answer
 from goalrunner.engine.journal import Journal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog
+from goalrunner.records.event_log import EventLog, TornTail, read_records
 from goalrunner.records.files import LogInUse, is_written
-from goalrunner.records.reading import TornTail, read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, read_summary
 

@@ -16,7 +16,7 @@ from goalrunner.core.fold import apply, record_status
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
 
 

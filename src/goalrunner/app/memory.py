@@ -16,9 +16,8 @@ from goalrunner.core.observation import Observation
 from goalrunner.core.ports import Clock
 from goalrunner.core.summary import observations_of
 from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.event_log import EventLog
+from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.memory import MemoryFile, MemoryItem, Sensitivity
-from goalrunner.records.reading import read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 

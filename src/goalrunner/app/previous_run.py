@@ -28,8 +28,8 @@ from goalrunner.core.summary import EvidenceIndex, outcome_of, summary_of
 from goalrunner.engine.recorder import Resumption
 from goalrunner.goalfile import dump_goal, load_goal, place_in, resolve_goal
 from goalrunner.records.artifacts import read_message
+from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED, is_written
-from goalrunner.records.reading import LogEnd, read_lines, read_records
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.secret_formats import is_redacted
 
@@ -51,7 +51,7 @@ def load_run(folder: RunFolder) -> LoadedRun:
     evidence, end = EvidenceIndex(), LogEnd()
     if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
         raise RecordError(f"{folder.events} does not exist: the run never began, or its log was deleted", NEW_RUN)
-    for record, end in read_lines(folder.events, lambda: False):  # noqa: B007  the last one is kept
+    for record, end in read_lines(folder.events, wait=lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
         evidence.add(record)
         if isinstance(record.event, RunStarted):

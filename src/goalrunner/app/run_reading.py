@@ -16,7 +16,7 @@ from goalrunner.core.outcome import GoalAttempt, GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import Resumption
 from goalrunner.records.artifacts import read_message
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder, find_run, goal_home
 
 Reference = GoalOutcome | Path | str

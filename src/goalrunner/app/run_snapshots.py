@@ -14,8 +14,8 @@ from goalrunner.core.errors import RecordError, UsageError, WorkspaceError
 from goalrunner.core.events import Record
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.progress import FINAL
+from goalrunner.records.event_log import read_records
 from goalrunner.records.files import is_written
-from goalrunner.records.reading import read_records
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import find_snapshot, keeps, store_name

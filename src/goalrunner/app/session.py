@@ -31,7 +31,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import Resumption, cut_calls
 from goalrunner.engine.run import Run
 from goalrunner.llm import warm_up
-from goalrunner.records.reading import TornTail, read_records
+from goalrunner.records.event_log import TornTail, read_records
 from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25

@@ -25,7 +25,7 @@ from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore, read_message
-from goalrunner.records.reading import LogDamage, TornTail, read_places
+from goalrunner.records.event_log import LogDamage, TornTail, read_places
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
@@ -176,10 +176,9 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
     """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
     torn: list[TornTail] = []
     seen: set[str] = set()
-    chained, hashed = True, False
+    hashed = False
     kept: dict[str, str] = {}
     for record, place in _one_behind(read_places(folder.events, torn.append)):
-        chained = chained and bool(record.p)
         done.events += 1
         try:
             await review.add(record)
@@ -198,8 +197,6 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
         done.notes.append(f"{folder.events}: the last {tail.length} bytes are an incomplete record and are ignored")
     if review.state is None:
         raise _Damage(folder.events, None, "it contains no event")
-    if not chained:
-        done.notes.append("the log, or its beginning, has no hash chain: a changed line may not be noticed")
     if not hashed:
         done.notes.append("the log has no hash of the goal, so a changed goal.toml is not noticed")
     if review.unchecked:

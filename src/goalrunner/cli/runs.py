@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from goalrunner.core.events import Record
-    from goalrunner.records.reading import TornTail
+    from goalrunner.records.event_log import TornTail
     from goalrunner.records.run_folder import RunFolder
 
 
@@ -70,7 +70,7 @@ _SHOWN = 5
 
 def records(folder: RunFolder) -> Iterator[Record]:
     """Return the records of a run's log."""
-    from goalrunner.records.reading import read_records
+    from goalrunner.records.event_log import read_records
 
     return read_records(folder.events)
 

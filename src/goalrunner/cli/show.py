@@ -189,8 +189,8 @@ def watch(run: Run = None) -> int:
     The exit code is the run's, and 4 if its process has ended unexpectedly.
     """
     from goalrunner.cli.drive import workspace_state
+    from goalrunner.records.event_log import read_records
     from goalrunner.records.files import is_written
-    from goalrunner.records.reading import follow_records
     from goalrunner.reports.progress import is_interactive, open_progress
     from goalrunner.reports.show import show_live, show_text
 
@@ -208,7 +208,7 @@ def watch(run: Run = None) -> int:
     if is_interactive(sys.stdout, os.environ):
         with progress, contextlib.suppress(KeyboardInterrupt):
             show_live(
-                follow_records(folder.events, wait),
+                read_records(folder.events, wait=wait),
                 progress,
                 folder=str(folder.path),
                 has_outcome=lambda: runs.is_file(folder.outcome),
@@ -217,7 +217,7 @@ def watch(run: Run = None) -> int:
             return Summary(read_summary(folder)).exit_code
         return int(ExitCode.INTERRUPTED)
     pieces = show_text(
-        follow_records(folder.events, wait),
+        read_records(folder.events, wait=wait),
         folder=str(folder.path),
         has_outcome=lambda: runs.is_file(folder.outcome),
         lost=lambda: not is_written(folder.events),

@@ -6,7 +6,8 @@ Each error says what failed, why, and what to do next.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time
 from enum import IntEnum
@@ -88,6 +89,15 @@ class RecordError(GoalError):
     """
 
     outcome: GoalOutcome | None = None
+
+
+@contextmanager
+def record_errors(what: str, hint: str = "free some space, or set GOAL_HOME") -> Iterator[None]:
+    """Raise RecordError with `what` and the reason for an OSError in the context."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"{what}: {error.strerror or error}", hint) from error
 
 
 class WorkspaceError(GoalError):

@@ -224,15 +224,8 @@ class MemoryPromoted(Frozen):
     source_ref: str = Field(description="the observation or event that it rests on")
 
 
-class Unrecognised(Frozen):
-    """An event of a newer minor schema. It stays in the file and does not change the state."""
-
-    type: Literal["unrecognised"] = "unrecognised"
-    kind: str
-
-
 SCHEMA_VERSION = "1.6"
-"""The version of the log. Readers refuse another major number; a newer minor number may have unknown events."""
+"""The version of the log. Readers refuse another major number."""
 
 Event = Annotated[
     GoalCreated
@@ -268,16 +261,13 @@ Event = Annotated[
     | ApprovalRequested
     | ApprovalRecorded
     | MemoryPromoted
-    | RunEnded
-    | Unrecognised,
+    | RunEnded,
     Field(discriminator="type"),
 ]
 """All events. The type checker reports a fold that forgets one."""
 
 
-KINDS = frozenset(
-    kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]) if kind is not Unrecognised
-)
+KINDS = frozenset(kind.model_fields["type"].default for kind in get_args(get_args(Event)[0]))
 """The tags that this version knows."""
 
 
@@ -291,7 +281,7 @@ class Record(Frozen):
     p: str = Field(
         default="",
         pattern=r"^([0-9a-f]{16})?$",
-        description="the line before it, by the beginning of its SHA-256; of the first line: of nothing; empty: no chain",
+        description="the line before it, by the beginning of its SHA-256; of the first line: of nothing",
     )
     event: Event
 

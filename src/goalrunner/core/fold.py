@@ -181,9 +181,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return planned(state, event)
         case events.SecretsReplaced():
             return with_fields(state, redacted=dict(Counter(state.redacted) + Counter(event.counts)))
-        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan():
-            return state
-        case events.NoteAdded() | events.Unrecognised():
+        case events.MemoryPromoted() | events.SessionOpened() | events.AgentRan() | events.NoteAdded():
             return state
         case events.RunEnded():
             return _ended(state, event)

@@ -15,11 +15,10 @@ from threading import Lock
 from typing import Any, BinaryIO, Self
 
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import RecordError, record_errors
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
-from goalrunner.records.event_log import EventLog
+from goalrunner.records.event_log import EventLog, encode
 from goalrunner.records.files import AppendFile, sync_folder
-from goalrunner.records.reading import encode
 from goalrunner.records.redaction import Redactor
 
 _CHUNK = 1 << 20
@@ -49,10 +48,13 @@ class ArtifactStore:
         """Make all artifacts durable. Raise RecordError if the disk refuses."""
         with self._lock:
             pending, self._pending = self._pending, []
+        folders = {self._folder, *(folder for _, folder in pending)}
         try:
-            _sync([handle for handle, _ in pending], {self._folder, *(folder for _, folder in pending)})
-        except OSError as error:
-            raise RecordError(f"cannot write {self._folder}: {error.strerror}", "free some space") from error
+            # All at once: the disk does it in one go, which is several times faster.
+            with record_errors(f"cannot write {self._folder}"), ThreadPoolExecutor(_MOST_SYNCS) as threads:
+                done = [threads.submit(os.fsync, handle) for handle, _ in pending]
+                for one in (*done, *(threads.submit(sync_folder, folder) for folder in folders)):
+                    one.result()
         finally:
             for handle, _ in pending:
                 os.close(handle)
@@ -67,21 +69,20 @@ class ArtifactStore:
 
         As soon as `hurried()` is true, only the two ends of the remaining content are stored, with the omission marked.
         """
-        try:
-            with _opened(path) as file:
+        with record_errors(f"cannot take over {path}"):
+            # A link or a pipe in its place is refused.
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise RecordError(f"cannot take over {path}: it is not a regular file")
                 ref = self._keep(self._content(file, hurried))
             path.unlink()
-        except OSError as error:
-            raise RecordError(f"cannot take over {path}: {error.strerror}") from error
         return ref
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
         path = self.path(ref)
-        try:
+        with record_errors(f"artifact {path} cannot be read", ""):
             data = path.read_bytes()
-        except OSError as error:
-            raise RecordError(f"artifact {path} cannot be read: {error.strerror}") from error
         if hashlib.sha256(data).hexdigest() != ref.sha256:
             raise RecordError(f"artifact {path} is damaged: its content does not match its name")
         return data
@@ -90,13 +91,11 @@ class ArtifactStore:
         """Return the first and the last `each` bytes; if there are no more than both, all of them and nothing."""
         if ref.size <= 2 * each:
             return self.read(ref), b""
-        try:
-            with self.path(ref).open("rb") as file:
-                head = file.read(each)
-                file.seek(-each, os.SEEK_END)
-                return head, file.read(each)
-        except OSError as error:
-            raise RecordError(f"artifact {self.path(ref)} cannot be read: {error.strerror}") from error
+        path = self.path(ref)
+        with record_errors(f"artifact {path} cannot be read", ""), path.open("rb") as file:
+            head = file.read(each)
+            file.seek(-each, os.SEEK_END)
+            return head, file.read(each)
 
     def path(self, ref: ArtifactRef) -> Path:
         """Return the path of the bytes."""
@@ -127,66 +126,28 @@ class ArtifactStore:
             yield tail[tail.find(b"\n", margin) + 1 or margin :]
 
     def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
-        try:
+        digest, size = hashlib.sha256(), 0
+        with record_errors(f"cannot keep an output in {self._folder}"), contextlib.ExitStack() as stack:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
-            try:
-                ref = self._write(handle, chunks)
-                self._publish(Path(name), ref)
-            finally:
-                os.close(handle)
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name)  # noqa: PTH108
-        except OSError as error:
-            raise RecordError(
-                f"cannot keep an output in {self._folder}: {error.strerror}", "free some space, or set GOAL_HOME"
-            ) from error
-        return ref
-
-    def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactRef:
-        digest = hashlib.sha256()
-        size = 0
-        for chunk in chunks:
-            digest.update(chunk)
-            size += len(chunk)
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-        return ArtifactRef(sha256=digest.hexdigest(), size=size)
-
-    def _publish(self, new: Path, ref: ArtifactRef) -> None:
-        """Give the written file its name. A file that has the name already may be one that a power cut has damaged."""
-        path = self.path(ref)
-        if not (path.is_file() and _digest(path) == ref.sha256):
+            new = Path(name)
+            stack.callback(new.unlink, missing_ok=True)
+            stack.callback(os.close, handle)
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                rest = memoryview(chunk)
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
+            ref = ArtifactRef(sha256=digest.hexdigest(), size=size)
+            path = self.path(ref)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            new.replace(path)
-        with self._lock:
-            self._pending.append((os.open(path, os.O_RDONLY | os.O_NOFOLLOW), path.parent))
-        if self._waits:
-            self.sync()
-
-
-def _sync(handles: list[int], folders: set[Path]) -> None:
-    """Flush files and folders, all at once: the disk does it in one go, which is several times faster."""
-    with ThreadPoolExecutor(_MOST_SYNCS) as threads:
-        done = [*(threads.submit(os.fsync, handle) for handle in handles)]
-        done += [threads.submit(sync_folder, folder) for folder in folders]
-        for one in done:
-            one.result()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a regular file; refuse a link or a pipe in its place."""
-    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise RecordError(f"cannot take over {path}: it is not a regular file")
-    return file
+            new.replace(path)  # a file that has the name already may be one that a power cut has damaged
+            with self._lock:
+                self._pending.append((os.open(path, os.O_RDONLY | os.O_NOFOLLOW), path.parent))
+            if self._waits:
+                self.sync()
+        return ref
 
 
 class TranscriptFile:
@@ -223,26 +184,19 @@ class TranscriptFile:
 
 def read_message(path: Path, ref: TranscriptRef) -> Message:
     """Return one message of a transcript that is not being written. Raise RecordError if it is not what was written."""
-    try:
-        with path.open("rb") as file:
-            file.seek(ref.offset)
-            line = file.read(ref.length)
-    except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}") from error
-    return _checked(line, ref, path)
+    with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
+        file.seek(ref.offset)
+        return _checked(file.read(ref.length), ref, path)
 
 
 def _checked(line: bytes, ref: TranscriptRef, path: Path) -> Message:
+    where = f"{path}: the message at byte {ref.offset}"
     if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
-        raise RecordError(f"{path}: the message at byte {ref.offset} differs from what was recorded")
-    return _message(line, ref.offset, path)
-
-
-def _message(line: bytes, offset: int, path: Path) -> Message:
+        raise RecordError(f"{where} differs from what was recorded")
     try:
         message: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path}: the message at byte {offset} is damaged: {error}") from error
+        raise RecordError(f"{where} is damaged: {error}") from error
     if not isinstance(message, dict):
-        raise RecordError(f"{path}: the message at byte {offset} is damaged: it is not an object")
+        raise RecordError(f"{where} is damaged: it is not an object")
     return message

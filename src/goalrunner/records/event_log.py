@@ -1,18 +1,24 @@
-"""The log of a run: numbered events with time and link, and the lock of its only writer."""
+"""The log of a run: numbered events with time and link, read at any time, and written by one process at a time."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from pydantic import ValidationError
+
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import (
     RECORD,
+    SCHEMA_VERSION,
     Event,
     MessageRecorded,
     Record,
@@ -24,8 +30,140 @@ from goalrunner.core.events import (
 )
 from goalrunner.core.ports import Clock
 from goalrunner.records.files import AppendFile, WriterLock, lock_of
-from goalrunner.records.reading import LogEnd, TornTail, encode, link, read_end, without_surrogates
 from goalrunner.records.redaction import Redactor
+
+
+def encode(value: Any) -> bytes:
+    """Return a JSON value as a line of ASCII without its newline; lone surrogates become U+FFFD.
+
+    Raise RecordError for what JSON cannot express, NaN included.
+    """
+    try:
+        line = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        if "\\ud" in line:  # a pair of surrogates, or a lone one, which readers refuse
+            text = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+            line = json.dumps(json.loads(text.decode("utf-16-le", "replace")), separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RecordError(f"cannot write a record: {error}") from error
+    return line.encode("ascii")
+
+
+def link(line: bytes) -> str:
+    """Return the link to a line (without its newline) that the next line holds; the first line holds `link(b"")`."""
+    return hashlib.sha256(line).hexdigest()[:16]
+
+
+BEGINNING = link(b"")
+
+
+class LogDamage(RecordError):
+    """A line of a log is not what was written; `offset` is the byte at which it begins."""
+
+    def __init__(self, path: Path, offset: int, what: str, hint: str = "") -> None:
+        self.path = path
+        self.offset = offset
+        super().__init__(f"{path}: {what}", hint)
+
+
+@dataclass(frozen=True)
+class TornTail:
+    """The beginning of a last line that was never finished: its offset and its length in bytes."""
+
+    path: Path
+    offset: int
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.path}: the last {self.length} bytes, from byte {self.offset}, are an incomplete record and are ignored"
+
+
+OnTorn = Callable[[TornTail], None] | None
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The end of a log: its last number (0: empty), active time in seconds, bytes in whole lines, and link."""
+
+    seq: int = 0
+    elapsed: float = 0.0
+    size: int = 0
+    link: str = BEGINNING
+
+
+def read_records(path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | None = None) -> Iterator[Record]:
+    """Yield the records of a log in order, with bounded memory. Raise RecordError for damage.
+
+    If the log is still written, `wait()` is called at the end of the file; it returns whether to look again.
+    """
+    for record, _ in read_lines(path, on_torn, wait):
+        yield record
+
+
+def read_places(path: Path, on_torn: OnTorn = None) -> Iterator[tuple[Record, int]]:
+    """Yield each record of a log with the byte at which its line begins. Raise RecordError for damage."""
+    offset = 0
+    for record, end in read_lines(path, on_torn):
+        yield record, offset
+        offset = end.size
+
+
+def read_end(path: Path) -> LogEnd:
+    """Return the end of a log; a missing file is an empty log. Raise RecordError for damage."""
+    end = LogEnd()
+    for _, end in read_lines(path) if path.exists() else ():  # noqa: B007 - the last one is kept
+        pass
+    return end
+
+
+def read_lines(
+    path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | None = None
+) -> Iterator[tuple[Record, LogEnd]]:
+    """Yield each record with the end of the log up to it. Raise RecordError for damage."""
+    end, before = LogEnd(), 0
+    try:
+        with path.open("rb") as file:
+            while True:
+                line = file.readline()
+                if line.endswith(b"\n"):
+                    offset, record = end.size, _parse(line, path, end.size)
+                    if record.seq != end.seq + 1:
+                        raise LogDamage(
+                            path, offset, f"record {record.seq} at byte {offset} where {end.seq + 1} should be"
+                        )
+                    if record.p != end.link:
+                        said = "is not the first one of its log"
+                        if end.seq:  # which of the two lines was changed is unknown
+                            said = (
+                                f"does not follow the one at byte {before}: one of them differs from what was recorded"
+                            )
+                        raise LogDamage(path, offset, f"the record at byte {offset} {said}")
+                    before, end = offset, LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]))
+                    yield record, end
+                elif wait is not None and wait():
+                    file.seek(end.size)
+                else:
+                    if line and on_torn is not None:
+                        on_torn(TornTail(path, end.size, len(line)))
+                    return
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse(line: bytes, path: Path, offset: int) -> Record:
+    try:
+        record = RECORD.validate_json(line)
+        version, why = record.v, ""
+    except ValidationError as error:
+        try:
+            version, why = str(json.loads(line)["v"]), error.errors()[0]["msg"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            version, why = SCHEMA_VERSION, "it is not a record"
+    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0] or (why and version != SCHEMA_VERSION):
+        said = f"the record at byte {offset} has schema version {version}; this program reads {SCHEMA_VERSION}"
+        raise LogDamage(path, offset, said, "install the version of goalrunner that wrote it")
+    if why:
+        raise LogDamage(path, offset, f"the record at byte {offset} is damaged: {why}")
+    return record
 
 
 class Syncable(Protocol):
@@ -56,22 +194,20 @@ class EventLog:
     """
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        redactor: Redactor,
-        start: LogEnd | None = None,
-        on_torn: Callable[[TornTail], None] | None = None,
+        self, path: Path, clock: Clock, redactor: Redactor, start: LogEnd | None = None, on_torn: OnTorn = None
     ) -> None:
         self._clock = clock
         self._redactor = redactor
         self._lock = WriterLock(lock_of(path))
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._lock.close)
             end = read_end(path) if start is None else start
-            self._file = _opened(path, end)
-        except BaseException:
-            self._lock.close()
-            raise
+            self._file = AppendFile(path)
+            undo.callback(self._file.close)
+            if self._file.size != end.size:
+                what = f"it ends at byte {self._file.size}, and was read to byte {end.size}"
+                raise RecordError(f"{path}: {what}", "try again")
+            undo.pop_all()
         if self._file.torn and on_torn is not None:
             on_torn(TornTail(path, end.size, self._file.torn))
         self._parts: list[Syncable] = []
@@ -101,8 +237,9 @@ class EventLog:
         """Write one event, secrets replaced, and return its record. Raise RecordError if it cannot be written whole."""
         at = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
         record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), p=self._link, event=event)
-        written = self._written(record)
-        line = encode(written.model_dump(mode="python"))
+        data = record.model_dump(mode="python")
+        line = encode({**data, "event": self._redactor.json(data["event"], keep=_vocabulary())})
+        written = RECORD.validate_json(line)
         wait = not isinstance(event, _NO_WAIT)
         if wait:
             self._sync_parts()
@@ -137,36 +274,18 @@ class EventLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _written(self, record: Record) -> Record:
-        """Return the record as it will be read back: secrets and lone surrogates replaced."""
-        before = record.model_dump(mode="json")
-        after = {**before, "event": without_surrogates(self._redactor.json(before["event"], keep=_vocabulary()))}
-        return record if after == before else RECORD.validate_python(after)
-
-
-def _opened(path: Path, end: LogEnd) -> AppendFile:
-    file = AppendFile(path)
-    if file.size != end.size:
-        file.close()
-        raise RecordError(f"{file.path}: it ends at byte {file.size}, and was read to byte {end.size}", "try again")
-    return file
-
 
 @cache
 def _vocabulary() -> frozenset[str]:
     """Return every word of the schema (field names, tags, enumerations), without which no record could be read back."""
     words: set[str] = set()
-
-    def collect(node: Any) -> None:
-        match node:
-            case dict():
-                words.update(node.get("properties", {}))
-                words.update(word for word in (node.get("const"), *node.get("enum", ())) if isinstance(word, str))
-                for item in node.values():
-                    collect(item)
-            case list():
-                for item in node:
-                    collect(item)
-
-    collect(RECORD.json_schema())
+    waiting: list[Any] = [RECORD.json_schema()]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            found = (*node.get("properties", ()), node.get("const"), *node.get("enum", ()))
+            words.update(word for word in found if isinstance(word, str))
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
     return frozenset(words)

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import RecordError, record_errors
 
 UNFINISHED = ".new"
 """Suffix of the file that a killed writer may leave behind."""
@@ -76,31 +76,34 @@ _flush = getattr(os, "fdatasync", os.fsync)
 
 
 class AppendFile:
-    """An open file, mode 0600. `torn` is the number of bytes that were cut from its end when it was opened, `is_dirty` whether
-    something in it is not durable yet."""
+    """An open file, mode 0600, of `size` bytes, all of them in whole lines.
+
+    `torn` is the number of bytes that were cut from its end when it was opened, `is_dirty` whether something in it is not
+    durable yet.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.is_dirty = True  # an earlier process may have been killed before its last wait for the disk
         self._broken = ""
-        self._handle = -1
-        try:
+        with (
+            record_errors(f"cannot open {path}", "check GOAL_HOME and its permissions"),
+            contextlib.ExitStack() as undo,
+        ):
             new = not path.exists()
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-            self._size = os.fstat(self._handle).st_size
-            if new:
+            undo.callback(self.close)
+            before = os.fstat(self._handle).st_size
+            self.size = self._whole(before)
+            self.torn = before - self.size
+            if self.torn:
+                os.ftruncate(self._handle, self.size)
+            if new or self.torn:
                 os.fsync(self._handle)
+            if new:
                 sync_folder(path.parent)
                 self.is_dirty = False
-            self.torn = self._cut_tail()
-        except OSError as error:
-            self.close()
-            raise RecordError(f"cannot open {path}: {error.strerror}", "check GOAL_HOME and its permissions") from error
-
-    @property
-    def size(self) -> int:
-        """The number of bytes, all of them in whole lines."""
-        return self._size
+            undo.pop_all()
 
     def append(self, line: bytes, *, wait: bool = True) -> int:
         """Write a line (given without its newline) and return its offset. Raise RecordError, the file unchanged.
@@ -108,39 +111,36 @@ class AppendFile:
         It is durable when this returns, or with `wait=False` when `sync` has been called.
         """
         self._check()
-        offset = self._size
+        offset = self.size
         data = memoryview(line + b"\n")
-        try:
-            while data:
-                data = data[os.write(self._handle, data) :]  # a full disk writes less, and fails only the next time
-            if wait:
-                _flush(self._handle)
-        except OSError as error:
-            self._take_back(offset)
-            raise RecordError(
-                f"cannot write {self.path}: {error.strerror} at byte {offset}",
-                "free some space; earlier records are intact",
-            ) from error
-        self._size = offset + len(line) + 1
+        with record_errors(f"cannot write {self.path} at byte {offset}", "free some space; earlier records are intact"):
+            try:
+                while data:
+                    data = data[os.write(self._handle, data) :]  # a full disk writes less, and fails only the next time
+                if wait:
+                    _flush(self._handle)
+            except OSError:
+                self._take_back(offset)
+                raise
+        self.size = offset + len(line) + 1
         self.is_dirty = not wait
         return offset
 
     def sync(self) -> None:
         """Make all lines durable. Raise RecordError if the disk refuses."""
-        try:
-            if self.is_dirty:
-                _flush(self._handle)
-        except OSError as error:
-            self._broken = f"its last lines cannot be made durable: {error.strerror}"
-            raise RecordError(f"cannot write {self.path}: {error.strerror}", "free some space") from error
+        with record_errors(f"cannot write {self.path}"):
+            try:
+                if self.is_dirty:
+                    _flush(self._handle)
+            except OSError:
+                self._broken = "its last lines cannot be made durable"
+                raise
         self.is_dirty = False
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes as they are in the file; fewer at the end. Raise RecordError."""
-        try:
+        with record_errors(f"cannot read {self.path} at byte {offset}", ""):
             return os.pread(self._handle, length, offset)
-        except OSError as error:
-            raise RecordError(f"cannot read {self.path}: {error.strerror} at byte {offset}") from error
 
     def close(self) -> None:
         """Close the file; closing twice does nothing."""
@@ -149,13 +149,15 @@ class AppendFile:
             self._handle = -1
 
     def _check(self) -> None:
+        why = self._broken
         if self._handle < 0:
-            raise RecordError(f"cannot write {self.path}: it is closed")
-        now = os.fstat(self._handle)
-        if now.st_nlink == 0 or not self.path.exists():
-            raise RecordError(f"cannot write {self.path}: it was removed while the run was writing it")
-        if self._broken or now.st_size != self._size:
-            raise RecordError(f"cannot write {self.path}: {self._broken or 'another program has changed it'}")
+            why = "it is closed"
+        elif (now := os.fstat(self._handle)).st_nlink == 0 or not self.path.exists():
+            why = "it was removed while the run was writing it"
+        elif now.st_size != self.size:
+            why = why or "another program has changed it"
+        if why:
+            raise RecordError(f"cannot write {self.path}: {why}")
 
     def _take_back(self, offset: int) -> None:
         try:
@@ -165,20 +167,15 @@ class AppendFile:
         with contextlib.suppress(OSError):
             os.fsync(self._handle)
 
-    def _cut_tail(self) -> int:
-        end = self._size
+    def _whole(self, end: int) -> int:
+        """Return the number of bytes in whole lines."""
         while end > 0:
             start = max(0, end - _BLOCK)
             newline = os.pread(self._handle, end - start, start).rfind(b"\n")
             end = start + newline + 1
             if newline >= 0:
                 break
-        torn = self._size - end
-        if torn:
-            os.ftruncate(self._handle, end)
-            os.fsync(self._handle)
-            self._size = end
-        return torn
+        return end
 
 
 class LogInUse(RecordError):
@@ -193,16 +190,18 @@ class WriterLock:
     """Held from creation to `close`. Raise LogInUse, with its owner, if another writer holds it, and RecordError."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
+        with record_errors(f"cannot open {path}", "check GOAL_HOME and its permissions"):
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise RecordError(f"cannot open {path}: {error.strerror}", "check GOAL_HOME and its permissions") from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._handle)
-            raise LogInUse(path.parent, owner(path)) from error
+            try:
+                found = json.loads(path.read_bytes())
+                owner = f"process {found['pid']} on {found['host']}"
+            except (OSError, ValueError, KeyError, TypeError):
+                owner = "another process"
+            raise LogInUse(path.parent, owner) from error
         with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
@@ -214,23 +213,17 @@ class WriterLock:
             self._handle = -1
 
 
-def owner(path: Path) -> str:
-    """Return a description of the process that holds, or held, the lock."""
-    try:
-        data = json.loads(path.read_bytes())
-        return f"process {data['pid']} on {data['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+def lock_of(log: Path) -> Path:
+    """Return the lock file of a log."""
+    return log.with_suffix(".lock")
 
 
 def is_written(log: Path) -> bool:
     """Return whether a process is writing that log now. A lock that cannot be read counts as held."""
     try:
         handle = os.open(lock_of(log), os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
@@ -238,8 +231,3 @@ def is_written(log: Path) -> bool:
     finally:
         os.close(handle)
     return False
-
-
-def lock_of(log: Path) -> Path:
-    """Return the lock file of a log."""
-    return log.with_suffix(".lock")

@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import MemoryKind
 from goalrunner.core.field_types import Frozen
+from goalrunner.records.event_log import encode
 from goalrunner.records.files import AppendFile, LogInUse, WriterLock, write_whole
-from goalrunner.records.reading import encode
 
 Sensitivity = Literal["low", "medium", "high"]
 

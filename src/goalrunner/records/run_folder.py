@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.errors import RecordError, RunNotFound, UsageError
+from goalrunner.core.errors import RunNotFound, UsageError, record_errors
 from goalrunner.records.files import sync_folder, write_whole
 
 if TYPE_CHECKING:
@@ -97,12 +97,8 @@ class RunFolder:
 
     def scratch_file(self, suffix: str = "") -> Path:
         """Return an unused path in the scratch folder."""
-        try:
+        with record_errors(f"cannot make {self.scratch}"):
             self.scratch.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise RecordError(
-                f"cannot make {self.scratch}: {error.strerror}", "free some space, or set GOAL_HOME"
-            ) from error
         return self.scratch / (os.urandom(8).hex() + suffix)
 
     def clear_scratch(self) -> None:
@@ -123,12 +119,10 @@ class RunFolder:
 
         One that is not `lasting` may be damaged by a power cut; this saves a wait for the disk.
         """
-        try:
+        with record_errors(f"cannot write {path}"):
             write_whole(path, text.encode(errors="replace"), lasting=lasting)
             if lasting:
                 sync_folder(path.parent)
-        except OSError as error:
-            raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
 
 
 _LETTERS = "abcdefghjkmnpqrstvwxyz"
@@ -136,9 +130,6 @@ _SIGNS = "0123456789" + _LETTERS
 """Base 32 after Crockford: no i, l, o, u, which are misread or spell words."""
 
 _FILLERS = frozenset("a an the to of and or in on for with that this is are be please".split())  # noqa: SIM905
-_MOST_WORDS = 3
-_ENOUGH = 10
-_LONGEST_WORD = 12
 
 
 def new_run_id(home: Path, objective: str, source: random.Random | None = None) -> str:
@@ -146,35 +137,22 @@ def new_run_id(home: Path, objective: str, source: random.Random | None = None) 
 
     No run in `home` has the same first four characters, so that these alone name the run.
     """
-    if source is None:
-        from random import SystemRandom  # not at the top: `goal list` needs no names
+    import unicodedata  # not at the top, as random: `goal list` needs no names
+    from random import SystemRandom
 
-        source = SystemRandom()
+    source = source or SystemRandom()
+    plain = unicodedata.normalize("NFKD", objective[:1000].casefold()).encode("ascii", "ignore").decode()
+    chosen = [word[:12] for word in re.findall(r"[a-z0-9]+", plain) if word not in _FILLERS][:3]
+    while len("-".join(chosen[:-1])) >= 10:
+        chosen.pop()
     try:
         taken = {path.name[:4] for path in (home / "runs").iterdir()}
     except OSError:  # there is none yet, or making the run's folder will say what is wrong
         taken = set()
-    words = _slug(objective)
     while True:
         signs = source.choice(_LETTERS) + "".join(source.choice(_SIGNS) for _ in range(3))
         if signs not in taken:
-            return f"{signs}-{words}" if words else signs
-
-
-def _slug(objective: str) -> str:
-    import unicodedata
-
-    plain = unicodedata.normalize("NFKD", objective[:1000].casefold()).encode("ascii", "ignore").decode()
-    chosen: list[str] = []
-    for word in re.findall(r"[a-z0-9]+", plain):
-        if word not in _FILLERS:
-            chosen.append(word[:_LONGEST_WORD])
-        if len(chosen) == _MOST_WORDS or len("-".join(chosen)) >= _ENOUGH:
-            break
-    return "-".join(chosen)
-
-
-_SHOWN = 5
+            return "-".join((signs, *chosen))
 
 
 def find_run(home: Path, reference: str | None = None) -> RunFolder:
@@ -182,22 +160,22 @@ def find_run(home: Path, reference: str | None = None) -> RunFolder:
 
     Raise RunNotFound, and UsageError if the runs cannot be listed.
     """
-    named = _folder(reference) if reference else None
-    if named is not None:
-        return named
+    with contextlib.suppress(OSError, ValueError):  # the current folder is gone, or the name can be none
+        path = Path(os.path.realpath(reference)) if reference else None
+        if path and any((path / name).is_file() for name in ("events.jsonl", "summary.json")):
+            return RunFolder(path)
     names = _names(home)
     if not names:
         raise RunNotFound(f"there is no run in {home}", "goal run GOAL_FILE starts one")
     if reference is None:
         return RunFolder(home / "runs" / list_runs(home)[0]["run_id"])
-    if reference in names:
-        return RunFolder(home / "runs" / reference)
     matching = sorted(name for name in names if reference and name.startswith(reference))
-    if len(matching) == 1:
-        return RunFolder(home / "runs" / matching[0])
+    if reference in names or len(matching) == 1:
+        return RunFolder(home / "runs" / (reference if reference in names else matching[0]))
     if matching:
-        raise RunNotFound(f'"{reference}" matches {len(matching)} runs: {_some(matching)}', "type more of the id")
-    raise RunNotFound(f'no run "{reference}" in {home}', _advice(reference, names))
+        some = ", ".join(matching[:5]) + (f" and {len(matching) - 5} more" if len(matching) > 5 else "")
+        raise RunNotFound(f'"{reference}" matches {len(matching)} runs: {some}', "type more of the id")
+    raise RunNotFound(f'no run "{reference}" in {home}', "goal list shows the runs")
 
 
 def list_runs(home: Path) -> list[dict[str, Any]]:
@@ -211,38 +189,19 @@ def list_runs(home: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
 
 
-def _folder(reference: str) -> RunFolder | None:
-    """Return the run in the folder of that path, which `goal show --path` prints; None if there is none."""
-    try:
-        path = os.path.realpath(reference)
-    except (OSError, ValueError):  # the current folder is gone, or the name can be none
-        return None
-    if os.path.isfile(f"{path}/events.jsonl") or os.path.isfile(f"{path}/summary.json"):  # noqa: PTH113 - never raises
-        return RunFolder(Path(path))
-    return None
-
-
 def _names(home: Path) -> list[str]:
     """Return the names of the runs' folders; none before the first run. Raise UsageError."""
     runs = home / "runs"
     try:
         with os.scandir(runs) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
+            return [one.name for one in entries if not one.name.startswith(".") and os.path.isdir(one)]  # noqa: PTH112
     except FileNotFoundError:
         return []
-    except NotADirectoryError:
-        wrong = home if os.path.lexists(home) and not os.path.isdir(home) else runs  # noqa: PTH112 - never raises
-        raise UsageError(f"{wrong} is not a folder", "set GOAL_HOME to the folder that holds the runs") from None
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(f"{runs} cannot be read: {why}", "set GOAL_HOME to a folder that you may read") from None
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
+        wrong, why = runs, f"cannot be read: {(error.strerror or str(error)).lower()}"
+        if isinstance(error, NotADirectoryError):
+            wrong, why = runs if home.is_dir() else home, "is not a folder"
+        raise UsageError(f"{wrong} {why}", "set GOAL_HOME to the folder that holds the runs") from None
 
 
 def read_summary(folder: RunFolder) -> dict[str, Any]:
@@ -252,20 +211,17 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
 
 def _summary(path: str, name: str) -> dict[str, Any]:
     """Return `read_summary` of a path as text: with thousands of runs, a Path costs as much as reading the file."""
+    message = "summary.json is damaged"
     try:
         with open(f"{path}/summary.json", "rb") as file:  # noqa: PTH123 - as text, as above
             summary = json.loads(file.read())
+        if isinstance(summary, dict) and isinstance(summary.get("started_at"), str):
+            summary["run_id"] = name
+            return summary
     except OSError as error:
-        return _unreadable(path, name, f"summary.json: {(error.strerror or 'cannot be read').lower()}")
+        message = f"summary.json: {(error.strerror or 'cannot be read').lower()}"
     except (ValueError, RecursionError):
-        return _unreadable(path, name, "summary.json is damaged")
-    if not isinstance(summary, dict) or not isinstance(summary.get("started_at"), str):
-        return _unreadable(path, name, "summary.json is damaged")
-    summary["run_id"] = name
-    return summary
-
-
-def _unreadable(path: str, name: str, message: str) -> dict[str, Any]:
+        pass
     from datetime import UTC, datetime  # not at the top: few runs need it
 
     try:
@@ -274,17 +230,3 @@ def _unreadable(path: str, name: str, message: str) -> dict[str, Any]:
         time = 0.0
     started = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
     return {"run_id": name, "status": "unreadable", "started_at": started, "message": message}
-
-
-def _advice(reference: str, names: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = (
-        get_close_matches(reference, names, n=3, cutoff=0.7) or [name for name in names if reference[:40] in name][:3]
-    )
-    return f"did you mean {_some(near)}?" if near else "goal list shows the runs"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

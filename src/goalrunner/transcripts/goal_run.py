@@ -7,7 +7,7 @@ from functools import partial
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
 from goalrunner.records.artifacts import ArtifactStore, read_message
-from goalrunner.records.reading import read_records
+from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts.source import Deliverable, Source
 
