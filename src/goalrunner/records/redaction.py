@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from goalrunner.records.secret_formats import (
     TokenFormat,
     begins_word,
     marker_of,
-    roots_of,
     secrets_among,
     spellings,
 )
@@ -38,48 +36,6 @@ _CODED = 4
 """How many times longer control codes may make a secret in a stream."""
 
 
-class VisibleText:
-    """Raw text, and `data`: the same without sequences of control codes and carriage returns."""
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        pieces = CONTROL_SEQUENCE.split(raw)  # text and sequences by turns
-        self.data = b"".join(pieces[::2])
-        ends = list(accumulate(map(len, pieces)))
-        # Where something was left out: in `data`, and its start and end in the raw text.
-        self._places = list(accumulate(map(len, pieces[:-1:2])))
-        self._starts, self._ends = ends[:-1:2], ends[1::2]
-
-    def __contains__(self, place: object) -> bool:
-        """Return whether something was left out before this place of `data`; a word may begin there."""
-        if not isinstance(place, int):
-            return False
-        number = bisect_left(self._places, place)
-        return number < len(self._places) and self._places[number] == place
-
-    @property
-    def has_commands(self) -> bool:
-        """Whether text was left out that a sequence carries, such as the address of a link."""
-        return b"\x1b]" in self._raw
-
-    def raw_place(self, place: int) -> int:
-        """Return where the byte at a place of `data` is in the raw text."""
-        return place + self._shift(bisect_right(self._places, place))
-
-    def raw_span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of the raw text for one of `data` that is not empty, without sequences around it."""
-        return self.raw_place(start), self.raw_place(end - 1) + 1
-
-    def place(self, raw_place: int) -> int:
-        """Return how many bytes of `data` lie before a place of the raw text."""
-        number = bisect_left(self._starts, raw_place)
-        return max(self._places[number - 1], raw_place - self._shift(number)) if number else raw_place
-
-    def _shift(self, number: int) -> int:
-        """Return how many bytes were left out at the first places, `number` of them."""
-        return self._ends[number - 1] - self._places[number - 1] if number else 0
-
-
 class Span(NamedTuple):
     """A part of a text. `kind` names the secret that it is; it is empty for an earlier replacement, which stays."""
 
@@ -93,8 +49,7 @@ class SecretSearch:
 
     def __init__(self, forms: Mapping[bytes, str], patterns: Sequence[re.Pattern[str]], allow: Collection[str]) -> None:
         self._forms = forms
-        self._roots = roots_of(forms)
-        self._patterns = tuple(patterns)
+        self._patterns = patterns
         self._allow = frozenset(allow)
         self._allowed_tokens = {text.encode("utf-8", "surrogateescape") for text in allow}
         self._formats: dict[bytes, list[TokenFormat]] = {}
@@ -110,11 +65,22 @@ class SecretSearch:
         """Return the secrets and earlier replacements in order, also secrets that control codes split."""
         if b"\x1b" not in data and data.count(b"\r") == data.count(b"\r\n"):  # a known spelling of a line end
             return self._search(data)
-        view = VisibleText(data)
-        found = [Span(*view.raw_span(span.start, span.end), span.kind) for span in self._search(view.data, view)]
-        return _merged([*found, *self._search(data)]) if view.has_commands else found
+        # Where something was left out of the text that is searched, and how many bytes up to there.
+        places: list[int] = []
+        left_out = [0]
+        for match in CONTROL_SEQUENCE.finditer(data):
+            places.append(match.start() - left_out[-1])
+            left_out.append(left_out[-1] + len(match[0]))
 
-    def _search(self, data: bytes, breaks: Container[int] = ()) -> list[Span]:
+        def raw(place: int) -> int:
+            return place + left_out[bisect_right(places, place)]
+
+        text = CONTROL_SEQUENCE.sub(b"", data)
+        found = [Span(raw(start), raw(end - 1) + 1, kind) for start, end, kind in self._search(text, frozenset(places))]
+        # The text that a sequence carries, such as the address of a link, was left out.
+        return _merged([*found, *self._search(data)]) if b"\x1b]" in data else found
+
+    def _search(self, data: bytes, breaks: Collection[int] = ()) -> list[Span]:
         """Return the spans of a text. A word may begin at one of `breaks`."""
         known = list(self._known(data))
         found = _merged([*known, *self._tokens(data, known, breaks)])
@@ -125,14 +91,14 @@ class SecretSearch:
 
     def _known(self, data: bytes) -> Iterator[Span]:
         """Yield values and replacements. A plain search comes first: it is a hundred times faster than a pattern of all forms."""
-        needles = [form for form in self._forms if form in data] if any(root in data for root in self._roots) else []
+        needles = [form for form in self._forms if form in data]
         if not needles and MARKER.encode() not in data:
             return
         values = b"|".join(map(re.escape, needles)) or b"(?!)"
         for match in re.compile(b"(?:%s)|(%s)" % (self._markers, values)).finditer(data):
             yield Span(*match.span(), self._forms[match[1]] if match[1] is not None else "")
 
-    def _tokens(self, data: bytes, known: Sequence[Span], breaks: Container[int]) -> list[Span]:
+    def _tokens(self, data: bytes, known: Sequence[Span], breaks: Collection[int]) -> list[Span]:
         """Return the tokens between the known spans, in no order; those inside an allowed token are left out."""
         starts = [*(span.start for span in known), len(data)]
         found: list[Span] = []
@@ -255,12 +221,14 @@ class Redactor:
         If `is_cut()` is true at its end, the last bytes, which may be a part of a secret, are left out.
         """
         size = max(_BLOCK, 2 * self.margin)
-        data = b""
-        for block in _blocks(chunks, size):
-            data += block
-            if len(data) >= size:
-                settled, data = self._settled(data)
+        data, waiting = b"", bytearray()
+        for chunk in chunks:
+            waiting += chunk
+            while len(waiting) >= size:
+                settled, data = self._settled(data + bytes(waiting[:size]))
+                del waiting[:size]
                 yield settled
+        data += bytes(waiting)
         yield self._settled(data)[0] if is_cut() else self._replaced(data)[0]
 
     def _settled(self, data: bytes) -> tuple[bytes, bytes]:
@@ -287,14 +255,3 @@ class Redactor:
             data = b"".join((*parts, data[place:]))
             with self._lock:
                 self._counts.update(span.kind for span in spans if span.kind)
-
-
-def _blocks(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Yield a stream in blocks of `size` bytes; the last one is shorter."""
-    waiting = bytearray()
-    for chunk in chunks:
-        waiting += chunk
-        while len(waiting) >= size:
-            yield bytes(waiting[:size])
-            del waiting[:size]
-    yield bytes(waiting)

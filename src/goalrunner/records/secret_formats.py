@@ -29,9 +29,9 @@ def is_redacted(text: str) -> bool:
 
 
 CONTROL_SEQUENCE = re.compile(
-    rb"(\x1b(?:\[[0-?]{0,64}+[ -/]{0,4}+[@-~]"  # colours, movements of the cursor
+    rb"\x1b(?:\[[0-?]{0,64}+[ -/]{0,4}+[@-~]"  # colours, movements of the cursor
     rb"|\][^\x07\x1b\r\n]{0,4096}+(?:\x07|\x1b\\)"  # titles, links
-    rb"|[()*+#%][0-9A-Za-z@]|[78=>])|\r)"  # character sets, modes
+    rb"|[()*+#%][0-9A-Za-z@]|[78=>])|\r"  # character sets, modes
 )
 
 
@@ -62,95 +62,61 @@ def secrets_among(
 
     Variables in `names`, and those that `extra` names, are secrets whatever their names look like.
     """
-    found = {
-        name: value.strip()
-        for name, value in sorted(environ.items())
-        if (name in names or _looks_secret(name, value))
-        and len(value.strip()) >= SHORTEST
-        and not _is_path(value)
-        and value.strip() not in allow
-    }
-    return found | _forced_values(extra, environ)
-
-
-def _forced_values(extra: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the values that `$NAME` stands for, by name. Raise UsageError if a variable is not set."""
-    forced: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name, text in sorted(environ.items()):
+        value = text.strip()
+        is_path = os.path.isabs(value) and os.path.lexists(value)  # noqa: PTH117 - a value need not be a valid path
+        is_named = name in names or _looks_secret(name, value)
+        if is_named and len(value) >= SHORTEST and not is_path and value not in allow:
+            found[name] = value
     for name in filter(None, map(secret_variable, extra)):
-        value = environ.get(name, "").strip()
-        if not value:
+        if not environ.get(name, "").strip():
             raise UsageError(
                 f"[redact] extra names ${name}, which is not set, so its value could not be redacted",
                 f"export {name}=..., or remove it from [redact] extra",
             )
-        forced[name] = value
-    return forced
-
-
-def spellings(secrets: Mapping[str, str]) -> dict[bytes, str]:
-    """Return every spelling of every secret with its variable, the longest first."""
-    forms: dict[bytes, str] = {}
-    for name, value in secrets.items():
-        for needle in _forms(value):
-            forms.setdefault(needle, name)
-    return dict(sorted(forms.items(), key=lambda form: (-len(form[0]), form[0])))
-
-
-def roots_of(forms: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return the forms that hold no other form: a text without them holds no form."""
-    roots: list[bytes] = []
-    for form in sorted(forms, key=len):
-        if not any(root in form for root in roots):
-            roots.append(form)
-    return tuple(roots)
+        found[name] = environ[name].strip()
+    return found
 
 
 def _looks_secret(name: str, value: str) -> bool:
     upper = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper().replace("-", "_")
-    if _SECRET_NAME.search(upper) is None or _PLAIN_NAME.fullmatch(upper) is not None:
-        return False
-    value = value.strip()
     is_number = value.isdigit() and len(value) < 16
-    return not (is_number or value.lower() in _PLAIN_WORDS)
+    is_name = _SECRET_NAME.search(upper) and not _PLAIN_NAME.fullmatch(upper)
+    return bool(is_name) and not is_number and value.lower() not in _PLAIN_WORDS
 
 
-def _is_path(value: str) -> bool:
-    """Return whether a value is the path of an existing file (`GOOGLE_APPLICATION_CREDENTIALS`)."""
-    return os.path.isabs(value) and os.path.lexists(value)  # noqa: PTH117 - a value need not be a valid path
+def spellings(secrets: Mapping[str, str]) -> dict[bytes, str]:
+    """Return every spelling of every secret with its variable, the longest first.
+
+    None of them can include the beginning of a replacement, so that redacting twice changes nothing.
+    """
+    forms: dict[bytes, str] = {}
+    for name, value in secrets.items():
+        for spelling in _forms(value):
+            overlap = re.search(rb"\[redacted:|%s\Z" % _MARKER_BEGINS, spelling)
+            form = spelling[: overlap.start()] if overlap else spelling
+            if form and (_is_utf8(form) or (form[0] < 0x80 and form[-1] < 0x80)):
+                forms.setdefault(form, name)
+    return dict(sorted(forms.items(), key=lambda form: (-len(form[0]), form[0])))
+
+
+_MARKER_BEGINS = b"(?:%s)" % b"|".join(re.escape(MARKER[:end].encode()) for end in range(len(MARKER) - 1, 0, -1))
 
 
 def _forms(value: str) -> Iterator[bytes]:
-    """Yield the spellings of a value. None of them can include the beginning of a replacement."""
     raw = value.encode("utf-8", "surrogateescape")
-    spellings = [raw, quote(raw, safe="").encode(), quote_plus(raw).encode(), quote(raw).encode()]
-    if raw.isascii() or _is_utf8(raw):
-        spellings += [json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (True, False)]
+    yield from (raw, quote(raw, safe="").encode(), quote_plus(raw).encode(), quote(raw).encode())
+    if _is_utf8(raw):
+        yield from (json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (True, False))
     lines = CONTROL_SEQUENCE.sub(b"", raw)
     if len(lines) >= min(len(raw), SHORTEST):
-        spellings += [lines, lines.replace(b"\n", b"\r\n")]
-    spellings += [form for form in _base64_forms(raw) if len(form) >= SHORTEST]
-    for spelling in spellings:
-        needle = _without_marker(spelling)
-        if needle and (_is_utf8(needle) or (needle[0] < 0x80 and needle[-1] < 0x80)):
-            yield needle
-
-
-def _base64_forms(raw: bytes) -> Iterator[bytes]:
-    """Yield the value as base64, and the part of a longer base64 text that only the value decides, at each of three offsets."""
-    whole = b64encode(raw)
+        yield from (lines, lines.replace(b"\n", b"\r\n"))
+    # Base64, and the part of a longer base64 text that only the value decides, at each of three offsets.
     inside = [b64encode(bytes(before) + raw)[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6] for before in range(3)]
-    for form in (whole, *inside):
-        yield form
-        yield form.translate(bytes.maketrans(b"+/", b"-_"))
-
-
-def _without_marker(needle: bytes) -> bytes:
-    """Return the form up to where a replacement could begin in it, so that redacting twice changes nothing."""
-    marker = MARKER.encode()
-    for place in range(len(needle)):
-        if needle.startswith(marker, place) or marker.startswith(needle[place:]):
-            return needle[:place]
-    return needle
+    for form in (b64encode(raw), *inside):
+        if len(form) >= SHORTEST:
+            yield from (form, form.translate(bytes.maketrans(b"+/", b"-_")))
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -161,9 +127,6 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-_FEW = 6
-"""Different characters that a secret has at least: `xxxxxxxxxxxx` stands for one."""
-
 _PLACEHOLDERS = frozenset(
     b"password passwort passwd changeme secret secrets postgres postgresql username example mypassword "
     b"yourpassword your-password your_password redacted x-oauth-basic x-access-token".split()
@@ -173,17 +136,16 @@ _PLACEHOLDERS = frozenset(
 
 @dataclass(frozen=True)
 class TokenFormat:
-    """One format: its `name` (the kind that is counted), the literals that begin it, its pattern, and what it is."""
+    """One format: its `name` (the kind that is counted), the literals that begin it, and the pattern of what follows."""
 
     name: str
     begins: tuple[bytes, ...]
     rest: str
     """What follows the literal, as a regular expression over bytes; only a group named `secret` is replaced, if there is one."""
-    what: str
     inside_words: bool = False
     """Whether it may also follow a letter or a digit."""
-    distinct: int = _FEW
-    """Different characters that the replaced text has at least, the literal not counted."""
+    distinct: int = 6
+    """Different characters that the replaced text has at least, the literal not counted; `xxxxxxxx` stands for a secret."""
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:
@@ -196,98 +158,77 @@ class TokenFormat:
         if match is None:
             return None
         grouped = "secret" in match.re.groupindex
-        start, end = match.span("secret") if grouped else match.span()
-        text = data[start:end]
+        text = match["secret"] if grouped else match[0]
         body = text if grouped else text[min(map(len, self.begins)) :]
-        return None if len(set(body)) < self.distinct or text.lower() in _PLACEHOLDERS else (start, end)
+        is_placeholder = len(set(body)) < self.distinct or text.lower() in _PLACEHOLDERS
+        return None if is_placeholder else match.span("secret" if grouped else 0)
 
 
 _ALNUM = "[A-Za-z0-9]"
 _GAP = r"(?:\s|\\[nrt]|[\"',+|-]){0,12}"
 """What may stand between the lines of a key in source code, in JSON and in a patch."""
-
 _USERINFO = r"[^\s/:@\"'<>\[\]{}`?#\\]"
 
 FORMATS: tuple[TokenFormat, ...] = (
     # A key id ends a row of 20; Amazon's documentation uses ids that end with EXAMPLE, which are left alone.
-    TokenFormat("aws key", (b"AKIA", b"ASIA"), "(?![A-Z2-7]{9}EXAMPLE)[A-Z2-7]{16}", "AWS access key ids"),
-    TokenFormat("github token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), f"{_ALNUM}{{36,255}}", "GitHub tokens",
-         inside_words=True),
-    TokenFormat("github token", (b"github_pat_",), "[A-Za-z0-9_]{50,255}", "GitHub fine-grained personal access token",
-         inside_words=True),
+    TokenFormat("aws key", (b"AKIA", b"ASIA"), "(?![A-Z2-7]{9}EXAMPLE)[A-Z2-7]{16}"),
+    TokenFormat("github token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), f"{_ALNUM}{{36,255}}", inside_words=True),
+    TokenFormat("github token", (b"github_pat_",), "[A-Za-z0-9_]{50,255}", inside_words=True),
     TokenFormat("gitlab token", (b"glpat-", b"gldt-", b"glrt-", b"glptt-"),
-         r"[A-Za-z0-9_-]{20,300}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9})?",
-         "GitLab access, deploy, runner and trigger tokens", inside_words=True),
-    TokenFormat("slack token", (b"xox",), "[abprse]-[0-9]{1,14}-[A-Za-z0-9-]{16,250}", "Slack bot, user and workspace tokens",
-         inside_words=True),
-    TokenFormat("slack token", (b"xapp-",), "[0-9]-[A-Z0-9]{6,20}-[0-9]{6,20}-[a-z0-9]{20,100}", "Slack app tokens",
-         inside_words=True),
-    TokenFormat("slack webhook", (b"hooks.slack.com/",), "(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{43,80})",
-         "address that accepts posts without a login", inside_words=True),
-    TokenFormat("anthropic key", (b"sk-",), "ant-[a-z]{2,8}[0-9]{2}-[A-Za-z0-9_-]{40,200}", "Anthropic API and admin keys"),
-    TokenFormat("openai key", (b"sk-",), "(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,250}", "OpenAI project and admin keys"),
-    TokenFormat("openrouter key", (b"sk-",), "or-v1-[0-9a-f]{64}", "OpenRouter keys"),
-    TokenFormat("openai key", (b"sk-",), f"(?={_ALNUM}{{0,40}}[0-9]){_ALNUM}{{32,200}}",
-         "OpenAI keys of the first form; DeepSeek's and others' have it too", distinct=10),
-    TokenFormat("google key", (b"AIza",), "[A-Za-z0-9_-]{35}", "Google API keys"),
-    TokenFormat("google secret", (b"GOCSPX-",), "[A-Za-z0-9_-]{28}", "Google OAuth client secrets"),
-    TokenFormat("stripe key", (b"sk_live_", b"rk_live_", b"sk_test_", b"rk_test_"),
-         f"{_ALNUM}{{16,240}}", "Stripe secret and restricted keys; publishable ones are no secrets"),
-    TokenFormat("npm token", (b"npm_",), f"(?={_ALNUM}{{0,35}}[0-9]){_ALNUM}{{36}}", "npm access tokens"),
-    TokenFormat("pypi token", (b"pypi-AgE",), "(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{50,1000}",
-         "PyPI and TestPyPI upload tokens"),
-    TokenFormat("huggingface token", (b"hf_",), "(?=[a-z]{0,33}[A-Z])(?=[A-Z]{0,33}[a-z])[A-Za-z]{34}",
-         "Hugging Face user tokens", distinct=10),
-    TokenFormat("sendgrid key", (b"SG.",), r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}", "SendGrid API keys"),
-    TokenFormat("twilio key", (b"SK",), "[0-9a-f]{32}", "Twilio API key ids"),
-    TokenFormat("digitalocean token", (b"dop_v1_", b"doo_v1_"), "[a-f0-9]{64}", "DigitalOcean tokens"),
-    TokenFormat("shopify token", (b"shpat_", b"shpca_", b"shpss_"), "[a-fA-F0-9]{32}", "Shopify app tokens"),
-    TokenFormat("databricks token", (b"dapi",), "[a-f0-9]{32}(?:-[0-9])?", "Databricks personal access tokens"),
-    TokenFormat("postman key", (b"PMAK-",), "[a-f0-9]{24}-[a-f0-9]{34}", "Postman API keys"),
-    TokenFormat("linear key", (b"lin_api_",), f"{_ALNUM}{{40}}", "Linear API keys"),
-    TokenFormat("vault token", (b"hvs.",), "[A-Za-z0-9_-]{24,300}", "HashiCorp Vault service tokens"),
-    TokenFormat("docker token", (b"dckr_pat_",), "[A-Za-z0-9_-]{27,32}", "Docker Hub personal access tokens"),
-    TokenFormat("grafana token", (b"glsa_",), f"{_ALNUM}{{32}}_[A-Fa-f0-9]{{8}}", "Grafana service account tokens"),
-    TokenFormat("groq key", (b"gsk_",), f"{_ALNUM}{{52}}", "Groq API keys"),
-    TokenFormat("rubygems token", (b"rubygems_",), "[a-f0-9]{48}", "RubyGems API tokens"),
-    TokenFormat("jwt", (b"eyJ",), r"[A-Za-z0-9_-]{14,4000}\.eyJ[A-Za-z0-9_-]{14,8000}\.[A-Za-z0-9_-]{20,1400}",
-         "signed JSON web tokens"),
-    TokenFormat("azure key", (b"AccountKey=",), "(?P<secret>[A-Za-z0-9+/]{86}==)", "Azure storage account keys"),
-    TokenFormat(
-        "private key",
-        (b"-----BEGIN ",),
-        r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<secret>"
-        rf"(?:{_GAP}[A-Za-z-]{{4,20}}: [A-Za-z0-9 ,.()/-]{{0,80}}){{0,4}}"
-        rf"(?:{_GAP}[A-Za-z0-9+/=]{{20,4000}}){{1,400}}"
-        rf"(?:(?:{_GAP}[A-Za-z0-9+/=]{{1,80}}){{0,2}}(?={_GAP}-----END))?)",
-        "the body of a private key, PEM or PGP, also of one that is cut",
-        inside_words=True,
-        distinct=20,
-    ),
+                r"[A-Za-z0-9_-]{20,300}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9})?", inside_words=True),
+    TokenFormat("slack token", (b"xox",), "[abprse]-[0-9]{1,14}-[A-Za-z0-9-]{16,250}", inside_words=True),
+    TokenFormat("slack token", (b"xapp-",), "[0-9]-[A-Z0-9]{6,20}-[0-9]{6,20}-[a-z0-9]{20,100}", inside_words=True),
+    TokenFormat("slack webhook", (b"hooks.slack.com/",),
+                "(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{43,80})", inside_words=True),
+    TokenFormat("anthropic key", (b"sk-",), "ant-[a-z]{2,8}[0-9]{2}-[A-Za-z0-9_-]{40,200}"),
+    TokenFormat("openai key", (b"sk-",), "(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,250}"),
+    TokenFormat("openrouter key", (b"sk-",), "or-v1-[0-9a-f]{64}"),
+    # OpenAI's keys of the first form; DeepSeek's and others' have it too.
+    TokenFormat("openai key", (b"sk-",), f"(?={_ALNUM}{{0,40}}[0-9]){_ALNUM}{{32,200}}", distinct=10),
+    TokenFormat("google key", (b"AIza",), "[A-Za-z0-9_-]{35}"),
+    TokenFormat("google secret", (b"GOCSPX-",), "[A-Za-z0-9_-]{28}"),
+    # Publishable keys of Stripe are no secrets.
+    TokenFormat("stripe key", (b"sk_live_", b"rk_live_", b"sk_test_", b"rk_test_"), f"{_ALNUM}{{16,240}}"),
+    TokenFormat("npm token", (b"npm_",), f"(?={_ALNUM}{{0,35}}[0-9]){_ALNUM}{{36}}"),
+    TokenFormat("pypi token", (b"pypi-AgE",), "(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{50,1000}"),
+    TokenFormat("huggingface token", (b"hf_",), "(?=[a-z]{0,33}[A-Z])(?=[A-Z]{0,33}[a-z])[A-Za-z]{34}", distinct=10),
+    TokenFormat("sendgrid key", (b"SG.",), r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    TokenFormat("twilio key", (b"SK",), "[0-9a-f]{32}"),
+    TokenFormat("digitalocean token", (b"dop_v1_", b"doo_v1_"), "[a-f0-9]{64}"),
+    TokenFormat("shopify token", (b"shpat_", b"shpca_", b"shpss_"), "[a-fA-F0-9]{32}"),
+    TokenFormat("databricks token", (b"dapi",), "[a-f0-9]{32}(?:-[0-9])?"),
+    TokenFormat("postman key", (b"PMAK-",), "[a-f0-9]{24}-[a-f0-9]{34}"),
+    TokenFormat("linear key", (b"lin_api_",), f"{_ALNUM}{{40}}"),
+    TokenFormat("vault token", (b"hvs.",), "[A-Za-z0-9_-]{24,300}"),
+    TokenFormat("docker token", (b"dckr_pat_",), "[A-Za-z0-9_-]{27,32}"),
+    TokenFormat("grafana token", (b"glsa_",), f"{_ALNUM}{{32}}_[A-Fa-f0-9]{{8}}"),
+    TokenFormat("groq key", (b"gsk_",), f"{_ALNUM}{{52}}"),
+    TokenFormat("rubygems token", (b"rubygems_",), "[a-f0-9]{48}"),
+    TokenFormat("jwt", (b"eyJ",), r"[A-Za-z0-9_-]{14,4000}\.eyJ[A-Za-z0-9_-]{14,8000}\.[A-Za-z0-9_-]{20,1400}"),
+    TokenFormat("azure key", (b"AccountKey=",), "(?P<secret>[A-Za-z0-9+/]{86}==)"),
+    # The body of a private key, PEM or PGP, also of one that is cut.
+    TokenFormat("private key", (b"-----BEGIN ",),
+                r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<secret>"
+                rf"(?:{_GAP}[A-Za-z-]{{4,20}}: [A-Za-z0-9 ,.()/-]{{0,80}}){{0,4}}"
+                rf"(?:{_GAP}[A-Za-z0-9+/=]{{20,4000}}){{1,400}}"
+                rf"(?:(?:{_GAP}[A-Za-z0-9+/=]{{1,80}}){{0,2}}(?={_GAP}-----END))?)", inside_words=True, distinct=20),
+    # The password in an address, https://user:password@host.
     TokenFormat("url password", (b"://",), rf"{_USERINFO}{{0,80}}:(?P<secret>(?![${{<*]|%[sd(]){_USERINFO}{{6,256}})@",
-         "the password in an address, https://user:password@host", inside_words=True, distinct=4),
-    TokenFormat(
-        "authorization",
-        (b"uthorization",),
-        r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:[Bb]asic|[Bb]earer|[Tt]oken)[ \t]{1,4}"
-        r"(?P<secret>(?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{16,4000})",
-        "the credentials of a request, in its Authorization header",
-        inside_words=True,
-    ),
+                inside_words=True, distinct=4),
+    # The credentials of a request, in its Authorization header.
+    TokenFormat("authorization", (b"uthorization",),
+                r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:[Bb]asic|[Bb]earer|[Tt]oken)[ \t]{1,4}"
+                r"(?P<secret>(?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{16,4000})", inside_words=True),
 )  # fmt: skip
 """The formats that are known, special ones before general ones. Each is as its provider or betterleaks' rules describe it."""
 
 LONGEST = 1 << 16
 """Bytes of text that a pattern is applied to, from its literal on."""
 
-
-_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-_ESCAPED = re.compile(rb"(?:\\[nrt]|%[0-9A-Fa-f]{2})\Z")
-"""Escapes that end with a letter or digit and are no part of a word: `\\n` and `%3D`."""
+_WORD_BEFORE = re.compile(rb"(?<!\\[nrt])(?<!%[0-9A-Fa-f]{2})(?<=[A-Za-z0-9])")
+"""The end of a letter or digit that belongs to a word, unlike that of the escapes `\\n` and `%3D`."""
 
 
 def begins_word(data: bytes, place: int) -> bool:
     """Return whether a word can begin at a place."""
-    if place == 0 or data[place - 1] not in _WORD:
-        return True
-    return _ESCAPED.search(data[max(place - 3, 0) : place]) is not None
+    return _WORD_BEFORE.match(data, place) is None
