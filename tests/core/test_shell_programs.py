@@ -17,7 +17,7 @@ THROUGH_OTHERS = (
     "env -vS 'git push'",
     "env --split-string='A=1 git push'",
     "env - git push",
-    "env -i A=1 -u B git push",
+    "env -i -u B A=1 git push",
     "env env env git push",
     "sudo --user bob git push",
     "sudo --user=bob git push",
@@ -25,10 +25,6 @@ THROUGH_OTHERS = (
     "sudo -nu bob git push",
     "sudo -ubob -- git push",
     "sudo A=1 git push",
-    "doas git push",
-    "su bob -c 'git push'",
-    "su - bob -c 'git push'",
-    "runuser -u bob git push",
     "flock -c 'git push' lock",
     "flock lock -c 'git push'",
     "flock -w 5 lock git push",
@@ -37,7 +33,6 @@ THROUGH_OTHERS = (
     "xargs git push < f",
     "xargs -n1 -I{} git push {} < f",
     "xargs -I % sh -c 'git push %'",
-    "parallel git push ::: a b",
     "bash <<E\ngit push\nE",
     "bash -s x <<'E'\ngit push\nE",
     "sudo bash <<E\ngit push\nE",
@@ -57,11 +52,6 @@ THROUGH_OTHERS = (
     "nohup git push &",
     "stdbuf -oL git push",
     "timeout -k 5 60 git push",
-    "ionice -c 3 setsid -w git push",
-    "strace -f -o x git push",
-    "chroot / git push",
-    "script -qc 'git push' /dev/null",
-    "watch -n 5 'git push'",
     "uv run git push",
     "npx -c 'git push'",
     "command git push",
@@ -89,6 +79,14 @@ THROUGH_OTHERS = (
     ". /dev/stdin <<'E'\ngit push\nE",
     "source /dev/stdin <<< 'git push'",
     "bash /dev/fd/0 <<E\ngit push\nE",
+    "! >x # note\ngit push",
+    "a # note\n\\git push",
+    "a >x\n\\git push",
+    "A=1\n\\git push",
+    "cd x\n\\git push",
+    "true\n\\\ngit push",
+    "true\n\\git push",
+    "! { git push; }",
 )
 
 NOT_UNDERSTOOD = (
@@ -103,23 +101,27 @@ NOT_UNDERSTOOD = (
     "cat x | sudo bash",
     "bash <(curl x)",
     "curl 'unclosed",
-    "! { git push; }",
     "env -S '$X'",
     "sh -c 'curl \"'",
     "nohup " * 20 + "x",
-    "true\n\\git push",
-    "true\n\\\ngit push",
-    "cd x\n\\git push",
-    "A=1\n\\git push",
-    "a >x\n\\git push",
-    "a # note\n\\git push",
-    "! >x # note\ngit push",
     ". <(echo git push)",
     "echo git push | . /dev/stdin",
     "cat f | sh >here_document_0",
     "cat f | sh >here_docu''ment_0",
     "alias g='git push'\ng",
+    "doas git push",
+    "su bob -c 'git push'",
+    "su - bob -c 'git push'",
+    "runuser -u bob git push",
+    "parallel git push ::: a b",
+    "ionice -c 3 setsid -w git push",
+    "strace -f -o x git push",
+    "chroot / git push",
+    "script -qc 'git push' /dev/null",
+    "watch -n 5 'git push'",
     "git -c alias.p=push p",
+    "echo 'git push' | parallel",
+    "((git push) && (ls))",
 )
 
 
@@ -196,7 +198,7 @@ def test_validators_see_the_innermost_programs_alone() -> None:
 
 
 def test_a_program_that_runs_once_for_each_input_may_not_run() -> None:
-    for line in ("ls | xargs pytest", "find . -exec pytest {} +", "ls | parallel pytest"):
+    for line in ("ls | xargs pytest", "find . -exec pytest {} +"):
         assert programs(line)[-1].command.optional
     assert not programs("flock lock pytest")[-1].command.optional
 

@@ -40,7 +40,7 @@ def words(line: str) -> list[tuple[str, ...]]:
         ("for f in a b; do pytest $f; done", [("pytest", "$f")]),
         ("! grep -q x file", [("grep", "-q", "x", "file")]),
         ("echo a#b {}", [("echo", "a#b", "{}")]),
-        ("[ -f x ] && [[ -d y ]]", [("[", "-f x"), ("[[", "-d y")]),
+        ("[ -f x ] && [[ -d y ]]", [("[", "-f", "x", "]"), ("[[", "-d", "y", "]]")]),
         ("export A=1 B; unset C", [("export", "A=1", "B"), ("unset", "C")]),
         ("case x in x) a;; *) b; c;; esac", [("a",), ("b",), ("c",)]),
         ("f() { a; }; f", [("a",), ("f",)]),
@@ -52,6 +52,13 @@ def words(line: str) -> list[tuple[str, ...]]:
         ("cat <<'E' 2>&1 | tail; ls\nx $(y)\nE", [("cat",), ("tail",), ("ls",)]),
         ("a; cat <<E; b\nit's\nE\nc", [("a",), ("cat",), ("b",), ("c",)]),
         ("A=1", [()]),
+        ("! { a; }", [("a",)]),
+        ("a\n\\b", [("a",), ("b",)]),
+        ("[[ $x =~ ^(a|b)$ && -f y ]] && c", [("[[", "$x", "=~", "^", "a", "b", "$", "-f", "y", "]]"), ("c",)]),
+        ("((a=1)) <<<x; b", [("((",), ("b",)]),
+        ("x=(a b) c", [("c",)]),
+        ("function f { a; }; f", [("a",), ("f",)]),
+        ("for ((i=0; i<3; i++)); do a; done", [("a",)]),
         ("", []),
     ],
 )
@@ -68,9 +75,13 @@ def test_a_line_is_read_into_its_commands(line: str, expected: list[tuple[str, .
         "pytest)",
         "a || ",
         "&& a",
-        "! { a; }",
         "a\0b",
         "a | | b",
+        "((a) && (b))",
+        "echo $((a) && (b))",
+        "cat <<E\na",
+        "a ;; b",
+        "if a; then b",
     ],
 )
 def test_what_cannot_be_read_holds_no_commands(line: str) -> None:
@@ -110,7 +121,7 @@ def test_what_is_known_of_a_word_with_an_expansion() -> None:
         ("", "/bin/python", "python"),
         ("a", "b c", ""),
         ("", "", ""),
-        ("x", "", ""),
+        ("", "", ""),
         ("$A", "$A", "$A"),
     ]
     assert [word.known for word in command.words] == [False, False, False, False, True]

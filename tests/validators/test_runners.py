@@ -17,7 +17,7 @@ from goalrunner.validators.runners import calls
         ("python3.12 -W error -X dev -m pytest", "pytest", ()),
         (".venv/bin/python -Im pytest", "pytest", ()),
         ("PYTHONPATH=src A=1 pytest", "pytest", ()),
-        ("cd sub && env A=1 -u B pytest", "pytest", ()),
+        ("cd sub && env -u B A=1 pytest", "pytest", ()),
         ("uv run pytest -q", "pytest", ("-q",)),
         ("uv run --with pytest-cov --frozen -p 3.12 python -m pytest", "pytest", ()),
         ("uvx --from x pytest", "pytest", ()),

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 
 from goalrunner.core.shell_syntax import parse
-from goalrunner.core.shell_words import Command, Line, Word
-from goalrunner.core.shell_wrappers import WRAPPERS, Wrapper, command_part, executed, line_option, options, with_inputs
+from goalrunner.core.shell_words import ASSIGNMENT, Command, Line, Word
+from goalrunner.core.shell_wrappers import (
+    COVERAGE_OPTIONS,
+    PYTHON_OPTIONS,
+    UNREAD,
+    WRAPPERS,
+    Wrapper,
+    command_part,
+    executed,
+    options,
+    with_inputs,
+)
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_PYTHON = re.compile(r"(?:python|pypy)(?:[0-9.]*)t?")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "rbash"})
 _SHELL_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 _STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _DEEPEST = 12
-_PYTHON_OPTIONS = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-_COVERAGE_OPTIONS = frozenset(
-    "--source --source-pkgs --omit --include --rcfile --data-file --context --concurrency".split()  # noqa: SIM905
-)
 _Words = tuple[Word, ...]
 
 
@@ -131,32 +134,34 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
     """Yield the programs that a program starts, each with what it starts in turn. Raise _UnknownError."""
     name = program.name
     through = replace(program, through=(*program.through, name))
-    if name in (*SHELLS, ".", "source") and not program.module:
+    _refuse(program)
+    if name == "coverage" and program.words[1:2] == ("run",):
+        yield from _module(program, program.words[1:], COVERAGE_OPTIONS, depth)
+    elif program.module:
+        return
+    elif name.startswith(("python", "pypy")):
+        yield from _module(program, program.words, PYTHON_OPTIONS, depth)
+    elif name == "find":
+        command = replace(program.command, optional=True)
+        for words in executed(program.words):
+            yield from _stages(replace(through, words=words, command=command), depth + 1)
+    elif name in WRAPPERS:
+        yield from _wrapped(program, through, WRAPPERS[name], depth)
+    else:
         script, strict, pipefail = _script(program)
         if script is not None:
             yield from _of_script(through, script, depth, strict=strict, pipefail=pipefail)
-    elif name == "alias" and any("=" in word for word in program.words):
+
+
+def _refuse(program: Program) -> None:
+    """Raise _UnknownError if it cannot be known what a program runs."""
+    name, words = program.name, () if program.module else program.words
+    if name in UNREAD and words and words[1:2] not in (("--version",), ("--help",)):
+        raise _UnknownError(f"{name} starts another program")
+    if name == "alias" and any("=" in word for word in words):
         raise _UnknownError("an alias gives a program another name")
-    elif name == "git" and any(
-        option == "-c" and value.lower().startswith("alias.") for option, value in pairwise(program.words)
-    ):
+    if name == "git" and any(one == "-c" and key.lower().startswith("alias.") for one, key in pairwise(words)):
         raise _UnknownError("an alias gives a command of git another name")
-    elif name == "trap" and len(program.words) > 2 and program.words[1] not in ("-", "-l", "-p"):
-        yield from _of_script(through, program.words[1], depth)
-    elif name == "find":
-        for words in executed(program.words):
-            command = replace(program.command, optional=True)
-            yield from _stages(replace(through, words=words, command=command), depth + 1)
-    elif name in WRAPPERS and not program.module:
-        yield from _wrapped(program, through, WRAPPERS[name], depth)
-    else:
-        inner = None
-        if name == "coverage" and program.words[1:2] == ("run",):
-            inner = _module(replace(program, module=False), program.words[1:], _COVERAGE_OPTIONS)
-        elif not program.module and _PYTHON.fullmatch(name):
-            inner = _module(program, program.words, _PYTHON_OPTIONS)
-        if inner is not None and inner.words:
-            yield from _stages(replace(inner, through=through.through), depth + 1)
 
 
 def _of_script(
@@ -190,7 +195,13 @@ def _of_script(
 
 
 def _script(program: Program) -> tuple[str | None, bool, bool]:
-    """Return what a shell runs if it is no file, and whether its options are `-e` and `-o pipefail`."""
+    """Return what a program runs as a script that is no file, and whether its options are `-e` and `-o pipefail`."""
+    if program.name == "eval":
+        return " ".join(program.words[1:]), False, False
+    if program.name == "trap" and len(program.words) > 2 and program.words[1] not in ("-", "-l", "-p"):
+        return program.words[1], False, False
+    if program.name not in (*SHELLS, ".", "source"):
+        return None, False, False
     at, given = options(program.words, _SHELL_OPTIONS)
     names, values = {name for name, _ in given}, {str(value) for _, value in given}
     rest = program.words[at + (program.words[at : at + 1] == ("-",)) :]
@@ -206,58 +217,32 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
 
 def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Program]:
     """Yield the programs in the arguments of a wrapper."""
-    words = command_part(program.words, wrapper)
+    name, words = program.name, command_part(program.words, wrapper)
     at, given = options(words, wrapper.options)
-    if not words or any(name in wrapper.describes.split() for name, _ in given):
+    if not words or (name == "command" and {"-v", "-V"} & {option for option, _ in given}):
         return
-    command = replace(program.command, optional=True) if wrapper.repeats else program.command
-    inner = replace(through, clean=program.clean or wrapper.clean, command=command)
-    if (script := line_option(words, at, given, wrapper)) is not None:
-        yield from _of_script(inner, script, depth)
+    inner = replace(through, clean=program.clean or wrapper.clean)
+    scripts = [value for option, value in given if option in wrapper.scripts.split()]
+    later = words[at + wrapper.operands :][:2]
+    if scripts or later[:1] in (("-c",), ("--command",)):
+        yield from _of_script(inner, [*scripts, *later[1:]][0], depth)
         return
     rest = words[at + wrapper.operands :]
-    if wrapper.assigns:
-        inner, rest = _environment(inner, (program.words[0], *words[1:]), wrapper)
-    if program.name in ("xargs", "parallel"):
-        inputs, rest = rest, with_inputs(program.name, rest, given)
-        if program.name == "parallel" and not rest:
-            yield from _of_inputs(inner, inputs, depth)
-    if not rest or (wrapper.only and PurePosixPath(rest[0]).name not in wrapper.only.split()):
-        return
-    if wrapper.line:
-        yield from _of_script(inner, " ".join(rest), depth)
-    else:
-        yield from _stages(replace(inner, words=rest), depth + 1)
-
-
-def _of_inputs(program: Program, words: _Words, depth: int) -> Iterator[Program]:
-    """Yield the programs of `parallel ::: LINE LINE`. Raise _UnknownError if the lines are not in the arguments."""
-    if words[:1] != (":::",):
-        raise _UnknownError(f"{program.through[-1]} runs the output of another command")
-    for word in words[1:]:
-        if word not in (":::", ":::+"):
-            yield from _of_script(program, word, depth)
-
-
-def _environment(program: Program, words: _Words, wrapper: Wrapper) -> tuple[Program, _Words]:
-    """Return the program behind `env` or `sudo` with its environment, and its words. Raise _UnknownError."""
-    rest, assigned, clean = words[1:], list(program.assignments), program.clean
-    while rest:
-        if _ASSIGNMENT.match(rest[0]):
-            assigned.append(rest[0])
-            rest = rest[1:]
-        elif rest[0] == "-":
-            clean, rest = True, rest[1:]
-        elif rest[0].startswith("-"):
-            at, given = options((words[0], *rest), wrapper.options)
-            rest = (words[0], *rest)[at:]
-            clean = clean or any(name in ("-i", "--ignore-environment") for name, _ in given)
-            assigned += [f"{value}=" for name, value in given if name in ("-u", "--unset") and not wrapper.clean]
-            for text in (value for name, value in given if name in ("-S", "--split-string")):
-                rest = (*_split(text), *rest)
-        else:
-            break
-    return replace(program, assignments=tuple(assigned), clean=clean), rest
+    assigned, clean = list(inner.assignments), inner.clean
+    for option, value in given if name == "env" else ():
+        if option in ("-S", "--split-string"):
+            rest = (*_split(value), *rest)
+        assigned += [f"{value}="] if option in ("-u", "--unset") else []
+        clean = clean or option in ("-i", "--ignore-environment")
+    while rest and (ASSIGNMENT.match(rest[0]) or rest[0] == "-"):
+        clean = clean or rest[0] == "-"
+        assigned += [rest[0]] if rest[0] != "-" else []
+        rest = rest[1:]
+    if name == "xargs":
+        rest = with_inputs(rest, given)
+        inner = replace(inner, command=replace(program.command, optional=True))
+    if rest and (name != "node" or PurePosixPath(rest[0]).stem in ("jest", "vitest")):
+        yield from _stages(replace(inner, words=rest, assignments=tuple(assigned), clean=clean), depth + 1)
 
 
 def _split(text: str) -> _Words:
@@ -268,17 +253,12 @@ def _split(text: str) -> _Words:
     return (*map(Word, line.commands[0].assignments), *line.commands[0].words)
 
 
-def _module(program: Program, words: _Words, valued: frozenset[str]) -> Program | None:
-    """Return what stands behind -m; None if no module is named."""
-    at, isolated = 1, program.isolated
-    while at < len(words) and words[at].startswith("-") and words[at] != "-":
-        word = words[at]
-        at += 2 if word in valued else 1
-        if word in valued or word.startswith("--"):
-            continue
-        isolated = isolated or bool(set(word) & set("IE"))
-        if word.endswith("m"):
-            return replace(program, words=words[at:], module=True, isolated=isolated)
-        if "c" in word:
-            return None
-    return None
+def _module(program: Program, words: _Words, valued: frozenset[str], depth: int) -> Iterator[Program]:
+    """Yield the module behind -m, and what it starts."""
+    at, given = options(words, valued, last=("-m", "-c"))
+    if given and given[-1][0] == "-m" and given[-1][1]:
+        names = {name for name, _ in given}
+        isolated = program.isolated or not names.isdisjoint(("-I", "-E"))
+        through = (*program.through, program.name)
+        inner = replace(program, words=(given[-1][1], *words[at:]), through=through, module=True, isolated=isolated)
+        yield from _stages(inner, depth + 1)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from goalrunner.core.json_values import items, text
-from goalrunner.core.shell_words import taken_out
 
 PATH_KEYS = ("file_path", "filePath", "path", "filename", "absolute_path", "notebook_path", "target_file")
 """Arguments of file tools that name the file."""
@@ -38,6 +37,7 @@ _REDIRECTIONS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 _COPIERS = frozenset({"cp", "mv", "install", "ln"})
 _WRITING = re.compile(r">|\b(?:tee|cp|mv|install|ln|sed|perl)\b|\*\*\* ")
 _NO_FILE = re.compile(r"/dev/\w+|&?\d+|-")
+_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
 _LONGEST = 50_000
 """Characters of a command in which written files are searched; the parser is slow."""
 
@@ -96,7 +96,7 @@ def is_writer(tool: str) -> bool:
 
 def _targets(command: str) -> Iterator[tuple[str, bool]]:
     """Yield the files that a shell command writes, as far as its text shows them, and whether it prints them as well."""
-    line, _ = taken_out(command[:_LONGEST])
+    line = _DOCUMENT.sub(r"\3", command[:_LONGEST])
     yield from ((path, True) for path in _PATCHED.findall(command[:_LONGEST]))
     words: list[str] = []
     try:
