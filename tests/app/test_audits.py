@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goalrunner.app.audits import AuditJob, TranscriptAudit, audit_many
-from goalrunner.app.kept_verdicts import KeptVerdicts
-from goalrunner.app.transcript_files import find_transcripts, goal_beside
+from goalrunner.app.audits import AuditJob, Auditor, find_transcripts, goal_beside
+from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.errors import AuthenticationFailed, GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
 from tests.support.recordings import judge, quote, recording
-from tests.transcripts.sessions import SESSIONS, TESTS
+from tests.transcripts.sessions import FINAL, SESSIONS, TESTS
 
 CITED = judge(("x", [quote("o1", TESTS)]))
 
@@ -29,7 +30,18 @@ def job(folder: Path, name: str, **more: Any) -> AuditJob:
     return AuditJob(path, Goal(objective="x", judge=model))
 
 
-async def names(jobs: list[AuditJob], kept: KeptVerdicts[TranscriptAudit], at_once: int) -> list[str]:
+async def audit_many(
+    jobs: list[AuditJob],
+    kept: KeptVerdicts,
+    *,
+    at_once: int = 4,
+    budget: Budget = Budget(),  # noqa: B008
+    on_end: Callable[[TranscriptAudit], None] = lambda _: None,
+) -> list[TranscriptAudit]:
+    return await Auditor(kept, budget, on_end=on_end).run(jobs, at_once)
+
+
+async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[str]:
     """The transcripts in the order in which their audits ended."""
     ended: list[TranscriptAudit] = []
     found = await audit_many(jobs, kept, at_once=at_once, on_end=ended.append)
@@ -40,68 +52,63 @@ async def names(jobs: list[AuditJob], kept: KeptVerdicts[TranscriptAudit], at_on
 
 async def test_audits_run_at_once_and_are_returned_in_order(tmp_path: Path) -> None:
     jobs = [job(tmp_path, "slow", delay=1.0), job(tmp_path, "quick"), job(tmp_path, "third")]
-    assert await names(jobs, KeptVerdicts(tmp_path / "a.jsonl", TranscriptAudit), 1) == ["slow", "quick", "third"]
-    assert (await names(jobs, KeptVerdicts(tmp_path / "b.jsonl", TranscriptAudit), 2))[-1] == "slow"
+    assert await names(jobs, KeptVerdicts(tmp_path / "a.jsonl"), 1) == ["slow", "quick", "third"]
+    assert (await names(jobs, KeptVerdicts(tmp_path / "b.jsonl"), 2))[-1] == "slow"
 
 
 async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     jobs = [job(tmp_path, "quick"), job(tmp_path, "slow", delay=60.0)]
     first = asyncio.Event()
     kept = tmp_path / "kept.jsonl"
-    task = asyncio.create_task(audit_many(jobs, KeptVerdicts(kept, TranscriptAudit), on_end=lambda _: first.set()))
+    task = asyncio.create_task(audit_many(jobs, KeptVerdicts(kept), on_end=lambda _: first.set()))
     await first.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     recording(tmp_path / "quick-judge.jsonl")  # it is not asked again
     recording(tmp_path / "slow-judge.jsonl", CITED)
-    found = await audit_many(jobs, KeptVerdicts(kept, TranscriptAudit))
+    found = await audit_many(jobs, KeptVerdicts(kept))
     assert [(one.result, one.usage.calls) for one in found] == [("complete", 0), ("complete", 1)]
 
 
-class Writing(KeptVerdicts[TranscriptAudit]):
+class Writing(KeptVerdicts):
     """Lets the agent go on between the look at the content and its audit."""
 
     transcript: Path
 
     def get(self, key: str) -> TranscriptAudit | None:
         """Change the transcript."""
-        self.transcript.write_text(self.transcript.read_text().replace("talk", "walk"))
+        self.transcript.write_text(self.transcript.read_text().replace(FINAL, "Done."))
         return super().get(key)
 
 
 async def test_a_transcript_that_is_written_during_its_audit_is_judged_again(tmp_path: Path) -> None:
-    kept = Writing(tmp_path / "kept.jsonl", TranscriptAudit)
+    kept = Writing(tmp_path / "kept.jsonl")
     one = job(tmp_path, "talk")
-    kept.transcript = one.path
+    kept.transcript = Path(one.path)
     assert [audit.result for audit in await audit_many([one], kept)] == ["complete"]
-    assert kept.path.read_bytes() == b""
     assert [audit.usage.calls for audit in await audit_many([one], kept)] == [1]
-    assert kept.path.read_bytes() != b""
+    assert len({json.loads(line)["key"] for line in kept.path.read_bytes().splitlines()}) == 2
 
 
 async def test_a_failed_judge_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
     one = job(tmp_path, "talk")
     recording(tmp_path / "talk-judge.jsonl", *[{"account": "judge", "text": "surely"}] * 3)
     kept = tmp_path / "kept.jsonl"
-    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept, TranscriptAudit))] == ["judge failed"]
+    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == ["judge failed"]
     recording(tmp_path / "talk-judge.jsonl", CITED)
-    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept, TranscriptAudit))] == ["complete"]
+    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == ["complete"]
 
 
-async def test_the_log_of_a_run_is_part_of_its_content(tmp_path: Path) -> None:
-    (tmp_path / "transcript.jsonl").write_text("{}\n")
-    (tmp_path / "events.jsonl").write_text("{}\n")
-    goal = Goal(objective="x", judge="scripted/none")
-    keys = {AuditJob(path, goal).key() for path in (tmp_path / "transcript.jsonl", tmp_path)}
-    (tmp_path / "events.jsonl").write_text("{ }\n")
-    assert not keys & {AuditJob(path, goal).key() for path in (tmp_path / "transcript.jsonl", tmp_path)}
-
-
-async def test_one_conversation_of_a_file_has_a_key_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "log.json").write_text("{}")
-    goal = Goal(objective="x", judge="scripted/none")
-    assert len({AuditJob(tmp_path / name, goal).key() for name in ("log.json", "log.json#a", "log.json#b")}) == 3
+def test_the_key_has_all_that_was_read_and_not_the_path(tmp_path: Path) -> None:
+    one, other = job(tmp_path, "talk"), job(tmp_path, "walk")
+    Path(other.path).write_text(Path(other.path).read_text().replace(FINAL, "Done."))
+    trail = one.read()
+    keys = {
+        one.key(found) for found in (trail, replace(trail, partial="line 4"), replace(trail, format="x"), other.read())
+    }
+    assert len(keys) == 4
+    assert replace(one, path=tmp_path / "moved.json").key(trail) == one.key(trail)
 
 
 async def test_a_missing_key_is_found_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,17 +116,17 @@ async def test_a_missing_key_is_found_before_anything_is_read(tmp_path: Path, mo
     config = JudgeConfig("openai/gpt-5-mini", api_key_env="KEY_OF_JUDGE")
     jobs = [AuditJob(tmp_path / "none.json", Goal(objective="x", judge=config))]
     with pytest.raises(AuthenticationFailed):
-        await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl", TranscriptAudit))
+        await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl"))
 
 
 async def test_a_goal_that_leaves_no_room_for_evidence_is_an_error(tmp_path: Path) -> None:
     jobs = [AuditJob(tmp_path / "none.json", Goal(objective="x " * 40_000, judge="scripted/none"))]
     with pytest.raises(UsageError, match="too long for its judge"):
-        await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl", TranscriptAudit))
+        await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl"))
 
 
 async def test_verdicts_that_cannot_be_kept_end_the_call(tmp_path: Path) -> None:
-    kept = KeptVerdicts(tmp_path / "kept.jsonl", TranscriptAudit)
+    kept = KeptVerdicts(tmp_path / "kept.jsonl")
     kept.path.unlink()
     kept.path.mkdir()
     with pytest.raises(GoalError, match="could not be written: Is a directory"):
@@ -128,13 +135,9 @@ async def test_verdicts_that_cannot_be_kept_end_the_call(tmp_path: Path) -> None
 
 async def test_a_budget_that_is_not_used_up_stops_nothing(tmp_path: Path) -> None:
     jobs = [job(tmp_path, name, usage={"input_tokens": 90, "output_tokens": 9}) for name in ("a", "b", "c")]
-    found = await audit_many(
-        jobs, KeptVerdicts(tmp_path / "kept.jsonl", TranscriptAudit), at_once=1, budget=Budget(tokens=199)
-    )
+    found = await audit_many(jobs, KeptVerdicts(tmp_path / "kept.jsonl"), at_once=1, budget=Budget(tokens=199))
     assert [one.result for one in found] == ["complete", "complete", "complete"]
-    found = await audit_many(
-        jobs, KeptVerdicts(tmp_path / "more.jsonl", TranscriptAudit), at_once=1, budget=Budget(tokens=198)
-    )
+    found = await audit_many(jobs, KeptVerdicts(tmp_path / "more.jsonl"), at_once=1, budget=Budget(tokens=198))
     assert [one.result for one in found] == ["complete", "complete", "not audited"]
 
 

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from goalrunner.app.calibration import Calibration, Series, calibrate
-from goalrunner.app.calibration_data import Judged, Policy, read_dataset
-from goalrunner.app.kept_verdicts import KeptVerdicts
+from goalrunner.app.audits import Policy
+from goalrunner.app.calibration import Calibration, Series, calibrate, read_dataset
+from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import AuthenticationFailed, GoalFileError, ProviderUnavailable, UsageError
 from goalrunner.core.goal import Goal
@@ -32,7 +31,7 @@ from tests.support.labelled import CALL, CaseJudge, answer, judge_of, opinions, 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
-from goalrunner.app.judge_statistics import libraries, rate, statistics_of
+from goalrunner.app.judge_statistics import rate, require_libraries, statistics_of
 
 ONE = "test/judge"
 
@@ -44,26 +43,24 @@ def measure(
     policies: Sequence[Policy] = ("bounded",),
     jobs: int = 4,
     budget: Budget | None = None,
-    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Calibration:
     """Calibrate scripted judges; the results are beside the dataset."""
-    results = KeptVerdicts(dataset.with_name("results.jsonl"), Judged)
+    results = KeptVerdicts(dataset.with_name("results.jsonl"))
     return asyncio.run(
         calibrate(
             read_dataset(dataset),
             [Series(*pair) for pair in product(judges, policies)],
             results,
             jobs=jobs,
-            budget=budget,
-            environ=environ,
+            budget=budget or Budget(),
             model=lambda goal: judges[goal.judge.model],
         )
     )
 
 
-def kept(dataset: Path) -> list[Judged]:
+def kept(dataset: Path) -> list[TranscriptAudit]:
     lines = dataset.with_name("results.jsonl").read_bytes().splitlines()
-    return [Judged.model_validate_json(line) for line in lines if line.endswith(b"}")]
+    return [TranscriptAudit.model_validate_json(line) for line in lines if line.endswith(b"}")]
 
 
 @pytest.mark.parametrize(("false_accept", "false_reject", "seed"), [(0.1, 0.2, 1), (0.3, 0.05, 2)])
@@ -106,10 +103,10 @@ def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(tmp_path: P
 
 
 def test_the_interval_is_that_of_wilson() -> None:
-    found = rate(0, 10, libraries())
+    found = rate([False] * 10)
     assert (found.value, found.low) == (0.0, 0.0)
     assert found.high == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4)
-    assert rate(0, 0, libraries()).value is None
+    assert rate([]).value is None
 
 
 def test_two_judges_are_compared(tmp_path: Path) -> None:
@@ -140,7 +137,7 @@ def test_after_a_cut_only_the_rest_is_judged(tmp_path: Path) -> None:
     results.write_bytes(b"".join(lines[:12]) + lines[12][:40])
     judge = judge_of(said)
     again = measure(dataset, {ONE: judge})
-    missing = {json.loads(line)["path"] for line in lines[12:]}
+    missing = {Path(json.loads(line)["transcript"]).name for line in lines[12:]}
     assert {f"case-{case}.jsonl" for case in judge.asked} == missing
     assert (len(judge.asked), again.asked) == (8, 8)
     assert [one.false_accept for one in statistics_of(again).series] == [one.false_accept for one in whole]
@@ -286,7 +283,7 @@ def test_the_whole_policy_shows_evidence_that_a_run_leaves_out(tmp_path: Path) -
     lines = [f"test_{number} checks the value {number * 7919}" for number in range(9_000)]
     write_chat(tmp_path / "case-0.jsonl", "\n".join(["case 0 was tested", *lines, "1 passed"]))
     judge = judge_of([(True, 1.0)])
-    measure(dataset, {ONE: judge}, policies=("bounded", "whole"))
+    measure(dataset, {ONE: judge}, policies=("bounded", "whole"), jobs=1)
     bounded, whole = judge.prompts
     assert lines[4_000] not in bounded
     assert all(line in whole for line in lines)
@@ -320,7 +317,7 @@ def test_few_samples_cannot_show_a_low_rate(tmp_path: Path) -> None:
     threshold = statistics_of(found, 0.01).series[0].threshold
     assert threshold is not None
     assert (threshold.minimum_score, threshold.is_shown, threshold.needed) == (0.0, False, 381)
-    assert rate(0, 381, libraries()).high <= 0.01 < rate(0, 380, libraries()).high
+    assert rate([False] * 381).high <= 0.01 < rate([False] * 380).high
     easier = statistics_of(found, 0.2).series[0].threshold
     assert easier is not None
     assert easier.is_shown
@@ -377,9 +374,9 @@ def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(tmp_path: Pa
         made.append(Slow(lambda case: answer(complete=True, score=1.0)))
         return made[-1]
 
-    results = KeptVerdicts(tmp_path / "results.jsonl", Judged)
+    results = KeptVerdicts(tmp_path / "results.jsonl")
     series = [Series("test/one", "bounded"), Series("test/two", "bounded")]
-    asyncio.run(calibrate(read_dataset(dataset), series, results, jobs=3, environ={}, model=model))
+    asyncio.run(calibrate(read_dataset(dataset), series, results, jobs=3, model=model))
     assert Slow.most == 3
     assert len(made) <= 6
     assert sum(len(one.asked) for one in made) == 24
@@ -390,20 +387,20 @@ def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(tmp_path: Pa
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("{", "1  not JSON"),
-        ('["a"]', "1  path is missing: the transcript"),
-        ('{"path": "a", "objective": "x"}', '1  label is needed: true or "complete", false or "incomplete"'),
+        ("{", "1  Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ('["a"]', "1  Input should be an object"),
+        ('{"path": "a", "objective": "x"}', "1  label: Field required"),
         (
             '{"path": "a", "objective": "x", "label": 1}',
-            '1  label is needed: true or "complete", false or "incomplete"',
+            "1  label: Input should be a valid boolean",
         ),
         ('{"path": "a", "label": true}', "1  either objective or goal (a goal file) is needed"),
         (
             '{"path": "a", "goal": "b", "objective": "x", "label": true}',
             "1  either objective or goal (a goal file) is needed",
         ),
-        ('{"path": "a", "objective": " ", "label": true}', "1  objective is not a text, or is empty"),
-        ('{"path": 3, "objective": "x", "label": true}', "1  path is not a text, or is empty"),
+        ('{"path": "a", "objective": " ", "label": true}', "1  objective: String should have at least 1 character"),
+        ('{"path": 3, "objective": "x", "label": true}', "1  path: Input should be a valid string"),
         ("", "  the dataset has no samples"),
     ],
 )
@@ -439,22 +436,25 @@ def test_an_invalid_goal_is_refused_before_any_judge_is_asked(tmp_path: Path) ->
 def test_a_missing_library_is_named_with_what_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError, match="scikit-learn and SciPy") as caught:
-        libraries()
+        require_libraries()
     assert caught.value.hint == "pip install 'goalrunner[calibrate]'"
 
 
-def test_secrets_reach_neither_the_judge_nor_the_results_and_can_be_cited(tmp_path: Path) -> None:
+def test_secrets_reach_neither_the_judge_nor_the_results_and_can_be_cited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret, dataset = "a8Fk2LmQ9xZt4VbN7cRw3YpS6dHj1GuE", write_dataset(tmp_path, 2)
     environ = {"DEPLOY_TOKEN": secret}
+    monkeypatch.setenv("DEPLOY_TOKEN", secret)
     for case in range(2):
         write_chat(tmp_path / f"case-{case}.jsonl", f"case {case} was tested\nwith {secret}")
     doubts = {**json.loads(answer(complete=False, score=0.1)), "missing": f"where is {secret}?"}
     quoted = answer(complete=True, score=0.9, quote=Redactor(environ).text(f"with {secret}"))
     judge = CaseJudge([json.dumps(doubts), quoted])
-    measure(dataset, {ONE: judge}, environ=environ, jobs=1)
+    measure(dataset, {ONE: judge}, jobs=1)
     assert "case 0 was tested\nwith" in judge.prompts[0]
     assert secret not in "".join(judge.prompts)
     first, second = kept(dataset)
     assert first.missing.startswith("where is ")
-    assert second.complete
+    assert second.result == "complete"
     assert secret not in (tmp_path / "results.jsonl").read_text()

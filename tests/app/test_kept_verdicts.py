@@ -6,48 +6,46 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.kept_verdicts import KeptVerdicts, KeyedVerdict
+from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.errors import RecordError, UsageError
 
 
-class Verdict(KeyedVerdict):
-    """A verdict of these tests."""
-
-    complete: bool
+def verdict(key: str, *, complete: bool = True) -> TranscriptAudit:
+    return TranscriptAudit(key=key, transcript="a.json", result="complete" if complete else "not complete")
 
 
 def test_a_verdict_is_found_by_its_key_in_the_next_call(tmp_path: Path) -> None:
     path = tmp_path / "made" / "verdicts.jsonl"
-    kept = KeptVerdicts(path, Verdict)
+    kept = KeptVerdicts(path)
     for complete in (False, True):
-        kept.add(Verdict(key="a", complete=complete))
-    again = KeptVerdicts(path, Verdict)
-    assert (again.get("a"), again.get("b")) == (Verdict(key="a", complete=True), None)
+        kept.add(verdict("a", complete=complete))
+    again = KeptVerdicts(path)
+    assert (again.get("a"), again.get("b")) == (verdict("a"), None)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_two_processes_add_to_one_file(tmp_path: Path) -> None:
-    first, second = (KeptVerdicts(tmp_path / "verdicts.jsonl", Verdict) for _ in range(2))
-    first.add(Verdict(key="a", complete=True))
-    second.add(Verdict(key="b", complete=True))
-    first.add(Verdict(key="c", complete=True))
-    kept = KeptVerdicts(tmp_path / "verdicts.jsonl", Verdict)
+    first, second = (KeptVerdicts(tmp_path / "verdicts.jsonl") for _ in range(2))
+    first.add(verdict("a"))
+    second.add(verdict("b"))
+    first.add(verdict("c"))
+    kept = KeptVerdicts(tmp_path / "verdicts.jsonl")
     assert [kept.get(key) is not None for key in "abc"] == [True, True, True]
 
 
 def test_a_torn_line_stays_alone_and_is_no_verdict(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.jsonl"
-    KeptVerdicts(path, Verdict).add(Verdict(key="a", complete=True))
+    KeptVerdicts(path).add(verdict("a"))
     path.write_bytes(path.read_bytes()[:-4])
-    kept = KeptVerdicts(path, Verdict)
+    kept = KeptVerdicts(path)
     assert kept.get("a") is None
-    kept.add(Verdict(key="b", complete=True))
-    assert KeptVerdicts(path, Verdict).get("b") == Verdict(key="b", complete=True)
+    kept.add(verdict("b"))
+    assert KeptVerdicts(path).get("b") == verdict("b")
 
 
 def test_a_verdict_of_another_version_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "verdicts.jsonl").write_text('{"key":"a","passed":true}\n')
-    assert KeptVerdicts(tmp_path / "verdicts.jsonl", Verdict).get("a") is None
+    assert KeptVerdicts(tmp_path / "verdicts.jsonl").get("a") is None
 
 
 @pytest.mark.parametrize(
@@ -57,15 +55,15 @@ def test_another_file_is_refused_and_stays(tmp_path: Path, content: bytes) -> No
     path = tmp_path / "mine.jsonl"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=r"mine\.jsonl:1  not a verdict"):
-        KeptVerdicts(path, Verdict)
+        KeptVerdicts(path)
     assert path.read_bytes() == content
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    kept = KeptVerdicts(tmp_path / "verdicts.jsonl", Verdict)
+    kept = KeptVerdicts(tmp_path / "verdicts.jsonl")
     kept.path.unlink()
     kept.path.mkdir()
     with pytest.raises(RecordError, match="could not be written"):
-        kept.add(Verdict(key="a", complete=True))
+        kept.add(verdict("a"))
     with pytest.raises(UsageError, match="verdicts cannot be kept there"):
-        KeptVerdicts(kept.path, Verdict)
+        KeptVerdicts(kept.path)

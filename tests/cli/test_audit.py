@@ -181,7 +181,7 @@ def test_all_formats_of_a_folder_are_judged_by_their_tool_results(
     for name, session in SESSIONS.items():
         (folder / "all" / "deep" / f"{name}.json").write_text(session.text)
     said, seen = (
-        recording(folder / f"{n}.jsonl", *[judge(("x", [quote("o1", text)]))] * 2)
+        recording(folder / f"{n}.jsonl", *[judge(("x", [quote("o1", text)]))] * 2 * len(SESSIONS))
         for n, text in (("said", FINAL), ("seen", TESTS))
     )
     assert main(["audit", "all", "--objective", "x", "--judge", said, "--json"]) == 1

@@ -127,7 +127,7 @@ def test_a_broken_transcript_is_listed_and_ends_with_one(folder: Path, capsys: p
 
 
 def test_two_judges_and_policies_are_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = [answer(complete=True, score=0.9, quote="9 passed")] * 12
+    wrong = [answer(complete=True, score=0.9, quote="9 passed")] * 24
     line = [
         "calibrate",
         "dataset.jsonl",
@@ -153,7 +153,7 @@ def test_two_judges_and_policies_are_one_table(folder: Path, capsys: pytest.Capt
     ("options", "message"),
     [
         ([], "no judge is given"),
-        (["--judge", "agent"], 'a judge is "agent"'),
+        (["--judge", "agent"], 'judge = "agent" needs a model of the agent'),
         (["--judge", "a/b", "--policy", "most"], '--policy: "most" is not a policy'),
         (["--judge", "a/b", "--target-false-accept", "1"], "--target-false-accept: 1 is not a rate"),
         (["--judge", "a/b", "--cost", "much"], '--cost must be a number, not the string "much"'),

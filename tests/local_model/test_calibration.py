@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.calibration_data import Judged
+from goalrunner.app.kept_verdicts import TranscriptAudit
 from tests.local_model.workplace import KEY_VARIABLE, MODEL, Workplace
 from tests.support.labelled import write_chat
 
@@ -46,15 +46,17 @@ def test_a_real_judge_is_calibrated_from_the_command_line(workplace: Workplace, 
     (folder / "dataset.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     line = ["calibrate", "dataset.jsonl", "--judge", MODEL, "--jobs", "1", "--output", "verdicts.jsonl"]
     found = json.loads(_ran([*line, "--target-false-accept", "0.01", "--html", "page.html", "--json"], folder))
-    verdicts = [Judged.model_validate_json(text) for text in (folder / "verdicts.jsonl").read_text().splitlines()]
+    verdicts = [
+        TranscriptAudit.model_validate_json(text) for text in (folder / "verdicts.jsonl").read_text().splitlines()
+    ]
     assert (found["audits"]["asked"], found["faults"]) == (6, [])
     assert len(verdicts) == 6
     assert all(judged.usage.calls >= 1 and judged.usage.tokens > 500 for judged in verdicts)
     (one,) = found["judges"]
     assert one["verdicts"] == 6
     assert one["false_accept"]["of"] == one["false_reject"]["of"] == 3
-    assert one["unreadable"] == sum(judged.unreadable for judged in verdicts)
-    accepted = [row["label"] for row, judged in zip(rows, verdicts, strict=True) if judged.complete]
+    assert one["unreadable"] == sum(judged.result == "judge failed" for judged in verdicts)
+    accepted = [row["label"] for row, judged in zip(rows, verdicts, strict=True) if judged.result == "complete"]
     assert (one["false_accept"]["count"], 3 - one["false_reject"]["count"]) == (
         accepted.count(False),
         accepted.count(True),

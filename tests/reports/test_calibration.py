@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.calibration import Series, calibrate
-from goalrunner.app.calibration_data import Judged, read_dataset
+from goalrunner.app.calibration import Series, calibrate, read_dataset
 from goalrunner.app.kept_verdicts import KeptVerdicts
 from goalrunner.reports.calibration import (
     CalibrationReport,
@@ -36,7 +35,7 @@ def reported(
 ) -> CalibrationReport:
     """Calibrate judges that are wrong in a fifth of the cases."""
     dataset = write_dataset(folder, number)
-    results = KeptVerdicts(folder / "results.jsonl", Judged)
+    results = KeptVerdicts(folder / "results.jsonl")
     judges: dict[str, CaseJudge] = {
         name: judge_of(opinions(number, false_accept=0.2, false_reject=0.2, seed=seed))
         for seed, name in enumerate(names)
@@ -46,7 +45,6 @@ def reported(
             read_dataset(dataset),
             [Series(name, "bounded") for name in names],
             results,
-            environ={},
             model=lambda goal: judges[goal.judge.model],
         )
     )
@@ -107,9 +105,9 @@ def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
 
 
 def test_a_judge_without_readable_verdicts_has_no_curves(tmp_path: Path) -> None:
-    dataset, results = write_dataset(tmp_path, 4), KeptVerdicts(tmp_path / "results.jsonl", Judged)
+    dataset, results = write_dataset(tmp_path, 4), KeptVerdicts(tmp_path / "results.jsonl")
     judge, series = CaseJudge(["what?"] * 4), [Series("test/one", "bounded")]
-    found = asyncio.run(calibrate(read_dataset(dataset), series, results, environ={}, model=lambda goal: judge))
+    found = asyncio.run(calibrate(read_dataset(dataset), series, results, model=lambda goal: judge))
     report = CalibrationReport(found, statistics_of(found, 0.01), dataset, results.path)
     assert report.error_rows[1] == (
         "test/one",

@@ -3,89 +3,118 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from goalrunner import __version__
-from goalrunner.app.judging import ajudge_goal
-from goalrunner.app.kept_verdicts import KeptVerdicts, KeyedVerdict, Spending
-from goalrunner.app.models import judge_llm
+from goalrunner.app.judging import goal_judge, redacted_events
+from goalrunner.app.kept_verdicts import Evidence, KeptVerdicts, Result, Spending, SpendingRecorder, TranscriptAudit
+from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.app.revision_checks import RevisionChecks
-from goalrunner.app.transcript_files import content_hash
-from goalrunner.core.errors import ModelError, RecordError, UsageError
+from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.observation import Observation, Trail
-from goalrunner.core.outcome import Usage
-from goalrunner.core.verdict import GoalVerdict, ValidatorResult
-from goalrunner.judge.prompt_builder import check_room
-from goalrunner.transcripts import read_transcript
+from goalrunner.core.ports import Audit, AuditRequest
+from goalrunner.core.verdict import GoalVerdict
+from goalrunner.judge import JudgeOutcome, LLMJudge
+from goalrunner.judge.audit import JudgeModel
+from goalrunner.judge.citations import Examination, with_ids
+from goalrunner.judge.prompt_builder import audit_form, audit_request, check_room
+from goalrunner.judge.verdict_schema import matched, missing_of, requirements_of
+from goalrunner.llm import LLM
+from goalrunner.system.launcher import in_thread
+from goalrunner.transcripts import SavedTrail, check_format, read_transcript
 
-Result = Literal["complete", "not complete", "unreadable", "judge failed", "not audited"]
-Evidence = Literal["transcript", "runner", "both", ""]
-"""Who saw the evidence. transcript: it is what the transcript claims."""
+Policy = Literal["bounded", "whole", "no-citations"]
+"""How a verdict comes about: as in a run; with as much evidence as the model takes; or without the check of citations."""
 
-
-class TranscriptAudit(KeyedVerdict):
-    """The audit of one transcript. The key has the format and the version of this program as well."""
-
-    transcript: str
-    result: Result
-    verdict: GoalVerdict | None = None
-    problem: str = ""
-    """Why there is no verdict."""
-    format: str = ""
-    partial: str = ""
-    """What of the transcript was not read; empty if nothing is missing."""
-    evidence: Evidence = ""
-    forgeable: tuple[str, ...] = ()
-    """The cited observations that may show a file which the agent wrote."""
-    validators: tuple[ValidatorResult, ...] = ()
-    labels: tuple[str, ...] = ()
-    judge: str = ""
-    usage: Usage = Usage()
-    seconds: float = 0.0
-
-    @property
-    def missing(self) -> str:
-        """Why it is not complete, in words."""
-        return self.problem or (self.verdict.missing if self.verdict and not self.verdict.complete else "")
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")
+"""Names of files that are taken as transcripts in a folder."""
 
 
-async def audit_transcript(
-    path: Path | str,
-    goal: Goal,
-    *,
-    format: str | None = None,  # noqa: A002 - the name of the option
-    checks: RevisionChecks | None = None,
-) -> TranscriptAudit:
+@dataclass(frozen=True)
+class AuditJob:
+    """A transcript and the goal to judge it by."""
+
+    path: Path | str
+    goal: Goal
+    format: str | None = None
+    policy: Policy = "bounded"
+
+    def read(self) -> SavedTrail:
+        """Return the transcript. Raise UsageError if it cannot be read, RecordError for damaged records of a run."""
+        return read_transcript(self.path, deliverable=self.goal.deliverable, format=self.format)
+
+    def key(self, trail: SavedTrail) -> str:
+        """Return what a kept verdict is found by: a hash over all that the judge can be shown, goal, judge and rules."""
+        goal, judge, found = self.goal, self.goal.judge, hashlib.sha256()
+        about: list[Any] = [
+            *(goal.objective, goal.success_criteria, goal.constraints, goal.deliverable),
+            goal.agent.model,
+        ]
+        about += [judge.model_dump(mode="json"), repr(audit_form(judge.system_prompt)), self.policy, __version__]
+        found.update(json.dumps([*about, self.format, trail.format, trail.partial]).encode())
+        for item in trail.items:
+            text = trail.read(item).encode(errors="replace")
+            found.update(f"\n{item.model_dump_json()}\n{len(text)}\n".encode())
+            found.update(text)
+        return found.hexdigest()[:32]
+
+    def result(self, result: Result, problem: str, key: str = "") -> TranscriptAudit:
+        """Return an audit without a verdict."""
+        return TranscriptAudit(key=key, transcript=_shown(self.path), result=result, problem=problem)
+
+
+def _shown(path: Path | str) -> str:
+    return os.fsencode(path).decode(errors="replace")
+
+
+async def audit_transcript(job: AuditJob, checks: RevisionChecks | None = None) -> TranscriptAudit:
     """Audit one transcript ("-": standard input): red validators of `checks` decide, else the judge is asked.
 
     A transcript of which a part cannot be read is never complete. Raise UsageError if it cannot be read at all,
     RecordError if the records of a run are damaged, and ModelError if the judge cannot be asked.
     """
-    began = time.monotonic()
-    saved = await asyncio.to_thread(read_transcript, path, deliverable=goal.deliverable, format=format)
+    saved = await asyncio.to_thread(job.read)
+    return await _audited(job, saved, goal_judge(job.goal), SpendingRecorder(Spending()), checks)
+
+
+async def _audited(
+    job: AuditJob,
+    saved: SavedTrail,
+    llm: JudgeModel,
+    recorder: SpendingRecorder,
+    checks: RevisionChecks | None = None,
+    key: str = "",
+) -> TranscriptAudit:
+    began, goal = time.monotonic(), job.goal
     trail = checks.added_to(saved) if checks is not None else saved
-    llm = judge_llm(goal)
-    if llm is None:
-        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
+    redactor = goal_redactor(goal, os.environ, withheld(goal))
     if checks is not None and not checks.verdict.complete:
         verdict = checks.verdict
     else:
-        verdict = await ajudge_goal(llm, goal, trail)
+        examine = _unchecked if job.policy == "no-citations" else None
+        judge = LLMJudge(llm, goal.judge, redact=redactor.text, examine=examine)
+        request = audit_request(goal, redacted_events(trail, redactor), deliverable=goal.deliverable)
+        verdict = (await judge.audit(request, recorder)).verdict
+    if saved.partial and verdict.complete:
+        missing = f"The transcript was read only partly: {saved.partial}. What is missing could contradict the rest."
+        verdict = verdict.model_copy(update={"complete": False, "missing": missing})
     failed = verdict.source == "fallback"
-    verdict = _without_rest(verdict, saved.partial)
     return TranscriptAudit(
-        transcript=shown_path(path),
+        key=key,
+        transcript=_shown(job.path),
         result="judge failed" if failed else "complete" if verdict.complete else "not complete",
-        verdict=verdict,
+        verdict=GoalVerdict.model_validate(redactor.json(verdict.model_dump(mode="json"))),
         problem="the judge's answers could not be read" if failed else "",
         format=saved.format,
         partial=saved.partial,
@@ -93,23 +122,23 @@ async def audit_transcript(
         forgeable=tuple(name for name in verdict.cited if name in set(saved.forgeable)),
         validators=checks.results if checks is not None else (),
         labels=checks.labels if checks is not None else (),
-        judge=llm.model,
-        usage=llm.usage,
+        judge=getattr(llm, "model", goal.judge.model),
+        usage=recorder.used,
         seconds=time.monotonic() - began,
     )
 
 
-def shown_path(path: Path | str) -> str:
-    """Return a path as text; bytes that are no UTF-8 are replaced."""
-    return os.fsencode(path).decode(errors="replace")
-
-
-def _without_rest(verdict: GoalVerdict, partial: str) -> GoalVerdict:
-    """Return the verdict; not complete if a part of the transcript is missing, which could contradict it."""
-    if not partial or not verdict.complete:
-        return verdict
-    missing = f"The transcript was read only partly: {partial}. What is missing could contradict the rest."
-    return verdict.model_copy(update={"complete": False, "missing": missing})
+def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+    """Return the verdict as the judge gave it, whatever it cites; an Examination without a check."""
+    criteria = matched(outcome, requirements_of(request.success_criteria, request.constraints))
+    verdict = GoalVerdict(
+        score=outcome.score,
+        complete=outcome.passed,
+        missing="" if outcome.passed else missing_of(outcome),
+        criteria=with_ids(criteria, request.trail),
+        blocked=outcome.blocked.strip(),
+    )
+    return Examination(Audit(verdict=verdict), ())
 
 
 def _evidence(trail: Trail) -> Evidence:
@@ -119,81 +148,149 @@ def _evidence(trail: Trail) -> Evidence:
     return "both" if seen and told else "runner" if seen else "transcript"
 
 
-@dataclass(frozen=True)
-class AuditJob:
-    """A transcript and the goal to judge it by."""
+class Auditor:
+    """Audits many transcripts within one budget, and keeps their verdicts; errors are not kept, so they are tried again.
 
-    path: Path
-    goal: Goal
-    format: str | None = None
-
-    def key(self) -> str:
-        """Return what a kept verdict is found by. Raise UsageError if the transcript cannot be read."""
-        about = json.dumps([self.goal.model_dump_json(), self.format, __version__])
-        return hashlib.sha256(f"{content_hash(self.path)} {about}".encode()).hexdigest()
-
-
-async def audit_many(
-    jobs: Sequence[AuditJob],
-    kept: KeptVerdicts[TranscriptAudit],
-    *,
-    at_once: int = 4,
-    budget: Budget = Budget(),  # noqa: B008  frozen and empty
-    on_end: Callable[[TranscriptAudit], None] = lambda _: None,
-) -> list[TranscriptAudit]:
-    """Audit transcripts, so many at once, and return the audits in the same order.
-
-    Verdicts are kept; errors are not, so that the next call tries again. `on_end` gets each audit when it has ended. Raise
-    UsageError for a budget that a model without a price cannot keep, and AuthenticationFailed for a missing key.
+    With `measuring`, verdicts tell about the judge: a transcript must be whole, answers that cannot be read are kept as well,
+    a judge that cannot be asked at all ends the call, and kept verdicts have their usage.
     """
-    for goal in {job.goal.model_dump_json(): job.goal for job in jobs}.values():
-        _check_judge(goal, budget)
-    results: dict[int, TranscriptAudit] = {}
-    waiting = iter(enumerate(jobs))
-    spending = Spending(budget)
 
-    async def work() -> None:
-        for index, job in waiting:
-            if stop := spending.stop:
-                audit = TranscriptAudit(transcript=shown_path(job.path), result="not audited", problem=stop)
-            else:
-                audit = await _audited(job, kept)
-            spending.total += audit.usage
-            results[index] = audit
-            on_end(audit)
+    def __init__(
+        self,
+        kept: KeptVerdicts,
+        budget: Budget = Budget(),  # noqa: B008  frozen and empty
+        *,
+        model: Callable[[Goal], JudgeModel] = goal_judge,
+        measuring: bool = False,
+        on_end: Callable[[TranscriptAudit], None] = lambda _: None,
+    ) -> None:
+        """`on_end` gets each audit when it has ended."""
+        self.spending = Spending(budget)
+        self._kept, self._budget, self._model, self._on_end = kept, budget, model, on_end
+        self._measuring = measuring
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._idle: dict[str, list[JudgeModel]] = defaultdict(list)
+        """Models that no audit uses: one makes one audit at a time, so that its usage is its own."""
 
+    async def run(self, jobs: Sequence[AuditJob], at_once: int = 4) -> list[TranscriptAudit]:
+        """Audit transcripts, so many at once, and return the audits in the same order.
+
+        Raise UsageError for a budget that a model without a price cannot keep, AuthenticationFailed for a missing key, and
+        RecordError if verdicts cannot be kept.
+        """
+        for goal in {} if self._measuring else {_settings(job.goal): job.goal for job in jobs}.values():
+            check_room(goal)
+            llm = self._model(goal)
+            if isinstance(llm, LLM):
+                llm.check()
+                if (
+                    self._budget.cost_usd is not None
+                    and "cost_usd" not in self._budget.unenforced
+                    and not llm.has_price()
+                ):
+                    message = f"model {llm.model} has no known price, so --cost cannot be kept"
+                    raise UsageError(message, "limit --tokens instead")
+        results: dict[int, TranscriptAudit] = {}
+        waiting = iter(enumerate(jobs))
+
+        async def work() -> None:
+            for index, job in waiting:
+                results[index] = await self._result(job)
+                self._on_end(results[index])
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(at_once, len(jobs))):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [results[index] for index in range(len(jobs))]
+
+    async def _result(self, job: AuditJob) -> TranscriptAudit:
+        """Return the kept audit, or a new one. An error is a result, too."""
+        try:
+            saved = await in_thread(job.read)
+            key = await in_thread(job.key, saved)
+        except (GoalError, OSError) as error:
+            return job.result("unreadable", error.message if isinstance(error, GoalError) else str(error))
+        if self._measuring and saved.partial:
+            return job.result("unreadable", f"the transcript is not whole: {saved.partial}")
+        async with self._locks[key]:  # of equal transcripts, one is judged
+            if known := self._kept.get(key):
+                used = known if self._measuring else TranscriptAudit(transcript="", result="complete")
+                update = {"usage": used.usage, "seconds": used.seconds, "is_known": True}
+                return known.model_copy(update={**update, "transcript": _shown(job.path)})
+            if stop := self.spending.stop:
+                return job.result("not audited", stop, key)
+            return await self._new(job, saved, key)
+
+    async def _new(self, job: AuditJob, saved: SavedTrail, key: str) -> TranscriptAudit:
+        recorder, idle = SpendingRecorder(self.spending), self._idle[_settings(job.goal)]
+        llm = idle.pop() if idle else self._model(job.goal)
+        try:
+            audit = await _audited(job, saved, llm, recorder, key=key)
+        except GoalError as error:
+            if self._measuring and isinstance(error, AuthenticationFailed | ModelNotFound):
+                raise
+            audit = job.result("judge failed" if isinstance(error, ModelError) else "unreadable", error.message, key)
+        idle.append(llm)
+        if recorder.is_cut and (self._measuring or audit.verdict is None):
+            return job.result("not audited", self.spending.stop, key)
+        if audit.verdict is not None and (self._measuring or audit.result != "judge failed"):
+            self._kept.add(audit)
+        return audit
+
+
+def _settings(goal: Goal) -> str:
+    """Return what a judge's model depends on."""
+    return f"{goal.judge.model_dump_json()} {goal.agent.model_dump_json()}"
+
+
+def find_transcripts(named: Sequence[str]) -> list[Path]:
+    """Return the transcripts of files, folders and patterns, each once. Raise UsageError for a name without any.
+
+    A folder that is a transcript (a run, events of OpenHands) is one; of any other, all files with the suffix of a
+    transcript are taken, also in the folders below that are not hidden.
+    """
+    found: dict[str, Path] = {}
+    for name in named:
+        is_one = os.path.lexists(name) or _part_of(Path(name))
+        paths = [name] if is_one else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones as well
+        inside = [one for path in map(Path, paths) for one in (_inside(path) if path.is_dir() else [path])]
+        if not inside:
+            suffixes = ", ".join(_SUFFIXES)
+            raise UsageError(f"{name}: no transcript was found", f"name files, or a folder with files ({suffixes})")
+        found |= {os.path.realpath(path): path for path in inside}
+    return list(found.values())
+
+
+def _part_of(path: Path) -> str:
+    """Return the file of FILE#NAME, which is one conversation of a file; empty for other paths."""
+    file, sign, _ = str(path).rpartition("#")
+    return file if sign and os.path.isfile(file) and not os.path.lexists(path) else ""  # noqa: PTH113
+
+
+def _inside(folder: Path) -> Iterator[Path]:
     try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once, len(jobs))):
-                group.create_task(work())
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [results[index] for index in range(len(jobs))]
+        check_format(folder)
+    except UsageError:
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+                yield from _inside(path)
+            elif path.suffix in _SUFFIXES and path.is_file():
+                yield path
+    else:
+        yield folder
 
 
-def _check_judge(goal: Goal, budget: Budget) -> None:
-    check_room(goal)
-    llm = judge_llm(goal)
-    if llm is None:
-        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
-    llm.check()
-    if budget.cost_usd is not None and "cost_usd" not in budget.unenforced and not llm.has_price():
-        raise UsageError(f"model {llm.model} has no known price, so --cost cannot be kept", "limit --tokens instead")
-
-
-async def _audited(job: AuditJob, kept: KeptVerdicts[TranscriptAudit]) -> TranscriptAudit:
-    """Return the kept audit, or a new one. An error is a result, too."""
-    name = shown_path(job.path)
-    try:
-        key = await asyncio.to_thread(job.key)
-        if known := kept.get(key):  # it has used nothing now
-            return known.model_copy(update={"transcript": name, "usage": Usage(), "seconds": 0.0})
-        audit = (await audit_transcript(job.path, job.goal, format=job.format)).model_copy(update={"key": key})
-        is_same = await asyncio.to_thread(job.key) == key  # nothing was written meanwhile
-    except (UsageError, RecordError) as error:
-        return TranscriptAudit(transcript=name, result="unreadable", problem=error.message)
-    except ModelError as error:
-        return TranscriptAudit(transcript=name, result="judge failed", problem=error.message)
-    if is_same and audit.result != "judge failed":
-        kept.add(audit)
-    return audit
+def goal_beside(path: Path) -> Path:
+    """Return the goal file of a transcript: NAME.toml beside it, or goal.toml in its folder. Raise UsageError."""
+    file = Path(_part_of(path) or path)
+    places = [file / "goal.toml"] if file.is_dir() else [file.with_suffix(".toml"), file.with_name("goal.toml")]
+    for place in places:
+        if place.is_file():
+            return place
+    raise UsageError(
+        f"{path}: no goal to judge it by; there is no {' and no '.join(map(str, places))}",
+        "add --objective TEXT or --goal FILE, which hold for all transcripts",
+    )

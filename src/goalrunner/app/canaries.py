@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from goalrunner.app.choices import own_judge
-from goalrunner.app.models import judge_llm
+from goalrunner.app.judging import goal_judge
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.core.agent_ports import Message
@@ -70,9 +69,7 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
 
     Raise UsageError for a goal without a judge and for a run without observations, ModelError if the judge cannot be asked.
     """
-    llm = own_judge(goal.judge) or judge_llm(goal)
-    if llm is None:
-        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
+    llm = goal_judge(goal)
     request = _example(goal) if folder is None else _of_run(goal, folder)
     if not observations(request):
         raise UsageError(

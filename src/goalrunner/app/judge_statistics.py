@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
-from typing import Any
 
-from goalrunner.app.calibration import Calibration, Series
-from goalrunner.app.calibration_data import Judged, Policy, Sample
+from goalrunner.app.audits import Policy
+from goalrunner.app.calibration import Calibration, Sample, Series
+from goalrunner.app.kept_verdicts import TranscriptAudit
 from goalrunner.core.errors import UsageError
 from goalrunner.core.outcome import Usage
 
@@ -21,25 +21,17 @@ BINS = 10
 STEPS = 100
 """Steps from 0 to 1 in which a threshold is looked for; scores are shown with two digits, too."""
 
-
-@dataclass(frozen=True)
-class Libraries:
-    """The modules that the statistics need."""
-
-    metrics: Any
-    calibration: Any
-    stats: Any
+Verdicts = Sequence[tuple[Sample, TranscriptAudit]]
 
 
-def libraries() -> Libraries:
-    """Import scikit-learn and SciPy. Raise UsageError if they are not installed."""
+def require_libraries() -> None:
+    """Raise UsageError if scikit-learn or SciPy is not installed."""
     try:
-        from scipy import stats
-        from sklearn import calibration, metrics
+        import scipy.stats  # noqa: F401
+        import sklearn.metrics  # noqa: F401
     except ImportError as error:
         message = f"the statistics of a calibration need scikit-learn and SciPy: {error}"
         raise UsageError(message, "pip install 'goalrunner[calibrate]'") from None
-    return Libraries(metrics, calibration, stats)
 
 
 @dataclass(frozen=True)
@@ -55,6 +47,16 @@ class Rate:
     def value(self) -> float | None:
         """The share."""
         return self.count / self.of if self.of else None
+
+
+def rate(values: Sequence[bool]) -> Rate:
+    """Return the share of true values with its Wilson interval."""
+    from scipy.stats import binomtest
+
+    if not values:
+        return Rate(0, 0)
+    found = binomtest(sum(values), len(values)).proportion_ci(CONFIDENCE, method="wilson")
+    return Rate(sum(values), len(values), float(found.low), float(found.high))
 
 
 @dataclass(frozen=True)
@@ -125,100 +127,84 @@ class Statistics:
 
 def statistics_of(calibration: Calibration, target: float | None = None) -> Statistics:
     """Return the statistics; with a target the thresholds as well. Raise UsageError if a library is missing."""
-    with_libraries = libraries()
+    require_libraries()
+    found = calibration.verdicts
+    pairs = [pair for pair in combinations(found, 2) if pair[0].policy == pair[1].policy]
     return Statistics(
-        [_series(one, verdicts, with_libraries, target) for one, verdicts in calibration.verdicts.items()],
-        [
-            _agreement(one, other, calibration, with_libraries)
-            for one, other in combinations(calibration.verdicts, 2)
-            if one.policy == other.policy
-        ],
+        [_series(one, verdicts, target) for one, verdicts in found.items()],
+        [_agreement(one, other, found[one], found[other]) for one, other in pairs],
     )
 
 
-def _series(
-    series: Series, verdicts: Sequence[tuple[Sample, Judged]], library: Libraries, target: float | None
-) -> SeriesStatistics:
-    scored = [(sample.label, one.score) for sample, one in verdicts if not one.unreadable]
+def _score(audit: TranscriptAudit) -> float:
+    return audit.verdict.score if audit.verdict else 0.0
+
+
+def _series(series: Series, verdicts: Verdicts, target: float | None) -> SeriesStatistics:
+    from sklearn import metrics
+
+    scored = [(sample.label, _score(one)) for sample, one in verdicts if one.result != "judge failed"]
     labels, scores = [label for label, _ in scored], [score for _, score in scored]
     both = len(set(labels)) == 2
-    rates = library.metrics.roc_curve(labels, scores)[:2] if both else ((), ())
+    rates = metrics.roc_curve(labels, scores)[:2] if both else ((), ())
     usages = [one.usage for _, one in verdicts]
     priced = bool(usages) and all(usage.cost_usd is not None for usage in usages)
     counted = bool(usages) and not any(usage.uncounted_calls for usage in usages)
-    false_accept, false_reject = _errors(verdicts, 0.0, library)
+    false_accept, false_reject = _errors(verdicts, 0.0)
     return SeriesStatistics(
         series=series,
         judged=len(verdicts),
         false_accept=false_accept,
         false_reject=false_reject,
-        unreadable=sum(one.unreadable for _, one in verdicts),
-        auroc=float(library.metrics.roc_auc_score(labels, scores)) if both else None,
-        brier=float(library.metrics.brier_score_loss(labels, scores, pos_label=True)) if scores else None,
+        unreadable=len(verdicts) - len(scored),
+        auroc=float(metrics.roc_auc_score(labels, scores)) if both else None,
+        brier=float(metrics.brier_score_loss(labels, scores, pos_label=True)) if scores else None,
         roc=[(float(x), float(y)) for x, y in zip(*rates, strict=True)],
-        curve=_curve(labels, scores, library),
+        curve=_curve(labels, scores) if scores else [],
         tokens=fmean(usage.tokens for usage in usages) if counted else None,
         cost_usd=fmean(usage.cost_usd or 0.0 for usage in usages) if priced else None,
         seconds=median(one.seconds for _, one in verdicts) if verdicts else None,
         usage=sum(usages, Usage()),
-        threshold=None if target is None else _threshold(verdicts, library, target),
+        threshold=None if target is None else _threshold(verdicts, target),
     )
 
 
-def rate(count: int, of: int, library: Libraries) -> Rate:
-    """Return a share with its Wilson interval."""
-    if not of:
-        return Rate(count, of)
-    found = library.stats.binomtest(count, of).proportion_ci(CONFIDENCE, method="wilson")
-    return Rate(count, of, float(found.low), float(found.high))
-
-
-def _errors(verdicts: Sequence[tuple[Sample, Judged]], minimum: float, library: Libraries) -> tuple[Rate, Rate]:
+def _errors(verdicts: Verdicts, minimum: float) -> tuple[Rate, Rate]:
     """Return the rates of false accepts and false rejects with a minimum score."""
-    accepted = [(sample.label, one.complete and one.score >= minimum) for sample, one in verdicts]
-    incomplete = [was_accepted for label, was_accepted in accepted if not label]
-    complete = [was_accepted for label, was_accepted in accepted if label]
-    return (
-        rate(sum(incomplete), len(incomplete), library),
-        rate(len(complete) - sum(complete), len(complete), library),
-    )
+    accepted = [(sample.label, one.result == "complete" and _score(one) >= minimum) for sample, one in verdicts]
+    return rate([yes for label, yes in accepted if not label]), rate([not yes for label, yes in accepted if label])
 
 
-def _curve(labels: Sequence[bool], scores: Sequence[float], library: Libraries) -> list[Bin]:
+def _curve(labels: Sequence[bool], scores: Sequence[float]) -> list[Bin]:
     """Return the calibration curve: a bin for each tenth of the score that has verdicts."""
-    if not scores:
-        return []
+    from sklearn.calibration import calibration_curve
+
     edges = [number / BINS for number in range(1, BINS)]
     sizes = sorted(Counter(bisect_left(edges, score) for score in scores).items())  # the bins of calibration_curve
-    shares, means = library.calibration.calibration_curve(labels, scores, n_bins=BINS, pos_label=True)
-    return [
-        Bin(float(mean), rate(round(share * size), size, library))
-        for mean, share, (_, size) in zip(means, shares, sizes, strict=True)
-    ]
+    shares, means = calibration_curve(labels, scores, n_bins=BINS, pos_label=True)
+    bins = zip(means, shares, sizes, strict=True)
+    return [Bin(float(mean), rate([n < round(share * size) for n in range(size)])) for mean, share, (_, size) in bins]
 
 
-def _threshold(verdicts: Sequence[tuple[Sample, Judged]], library: Libraries, target: float) -> Threshold:
+def _threshold(verdicts: Verdicts, target: float) -> Threshold:
     """Return the smallest threshold that keeps the false accepts of these verdicts at the target or below."""
+    from scipy.stats import norm
+
     # The upper end of the Wilson interval of 0 in n is z² / (n + z²).
-    z = float(library.stats.norm.ppf((1 + CONFIDENCE) / 2))
+    z = float(norm.ppf((1 + CONFIDENCE) / 2))
     needed = math.ceil(z * z * (1 - target) / target) if target > 0 else 0
-    scores = sorted((one.score for sample, one in verdicts if one.complete and not sample.label), reverse=True)
-    incomplete = sum(not sample.label for sample, _ in verdicts)
-    allowed = math.floor(target * incomplete + 1e-9)
     for step in range(STEPS + 1):
-        minimum = step / STEPS
-        if incomplete and sum(score >= minimum for score in scores) <= allowed:
-            return Threshold(target, minimum, *_errors(verdicts, minimum, library), needed)
-    return Threshold(target, None, *_errors(verdicts, 1.0, library), needed)
+        false_accept, false_reject = _errors(verdicts, step / STEPS)
+        if false_accept.of and false_accept.count <= math.floor(target * false_accept.of + 1e-9):
+            return Threshold(target, step / STEPS, false_accept, false_reject, needed)
+    return Threshold(target, None, false_accept, false_reject, needed)
 
 
-def _agreement(one: Series, other: Series, calibration: Calibration, library: Libraries) -> Agreement:
-    first, second = (
-        {sample.line: found.complete for sample, found in calibration.verdicts[key]} for key in (one, other)
-    )
-    lines = sorted(first.keys() & second.keys())
-    left, right = [first[line] for line in lines], [second[line] for line in lines]
-    varies = len({*left, *right}) == 2
-    kappa = float(library.metrics.cohen_kappa_score(left, right)) if varies else None
-    same = rate(sum(a == b for a, b in zip(left, right, strict=True)), len(lines), library)
-    return Agreement((one.judge, other.judge), one.policy, same, kappa)
+def _agreement(one: Series, other: Series, first: Verdicts, second: Verdicts) -> Agreement:
+    from sklearn.metrics import cohen_kappa_score
+
+    theirs = {sample: found.result == "complete" for sample, found in second}
+    pairs = [(found.result == "complete", theirs[sample]) for sample, found in first if sample in theirs]
+    left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    kappa = float(cohen_kappa_score(left, right)) if len({*left, *right}) == 2 else None
+    return Agreement((one.judge, other.judge), one.policy, rate([a == b for a, b in pairs]), kappa)

@@ -1,4 +1,4 @@
-"""`judge_goal`: one audit of a chat, without a run."""
+"""`judge_goal`: one audit of a chat, without a run; and the judge of a goal."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from goalrunner.app import models
 from goalrunner.app.choices import JudgeChoice, no_judge, own_judge
-from goalrunner.app.models import judge_llm as goal_judge
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import JudgeConfig
+from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge import judge_goal_async
@@ -46,13 +46,16 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     a verdict with source "fallback": score 0, not complete. Raise ModelError when the judge cannot be asked, UsageError
     for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
     """
-    if judge_llm is None and isinstance(objective, Goal):
-        judge_llm = objective.judge
-    config = judge_llm if isinstance(judge_llm, JudgeConfig) else None
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
+    choice = goal.judge if judge_llm is None else judge_llm
+    llm, config = own_judge(choice), choice if isinstance(choice, JudgeConfig) else None
+    if llm is None:
+        if config is None and not isinstance(choice, str):
+            raise no_judge(choice)
+        llm = goal_judge(Goal(objective="audit", judge=choice))
     redactor = goal_redactor(goal, os.environ, withheld(goal))
     shown = redacted_events(events, redactor)
-    return await judge_goal_async(judge_model(judge_llm), objective, shown, config=config, redact=redactor.text)
+    return await judge_goal_async(llm, objective, shown, config=config, redact=redactor.text)
 
 
 def redacted_events(events: Events, redactor: Redactor) -> Events:
@@ -72,14 +75,17 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
     return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
 
 
-def judge_model(choice: JudgeChoice) -> LLM:
-    """Return the model of a choice of judge. Raise UsageError if none is given."""
-    if own := own_judge(choice):
-        return own
-    if not isinstance(choice, JudgeConfig | str | None):
-        raise no_judge(choice)
-    config = choice if isinstance(choice, JudgeConfig) else JudgeConfig(choice or "")
-    llm = goal_judge(Goal(objective="audit", judge=config))
-    if llm is None:
-        raise UsageError("no judge is given", "give a model: --judge openai/gpt-5-mini, or judge = in the goal file")
+def goal_judge(goal: Goal) -> LLM:
+    """Return a new model for the judge of a goal. Raise UsageError if it has none."""
+    llm = own_judge(judged_by(goal).judge) or models.judge_llm(goal)
+    assert llm is not None, "it has a judge"
     return llm
+
+
+def judged_by(goal: Goal) -> Goal:
+    """Return a goal that has a judge of its own. Raise UsageError for another one."""
+    if not goal.has_judge:
+        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
+    if goal.judge.model == AGENT_MODEL and not goal.agent.model:
+        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
+    return goal

@@ -3,72 +3,86 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.errors import BudgetExhausted, RecordError, UsageError
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
+from goalrunner.core.verdict import GoalVerdict, ValidatorResult
+
+Result = Literal["complete", "not complete", "unreadable", "judge failed", "not audited"]
+Evidence = Literal["transcript", "runner", "both", ""]
+"""Who saw the evidence. transcript: it is what the transcript claims."""
 
 _HINT = "name another file with --output: verdicts are only added to a file of verdicts"
+_START = b'{"key"'
+"""The beginning of each line."""
 
 
-class KeyedVerdict(Frozen):
-    """A verdict with a key that is equal for the same content, goal, judge and settings."""
+class TranscriptAudit(Frozen):
+    """The audit of one transcript. The key is equal for the same content, goal, judge, rules and version of this program."""
 
     key: str = ""
+    transcript: str
+    result: Result
+    verdict: GoalVerdict | None = None
+    problem: str = ""
+    """Why there is no verdict."""
+    format: str = ""
+    partial: str = ""
+    """What of the transcript was not read; empty if nothing is missing."""
+    evidence: Evidence = ""
+    forgeable: tuple[str, ...] = ()
+    """The cited observations that may show a file which the agent wrote."""
+    validators: tuple[ValidatorResult, ...] = ()
+    labels: tuple[str, ...] = ()
+    judge: str = ""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    is_known: bool = Field(default=False, exclude=True)
+    """Whether an earlier call made it."""
+
+    @property
+    def missing(self) -> str:
+        """Why it is not complete, in words."""
+        return self.problem or (self.verdict.missing if self.verdict and not self.verdict.complete else "")
 
 
-V = TypeVar("V", bound=KeyedVerdict)
-
-
-class KeptVerdicts(Generic[V]):
+class KeptVerdicts:
     """Verdicts by key, and their file: one JSON object a line. Several processes may add to it."""
 
-    def __init__(self, path: Path, kind: type[V]) -> None:
-        """Read the file, and make its folder; verdicts of another version are left out.
+    def __init__(self, path: Path) -> None:
+        """Read the file, and make its folder; torn lines and verdicts of another version are left out.
 
         Raise UsageError if it cannot be read, or is another file.
         """
         self.path = path
-        self._found: dict[str, V] = {}
+        self._found: dict[str, TranscriptAudit] = {}
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
-                *lines, torn = file.read().split(b"\n")
+                lines = file.read().splitlines(keepends=True)
         except OSError as error:
             raise UsageError(f"{path}: verdicts cannot be kept there: {error.strerror or error}", _HINT) from error
-        if torn and not torn.startswith(b'{"'):
-            raise UsageError(f"{path}:{len(lines) + 1}  not a verdict", _HINT)
-        self._torn = bool(torn)
-        for line in self._objects(lines):
+        self._torn = bool(lines) and not lines[-1].endswith(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not (line.startswith(_START) or _START.startswith(line.rstrip(b"\n") or b"-")):
+                raise UsageError(f"{path}:{number}  not a verdict", _HINT)
             with contextlib.suppress(ValidationError):
-                verdict = kind.model_validate_json(line)
+                verdict = TranscriptAudit.model_validate_json(line)
                 self._found[verdict.key] = verdict
 
-    def _objects(self, lines: list[bytes]) -> Iterator[bytes]:
-        for number, line in enumerate(lines, 1):
-            if line.startswith(b'{"') and not line.endswith(b"}"):
-                continue  # torn, by a process that was killed
-            try:
-                is_verdict = "key" in json.loads(line)
-            except (ValueError, TypeError, RecursionError):
-                is_verdict = False
-            if not is_verdict:
-                raise UsageError(f"{self.path}:{number}  not a verdict", _HINT)
-            yield line
-
-    def get(self, key: str) -> V | None:
+    def get(self, key: str) -> TranscriptAudit | None:
         """Return the newest verdict of a key."""
         return self._found.get(key)
 
-    def add(self, verdict: V) -> None:
+    def add(self, verdict: TranscriptAudit) -> None:
         """Append a verdict; it is durable when this returns. Raise RecordError."""
         line = f"{verdict.model_dump_json()}\n".encode(errors="replace")
         try:
@@ -83,9 +97,9 @@ class KeptVerdicts(Generic[V]):
 
 
 class Spending:
-    """What all audits of one call have used, and their budget. Audits that have begun may go beyond it."""
+    """What all audits of one call have used, and their budget. An audit that has begun may exceed it by one question."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget = Budget()) -> None:  # noqa: B008  frozen and empty
         self._budget = budget
         self.total = Usage()
 
@@ -102,3 +116,25 @@ class Spending:
             if unknown[name] and name not in budget.unenforced:
                 return f"the {'cost' if name == 'cost_usd' else 'tokens'} of a call is unknown, so the budget cannot be kept"
         return ""
+
+
+@dataclass
+class SpendingRecorder:
+    """The recorder of one audit, which stops it when the budget of all is spent."""
+
+    spending: Spending
+    used: Usage = field(default_factory=Usage)
+    is_cut: bool = False
+    """Whether the budget ended the audit, perhaps before its last question."""
+
+    def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
+        self.used += usage
+        self.spending.total += usage
+
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
+        """Do nothing: the verdict or the error tells it."""
+
+    def check_budget(self) -> None:
+        if stop := self.spending.stop:
+            self.is_cut = True
+            raise BudgetExhausted(stop)

@@ -15,7 +15,7 @@ from goalrunner.cli.status import EXIT_CODES, Format, audit_goal
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from goalrunner.app.audits import TranscriptAudit
+    from goalrunner.app.kept_verdicts import TranscriptAudit
 
 
 def audit(
@@ -57,9 +57,8 @@ def audit(
     repeated. A budget is for one call, and looked at between audits. The exit code is 0 if all are complete, 1 if one is
     not or cannot be read, 4 if the judge failed.
     """
-    from goalrunner.app.audits import AuditJob, TranscriptAudit, audit_many
+    from goalrunner.app.audits import AuditJob, Auditor, find_transcripts, goal_beside
     from goalrunner.app.kept_verdicts import KeptVerdicts
-    from goalrunner.app.transcript_files import find_transcripts, goal_beside
     from goalrunner.reports.result_file import ResultFile
 
     paths = find_transcripts(transcripts)
@@ -71,10 +70,10 @@ def audit(
     copies = {
         option: ResultFile(path, option=option) for option, path in (("--junit", junit), ("--html", html)) if path
     }
-    kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl", TranscriptAudit)
+    kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
     budget = goals.budget_of(tokens, cost, None)
     main.collect_garbage()
-    found = asyncio.run(audit_many(todo, kept, at_once=jobs, budget=budget, on_end=_progress(len(todo))))
+    found = asyncio.run(Auditor(kept, budget, on_end=_progress(len(todo))).run(todo, jobs))
     _print(found, json=json)
     from goalrunner.reports.audits import audits_junit, audits_page
 

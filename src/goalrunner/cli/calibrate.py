@@ -60,8 +60,8 @@ def calibrate(
     import asyncio
 
     from goalrunner.app.calibration import calibrate as calibrated
-    from goalrunner.app.calibration_data import Judged, read_dataset
-    from goalrunner.app.judge_statistics import libraries, statistics_of
+    from goalrunner.app.calibration import read_dataset
+    from goalrunner.app.judge_statistics import require_libraries, statistics_of
     from goalrunner.app.kept_verdicts import KeptVerdicts
     from goalrunner.reports.calibration import CalibrationReport, calibration_page, calibration_text, calibration_value
     from goalrunner.reports.result_file import ResultFile
@@ -71,13 +71,11 @@ def calibrate(
     series = _series(judge or [], policy or ["bounded"])
     budget = goals.budget_of(tokens, cost, allow_unenforced)
     samples = read_dataset(dataset)
-    libraries()
+    require_libraries()
     page = ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
-    kept = KeptVerdicts(results or _default_results(dataset), Judged)
+    kept = KeptVerdicts(results or _default_results(dataset))
     main.collect_garbage()
-    found = asyncio.run(
-        calibrated(samples, series, kept, jobs=jobs, budget=budget, environ=os.environ, on_audit=_progress)
-    )
+    found = asyncio.run(calibrated(samples, series, kept, jobs=jobs, budget=budget, on_audit=_progress))
     report = CalibrationReport(found, statistics_of(found, target_false_accept), dataset, kept.path)
     if page is not None:
         page.write(calibration_page(report))
@@ -91,8 +89,8 @@ def calibrate(
 
 def _series(judges: list[str], policies: list[str]) -> list[Series]:
     """Return each judge under each policy. Raise UsageError."""
+    from goalrunner.app.audits import Policy
     from goalrunner.app.calibration import Series
-    from goalrunner.app.calibration_data import Policy
 
     if not judges:
         raise UsageError("no judge is given", "add --judge MODEL; several are compared")

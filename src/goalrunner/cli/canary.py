@@ -77,6 +77,7 @@ def _question(goal: Goal, folder: RunFolder | None) -> CanaryReport:
 
 def _goal(target: str | None, judge: str | None) -> tuple[Goal, RunFolder | None]:
     """Return the goal, whose judge is tested, and the run that is named, if one is. Raise UsageError and GoalFileError."""
+    from goalrunner.app.judging import judged_by
     from goalrunner.goalfile import load_goal, resolve_goal
 
     given: dict[str, Any] = {} if judge is None else {"judge.model": judge}
@@ -95,7 +96,7 @@ def _goal(target: str | None, judge: str | None) -> tuple[Goal, RunFolder | None
         from goalrunner.app.canaries import EXAMPLE
 
         goal = resolve_goal({"objective": EXAMPLE}, given, os.environ, runnable=False)
-    return goals.judged_by(goal), folder
+    return judged_by(goal), folder
 
 
 _SAID = {True: "accepts", False: "refuses", None: "not readable"}

@@ -155,12 +155,3 @@ def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None
 
     given = {"budget.tokens": tokens, "budget.cost_usd": cost, "budget.allow_unenforced": unenforced or None}
     return resolve_goal({}, {"objective": "a budget", **given}, {}, runnable=False).budget
-
-
-def judged_by(goal: Goal) -> Goal:
-    """Return a goal that has a judge of its own. Raise UsageError for another one."""
-    if not goal.has_judge:
-        raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
-    if goal.judge.model == "agent" and not goal.agent.model:
-        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
-    return goal

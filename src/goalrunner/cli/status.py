@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from goalrunner.cli import ci, main, output, runs
-from goalrunner.cli.goals import judged_by
 from goalrunner.cli.options import Json
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 from goalrunner.reports.result_file import ResultFile
@@ -19,7 +18,7 @@ from goalrunner.reports.result_file import ResultFile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from goalrunner.app.audits import TranscriptAudit
+    from goalrunner.app.kept_verdicts import TranscriptAudit
     from goalrunner.core.goal import Goal
 
 STDIN = "-"
@@ -98,7 +97,7 @@ def _audited(
 ) -> TranscriptAudit:
     import asyncio
 
-    from goalrunner.app.audits import audit_transcript
+    from goalrunner.app.audits import AuditJob, audit_transcript
 
     main.collect_garbage()
 
@@ -109,7 +108,7 @@ def _audited(
             from goalrunner.app.run_options import RunOptions
 
             checks = await check_revision(judged_by, base, RunOptions(home=runs.home(), goal_file=goal_file))
-        return await audit_transcript(transcript, judged_by, format=format_, checks=checks)
+        return await audit_transcript(AuditJob(transcript, judged_by, format_), checks)
 
     return asyncio.run(audit())
 
@@ -153,6 +152,7 @@ def audit_goal(
     objective: str | None, goal_file: Path | None, judge: str | None, more: Mapping[str, Any] | None = None
 ) -> Goal:
     """Return the goal to judge by. It needs a judge, but neither an agent nor a validator. Raise UsageError."""
+    from goalrunner.app.judging import judged_by
     from goalrunner.goalfile import load_goal, resolve_goal
 
     if objective is None and goal_file is None:

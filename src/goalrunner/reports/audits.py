@@ -15,7 +15,7 @@ from goalrunner.reports.show import verdict_text
 from goalrunner.reports.tables import table
 
 if TYPE_CHECKING:
-    from goalrunner.app.audits import TranscriptAudit
+    from goalrunner.app.kept_verdicts import TranscriptAudit
 
 EVIDENCE = {
     "transcript": "what the transcript claims; the runner saw none of it",

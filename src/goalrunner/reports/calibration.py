@@ -104,8 +104,6 @@ def _closing(report: CalibrationReport) -> Iterator[Line]:
         yield Fact("left out", text, tone="warn")
     if len(report.faults) > _FAULTS:
         yield Fact("", f"and {len(report.faults) - _FAULTS:,} more; --json lists all")
-    for note in report.calibration.notes:
-        yield Fact("note", note, tone="warn")
     if report.calibration.stopped:
         left = figures.count(report.calibration.left, "audit is", "audits are")
         yield Fact("stopped", f"{report.calibration.stopped}; {left} left. The same command continues.", tone="warn")
