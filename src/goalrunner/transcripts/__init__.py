@@ -1,4 +1,4 @@
-"""Readers of saved transcripts, one module for each format, and the choice of the reader by content."""
+"""Readers of saved transcripts, and the choice of the reader by content."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ GROUP = "goalrunner.transcripts"
 
 _RUN = "goal-run"
 _BUILT_IN = {
-    _RUN: "goal_run",
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "openhands": "openhands",
-    "openhands-v0": "openhands_v0",
-    "gemini": "gemini",
-    "qwen": "qwen",
-    "opencode": "opencode",
-    "mini-swe-agent": "mini_swe_agent",
-    "swe-agent": "swe_agent",
-    "atif": "atif",
-    "acp": "acp",
-    "inspect": "inspect_log",
-    "openai-responses": "responses",
-    "anthropic": "anthropic",
-    "openai-chat": "openai_chat",
+    _RUN: "acp:GoalRun",
+    "claude-code": "chat:ClaudeCode",
+    "codex": "responses:Codex",
+    "openhands": "openhands:OpenHands",
+    "openhands-v0": "openhands:OpenHandsV0",
+    "gemini": "sessions:Gemini",
+    "qwen": "sessions:Qwen",
+    "opencode": "sessions:OpenCode",
+    "mini-swe-agent": "trajectories:MiniSweAgent",
+    "swe-agent": "trajectories:SweAgent",
+    "atif": "trajectories:Atif",
+    "acp": "acp:Acp",
+    "inspect": "chat:Inspect",
+    "openai-responses": "responses:Responses",
+    "anthropic": "chat:Anthropic",
+    "openai-chat": "chat:OpenAIChat",
 }
-"""Name of the format -> its module. The first format that matches a file reads it; registered ones come before the last."""
+"""Name of the format -> module and class. The first format that matches reads a file; registered ones precede the last."""
 
 
 class Reader(Protocol):
-    """A module that reads one format."""
+    """Reads one transcript of one format."""
 
     DESCRIPTION: str
 
@@ -69,22 +69,15 @@ def read_transcript(
         if source.part and not getattr(reader, "HAS_PARTS", False):
             raise source.error(f"a transcript of the format {name} has one conversation, so #{source.part} names none")
         try:
-            trail = _read(reader, source, deliverable)
-        except UsageError as error:
-            raise UsageError(error.message, f"It was read as {name} ({reader.DESCRIPTION}). {error.hint}") from None
+            trail = reader.read(source, deliverable)
+            if not trail.items and name != _RUN:
+                raise source.error("the transcript contains nothing that an agent did or said")
+        except (UsageError, RecursionError) as error:
+            why = error if isinstance(error, UsageError) else source.here("the JSON is nested too deeply")
+            raise UsageError(why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}") from None
         return SavedTrail(items=trail.items, read=trail.read, format=name, partial=source.partial)
     finally:
         source.close()
-
-
-def _read(reader: Reader, source: Source, deliverable: Deliverable) -> Trail:
-    try:
-        trail = reader.read(source, deliverable)
-    except RecursionError:
-        raise source.here("the JSON is nested too deeply") from None
-    if not trail.items and reader is not _built_in(_BUILT_IN[_RUN]):
-        raise source.error("the transcript contains nothing that an agent did or said")
-    return trail
 
 
 def formats() -> list[tuple[str, str]]:
@@ -125,14 +118,15 @@ def _chosen(source: Source, name: str | None) -> tuple[str, Reader]:
 
 def _readers() -> Iterator[tuple[str, Reader]]:
     *first, last = _BUILT_IN.items()
-    for name, module in first:
-        yield name, _built_in(module)
+    for name, place in first:
+        yield name, _built_in(place)
     yield from _registered()
     yield last[0], _built_in(last[1])
 
 
-def _built_in(module: str) -> Reader:
-    return cast("Reader", import_module(f"goalrunner.transcripts.{module}"))
+def _built_in(place: str) -> Reader:
+    module, name = place.split(":")
+    return cast("Reader", getattr(import_module(f"goalrunner.transcripts.{module}"), name)())
 
 
 def _registered() -> Iterator[tuple[str, Reader]]:

@@ -1,16 +1,20 @@
-"""Chat messages of OpenAI, Anthropic, Strands and Bedrock: the calls and results in them, one message after another."""
+"""Chat messages of OpenAI, Anthropic, Strands and Bedrock, and what contains them: Claude Code and logs of Inspect."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
+from goalrunner.core.errors import UsageError
 from goalrunner.core.json_values import at, clean, items, text
-from goalrunner.core.messages import text_of
-from goalrunner.transcripts.content_blocks import as_text
-from goalrunner.transcripts.trail_builder import TrailBuilder
+from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, is_too_deep, text_of, unknown_block
+from goalrunner.core.observation import Trail
+from goalrunner.transcripts.row_reader import RowReader, parsed
+from goalrunner.transcripts.source import Deliverable, Source
+from goalrunner.transcripts.trail_builder import as_text
 
 _EXIT = re.compile(r"Exit code:? (-?\d{1,10})\b")
 _REFUSED = re.compile(
@@ -20,60 +24,39 @@ _COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
 _INTERRUPTED = re.compile(r"\[Request interrupted by user|<error>Command was aborted")
 
 
-class ChatReader:
-    """Adds messages to a trail. `claims`: all of them, results too, are those of a sub-agent."""
+class ChatReader(RowReader):
+    """Reads messages: text of the assistant is a claim, results of tools are observations."""
 
-    def __init__(self, trail: TrailBuilder) -> None:
-        self._trail = trail
-        self._last = ""
+    keys = frozenset({"", "messages"})
+    _last = ""
+    """The tool of the newest call in the old form, which has no id."""
 
-    def add(self, message: Mapping[str, Any], *, claims: bool = False) -> None:
-        """Add a message: text of the assistant is a claim, results of tools are observations."""
-        content = message.get("content")
-        said, results = clean(text_of(content)), [*_results(content)]
-        match message.get("role"):
-            case "user":
-                # There, tool results are user messages: only text starts a round.
-                if not claims and (said.strip() or not results):
-                    self._trail.user()
-                for identifier, output, facts in results:
-                    self._result(identifier, output, facts, claims=claims)
-            case "assistant":
-                if said.strip():
-                    self._trail.said(said, summary=claims)
-                for identifier, tool, arguments in _calls(message):
-                    self._trail.called(identifier, tool, arguments, summary=claims)
-                for identifier, output, facts in _results(content, at_provider=True):
-                    self._result(identifier, output, facts, claims=claims)
-                old = message.get("function_call")
-                if isinstance(old, dict):
-                    self._last = text(old.get("name"))
-                    self._trail.called("", self._last, parsed(old.get("arguments")), summary=claims)
-            case "tool":
-                self._result(text(message.get("tool_call_id")), said, (), claims=claims, tool=text(message.get("name")))
-            case "function":
-                self._result("", said, (), claims=claims, tool=text(message.get("name")) or self._last)
-            case _:
-                return
-
-    def _result(self, identifier: str, output: str, facts: tuple[str, ...], *, claims: bool, tool: str = "") -> None:
-        # The output of a task in the background: of a command, or of another agent.
-        is_report = self._trail.tool(identifier) == "TaskOutput" and _COMMAND_TASK not in output[:_HEAD]
-        if claims or is_report:
-            self._trail.said(output, summary=True)
-        else:
-            self._trail.result(identifier, output, facts, tool=tool)
-
-
-def parsed(arguments: Any) -> Any:
-    """Return the arguments of a call, which may be a JSON text."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        value = json.loads(arguments)
-    except ValueError:
-        return arguments
-    return value if isinstance(value, dict) else arguments
+    def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
+        content, role = row.get("content"), row.get("role")
+        said, at_provider = clean(text_of(content)), role == "assistant"
+        results = [*_results(content, at_provider=at_provider)] if role in ("user", "assistant") else []
+        # There, tool results are user messages: only text starts a round.
+        if role == "user" and not claims and (said.strip() or not results):
+            self.trail.user()
+        if role == "assistant":
+            self.trail.said(said, summary=claims)
+            for identifier, tool, arguments in _calls(row):
+                self.trail.called(identifier, tool, arguments, summary=claims)
+            old = row.get("function_call")
+            if isinstance(old, dict):
+                self._last = text(old.get("name"))
+                self.trail.called("", self._last, parsed(old.get("arguments")), summary=claims)
+        tool = ""
+        if role in ("tool", "function"):
+            tool = text(row.get("name")) or (self._last if role == "function" else "")
+            results = [(text(row.get("tool_call_id")) if role == "tool" else "", said, ())]
+        for identifier, output, facts in results:
+            # The output of a task in the background: of a command, or of another agent.
+            is_report = self.trail.tool(identifier) == "TaskOutput" and _COMMAND_TASK not in output[:_HEAD]
+            if claims or is_report:
+                self.trail.said(output, summary=True)
+            else:
+                self.trail.result(identifier, output, facts, tool=tool)
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -90,7 +73,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
             yield text(block.get("id")), text(block.get("name")), block.get("input")
 
 
-def _results(content: Any, *, at_provider: bool = False) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _results(content: Any, *, at_provider: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the id, the text and the facts of the results in a message; in one of the assistant, those of the provider."""
     for block in items(content):
         old = at(block, "toolResult")
@@ -112,3 +95,161 @@ def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
     if _REFUSED.match(output):
         return ("denied",)
     return ("interrupted",) if _INTERRUPTED.match(output) else ("error",)
+
+
+class OpenAIChat(ChatReader):
+    """OpenAI chat messages. As the last format it reports all errors in JSON files."""
+
+    DESCRIPTION = 'OpenAI chat messages: a JSON array, {"messages": [...]}, or JSON Lines'
+
+    def matches(self, source: Source) -> bool:
+        if source.form == "object":
+            return "messages" in source.members or not source.members
+        return source.form not in ("", "folder")
+
+    def rows(self, source: Source) -> Iterator[Any]:
+        for number, row in enumerate(super().rows(source), 1):
+            place = "the line" if source.form in ("lines", "one") else f"message {number}"
+            if isinstance(row, dict) and is_too_deep(row):
+                raise source.here("the JSON is nested too deeply")
+            if fault := _fault_of(row):
+                raise source.here(f"{place} {fault}")
+            yield row
+
+    def is_valid(self, row: Any) -> bool:
+        return True
+
+
+def _fault_of(row: Any) -> str:
+    """Return what is wrong with a message; empty if nothing is."""
+    if not isinstance(row, dict):
+        return "is not a chat message: it is not a JSON object"
+    if isinstance(row.get("messages"), list):
+        return "is another conversation; a file contains one conversation"
+    role, content = row.get("role"), row.get("content")
+    if not isinstance(role, str) or role not in ROLES:
+        fault = "it has no role" if role is None else f"its role is {json.dumps(role)[:40]}"
+        return f"is not a chat message: {fault}"
+    if not isinstance(content, str | list | None):
+        return "is not a chat message: its content is neither text nor a list of blocks"
+    kind = unknown_block(content)
+    return f"has a block of the unknown kind {kind!r}; {KNOWN_BLOCKS}" if kind else ""
+
+
+class Anthropic(ChatReader):
+    """Messages of Anthropic's API."""
+
+    DESCRIPTION = 'messages of Anthropic\'s API: a JSON array, {"messages": [...]}, a response, or JSON Lines'
+    fault = "a message of Anthropic's API: it has no role, or no content"
+    _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use")
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        if row.get("role") not in ("user", "assistant"):
+            return False
+        if row.get("type") == "message" and "model" in row:
+            return True
+        return "type" not in row and any(at(block, "type") in self._BLOCKS for block in items(row.get("content")))
+
+    def is_valid(self, row: Any) -> bool:
+        known = at(row, "role") in ("user", "assistant", "system")
+        return known and isinstance(at(row, "content"), str | list)
+
+
+class ClaudeCode(ChatReader):
+    """Sessions of Claude Code: `~/.claude/projects/*/*.jsonl`. Words of sub-agents and summaries are claims."""
+
+    DESCRIPTION = "session of Claude Code (JSON Lines)"
+    reporter = "claude"
+    fault = "a record of a Claude Code session: it has no type, no id, or a message without role and content"
+    keys = frozenset({""})
+    _IDS = frozenset({"sessionId", "uuid", "leafUuid", "messageId", "agentId"})
+    """Each record has one of them."""
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        if row.get("type") == "summary":
+            return "leafUuid" in row
+        return row.get("type") in ("user", "assistant") and self.is_valid(row)
+
+    def is_valid(self, row: Any) -> bool:
+        if not isinstance(row, dict) or not isinstance(row.get("type"), str) or not self._IDS & row.keys():
+            return False
+        role, content = at(row.get("message"), "role"), at(row.get("message"), "content")
+        return row["type"] not in ("user", "assistant") or (
+            role in ("user", "assistant") and isinstance(content, str | list)
+        )
+
+    def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
+        if row["type"] == "summary":
+            self.trail.said(text(row.get("summary")), summary=True)
+        elif row["type"] in ("user", "assistant"):
+            if row.get("isCompactSummary"):
+                self.trail.said(clean(text_of(row["message"]["content"])), summary=True)
+            elif not row.get("isMeta"):
+                super().add(row["message"], claims=bool(row.get("isSidechain")))
+
+
+class Inspect(ChatReader):
+    """Logs of Inspect, read by its own library."""
+
+    DESCRIPTION = "log of Inspect, .eval or JSON; one sample is FILE#ID or FILE#ID:EPOCH (extra: inspect)"
+    HAS_PARTS = True
+    reporter = "inspect"
+    _ARCHIVE = b"PK\x03\x04"
+    _SHOWN = 8
+
+    def matches(self, source: Source) -> bool:
+        if not source.head.startswith(self._ARCHIVE):
+            return at(source.members.get("eval"), "task") is not None and "status" in source.members
+        import zipfile
+
+        try:
+            if not source.is_pipe:
+                with zipfile.ZipFile(source.path) as archive:
+                    return any(name in ("header.json", "_journal/start.json") for name in archive.namelist())
+        except (OSError, ValueError, zipfile.BadZipFile):
+            pass  # it is damaged, and the library says how
+        return b"_journal/" in source.head
+
+    def read(self, source: Source, deliverable: Deliverable) -> Trail:
+        """Return the trail of one sample."""
+        if source.is_pipe:
+            raise source.error("logs of Inspect are not read from a pipe; name the file")
+        try:
+            log: Any = import_module("inspect_ai.log")
+        except ImportError:
+            said = f"{source.name}: logs of Inspect are read by its library, which is not installed"
+            raise UsageError(said, "pip install 'goalrunner[inspect]'") from None
+        file, form = str(source.path), "eval" if source.head.startswith(self._ARCHIVE) else "json"
+        try:
+            summaries = log.read_eval_log_sample_summaries(file, format=form)
+            epoch, name = self._chosen(source, [(one.epoch, one.id) for one in summaries])
+            # Long texts are stored apart from the messages.
+            sample = log.read_eval_log_sample(file, id=name, epoch=epoch, resolve_attachments=True, format=form)
+            messages = [message.model_dump(mode="json") for message in sample.messages]
+        except UsageError:
+            raise
+        except Exception as error:  # a damaged log raises errors of the archive, of JSON and of the library's models
+            raise source.error(f"the library of Inspect cannot read the log: {error}") from error
+        for message in messages:
+            if message["role"] == "tool":
+                output = as_text(message["content"]) or text(at(message, "error", "message"))
+                facts = ("error",) if message.get("error") else ()
+                tool = text(message.get("function"))
+                self.trail.result(text(message.get("tool_call_id")), output, facts, tool=tool)
+            else:
+                calls = [{**call, "name": call.get("function")} for call in message.get("tool_calls") or ()]
+                self.add({**message, "tool_calls": calls})
+        return self.trail.finish(deliverable)
+
+    def _chosen(self, source: Source, samples: list[tuple[int, Any]]) -> tuple[int, Any]:
+        """Return epoch and id of the sample that is asked for, or the only one."""
+        part = source.part
+        found = [(epoch, name) for epoch, name in samples if part in ("", str(name), f"{name}:{epoch}")]
+        if len(found) == 1:
+            return found[0]
+        if not samples:
+            raise source.error("the log has no samples")
+        names = ", ".join(f"{name}:{epoch}" for epoch, name in samples[: self._SHOWN])
+        if not found:
+            raise source.error(f"the log has no sample {part!r:.60}: {names}")
+        raise source.error(f"the log has {len(samples)} samples; choose one, as {source.name}#{found[0][1]}: {names}")

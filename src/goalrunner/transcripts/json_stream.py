@@ -83,24 +83,21 @@ def document(file: BinaryIO, longest: int = LONGEST) -> Generator[Record, None, 
     Raise StreamError with the line.
     """
     scanner = _Scanner(file, longest)
-    first = scanner.peek()
-    if first == "[":
+    if scanner.peek() == "[":
         yield from scanner.elements("")
-    elif first == "{":
-        scanner.skip()
+    else:
+        scanner.expect("{")
         while scanner.peek() != "}":
-            key = scanner.value()
+            key = str(scanner.value())
             scanner.expect(":")
             if scanner.peek() == "[":
-                yield from scanner.elements(str(key))
+                yield from scanner.elements(key)
             else:
                 line = scanner.line
-                yield Record(scanner.value(), line, str(key), element=False, end=scanner.place)
+                yield Record(scanner.value(), line, key, element=False, end=scanner.end)
             if scanner.peek() != "}":
                 scanner.expect(",")
-        scanner.skip()
-    else:
-        scanner.value()
+        scanner.expect("}")
     if scanner.peek():
         raise scanner.error("not valid JSON: Extra data")
 
@@ -109,62 +106,48 @@ class _Scanner:
     """Decodes one value after another of a text of which a part is held."""
 
     def __init__(self, file: BinaryIO, longest: int) -> None:
+        self.line = 1
         self._file, self._longest = file, longest
-        self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._text, self._at, self._ended = "", 0, False
-        self._before = 0  # characters in front of the text that is held
-        self._counted = 0  # where newlines were counted up to, and their number
-        self._newlines = 0
-        self._last_newline = -1
-        while not self._text and self._fill():
-            pass
-        self._text = self._text.removeprefix("\ufeff")
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._text, self._at = "", 0
+        self._dropped = 0  # characters before the text that is held
+        self._column = 1  # of the character at `_at`
 
     @property
-    def place(self) -> int:
+    def end(self) -> int:
         """Characters that were read."""
-        return self._before + self._at
-
-    @property
-    def line(self) -> int:
-        """The line of the next value."""
-        self._count(self._at)
-        return self._newlines + 1
+        return self._dropped + self._at
 
     def peek(self) -> str:
         """Return the next character that is not space; empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
-            self._at = found.end() if found else self._at
+            self._move(found.end() if found else self._at)
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._fill():
                 return ""
 
-    def skip(self) -> None:
-        """Go on behind the next character."""
-        self._at += 1
-
     def expect(self, sign: str) -> None:
         """Go on behind a sign. Raise StreamError if another one is there."""
         if self.peek() != sign:
             raise self.error(f"not valid JSON: Expecting '{sign}' delimiter")
-        self.skip()
+        self._move(self._at + 1)
 
     def elements(self, key: str) -> Iterator[Record]:
-        """Yield the elements of the array that begins here."""
-        self.skip()
+        """Yield the elements of the array that begins here; of an empty member, the empty list."""
+        self.expect("[")
         if self.peek() == "]":
-            self.skip()
+            self.expect("]")
             if key:
-                yield Record([], self.line, key, element=False, end=self.place)
+                yield Record([], self.line, key, element=False, end=self.end)
             return
         while True:
             self.peek()
             line = self.line
-            yield Record(self.value(), line, key, end=self.place)
+            yield Record(self.value(), line, key, end=self.end)
             if self.peek() == "]":
-                self.skip()
+                self.expect("]")
                 return
             self.expect(",")
 
@@ -179,51 +162,49 @@ class _Scanner:
             except ValueError as error:
                 if self._fill():
                     continue
-                place = error.pos if isinstance(error, json.JSONDecodeError) else self._at
-                message = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-                raise self.error(f"not valid JSON: {message}", place) from None
+                if isinstance(error, json.JSONDecodeError):
+                    self._move(error.pos)
+                raise self.error(f"not valid JSON: {getattr(error, 'msg', error)}") from None
             if len(self._text) - end < _GOES_ON and self._fill():
                 continue
             if end - self._at > self._longest:
                 raise self._too_long()
-            self._at = end
+            self._move(end)
             return value
 
-    def error(self, message: str, at: int | None = None) -> StreamError:
-        """Return an error at a place of the text that is held, by default the next character."""
-        at = self._at if at is None else at
-        self._count(at)
-        column = f" (column {self._before + at - self._last_newline})" if message.startswith("not valid") else ""
-        return StreamError(f"{message}{column}", self._newlines + 1)
+    def error(self, message: str) -> StreamError:
+        """Return an error at the next character."""
+        return StreamError(
+            f"{message} (column {self._column})" if message.startswith("not valid") else message, self.line
+        )
 
     def _too_long(self) -> StreamError:
         return self.error(f"one value is longer than {self._longest // 2**20} MiB")
 
-    def _count(self, at: int) -> None:
-        begin = self._counted - self._before
-        if at > begin:
-            self._newlines += self._text.count("\n", begin, at)
-            if (last := self._text.rfind("\n", begin, at)) >= 0:
-                self._last_newline = self._before + last
-            self._counted = self._before + at
+    def _move(self, to: int) -> None:
+        """Go to a place of the text that is held."""
+        newlines = self._text.count("\n", self._at, to)
+        self.line += newlines
+        self._column = to - self._text.rindex("\n", self._at, to) if newlines else self._column + to - self._at
+        self._at = to
 
     def _fill(self) -> bool:
         """Read on; return whether there was more. What is read twice is doubled, so that all takes linear time."""
         held = len(self._text) - self._at
-        if self._ended:
-            return False
         if held > self._longest:
             raise self._too_long()
-        data = self._file.read(max(_CHUNK, held))
+        while data := self._file.read(max(_CHUNK, held)):
+            if more := self._decoded(data):
+                self._dropped += self._at
+                self._text, self._at = self._text[self._at :] + more, 0
+                return True
+        self._decoded(b"")
+        return False
+
+    def _decoded(self, data: bytes) -> str:
         try:
-            more = self._decode(data, not data)
+            return self._decode(data, not data)
         except UnicodeDecodeError as error:
             self._text += bytes(error.object[: error.start]).decode()
-            raise self.error("the transcript is not UTF-8", len(self._text)) from None
-        if not data:  # what is held stays at its place
-            self._ended = True
-            return False
-        self._count(self._at)
-        self._before += self._at
-        self._text, self._at = self._text[self._at :] + more, 0
-        return True
+            self._move(len(self._text))
+            raise self.error("the transcript is not UTF-8") from None

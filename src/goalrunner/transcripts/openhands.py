@@ -1,85 +1,147 @@
-"""Events of OpenHands' agent SDK (version 1): the folder of a conversation, JSON Lines, or a JSON array."""
+"""Events of OpenHands: of its agent SDK (version 1), and of the versions before."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from goalrunner.core.json_values import at, items, text
-from goalrunner.core.observation import Trail
-from goalrunner.transcripts.chat import parsed
-from goalrunner.transcripts.content_blocks import as_text, number
-from goalrunner.transcripts.source import Deliverable, Source
-from goalrunner.transcripts.trail_builder import TrailBuilder
-
-DESCRIPTION = "events of OpenHands 1: the folder of a conversation, JSON Lines, or a JSON array"
-
-_KEYS = frozenset({"", "events", "items", "history"})
-_OTHER_KINDS = frozenset({"Condensation", "CondensationRequest", "UserRejectObservation"})
-_OWN_WORDS = frozenset({"FinishObservation", "ThinkObservation"})
-_REPORTS = frozenset({"DelegateObservation", "TaskObservation", "WorkflowObservation", "ConsultTomObservation"})
-"""Observations that contain what another agent says."""
+from goalrunner.transcripts.row_reader import RowReader, parsed
+from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.trail_builder import as_text, exit_fact, number
 
 
-def matches(source: Source) -> bool:
-    """Return whether one of the first records is an event with a kind."""
-    return any(_is_event(row) for row in source.rows)
+def _ended(*codes: Any) -> tuple[str, ...]:
+    """Return the fact of the first exit code; none of -1, with which a command goes on."""
+    return exit_fact(*(code for code in map(number, codes) if code is not None and code >= 0))
 
 
-def _is_event(row: Any) -> bool:
-    kind = text(at(row, "kind"))
-    return (kind.endswith("Event") or kind in _OTHER_KINDS) and isinstance(at(row, "source"), str)
+class OpenHands(RowReader):
+    """Events of version 1. Summaries of forgotten events and reports of other agents are claims."""
 
+    DESCRIPTION = "events of OpenHands 1: the folder of a conversation, JSON Lines, or a JSON array"
+    reporter = "openhands"
+    keys = frozenset({"", "events", "items", "history"})
+    fault = "an event of OpenHands 1: it has no kind or no source"
+    _OTHER_KINDS = frozenset({"Condensation", "CondensationRequest", "UserRejectObservation"})
+    _REPORTS = frozenset({"ThinkObservation", "DelegateObservation", "TaskObservation", "WorkflowObservation"})
+    _REPORTS |= {"ConsultTomObservation"}
+    """Observations that contain what an agent says."""
 
-def read(source: Source, deliverable: Deliverable) -> Trail:
-    """Return the trail of the events. Summaries of forgotten events and reports of other agents are claims."""
-    trail = TrailBuilder("openhands")
-    for record in source.records():
-        if record.element and record.key in _KEYS:
-            if not _is_event(record.value):
-                raise source.here("not an event of OpenHands 1: it has no kind or no source")
-            _add(trail, record.value)
-    return trail.finish(deliverable)
+    def is_valid(self, row: Any) -> bool:
+        kind = text(at(row, "kind"))
+        return (kind.endswith("Event") or kind in self._OTHER_KINDS) and isinstance(at(row, "source"), str)
 
-
-def _add(trail: TrailBuilder, event: dict[str, Any]) -> None:
-    identifier, tool = text(event.get("tool_call_id")), text(event.get("tool_name"))
-    match event["kind"]:
-        case "MessageEvent":
-            if event["source"] == "agent":
-                trail.said(as_text(at(event, "llm_message", "content")))
-            elif event["source"] == "user":
+    def add(self, row: Any) -> None:
+        trail, identifier, tool = self.trail, text(row.get("tool_call_id")), text(row.get("tool_name"))
+        match row["kind"]:
+            case "MessageEvent" if row["source"] == "agent":
+                trail.said(as_text(at(row, "llm_message", "content")))
+            case "MessageEvent" if row["source"] == "user":
                 trail.user()
-        case "ActionEvent":
-            thought = "\n".join(text(at(block, "text")) for block in items(event.get("thought")))
-            trail.said(thought)
-            # The call as the model made it; an action has further fields.
-            given = parsed(at(event, "tool_call", "arguments"))
-            trail.called(identifier, tool, given if isinstance(given, dict) else event.get("action") or {})
-        case "ObservationEvent":
-            _add_observation(trail, identifier, tool, event.get("observation"))
-        case "AgentErrorEvent":
-            trail.result(identifier, text(event.get("error")), ("error",), tool=tool)
-        case "UserRejectObservation":
-            trail.result(identifier, text(event.get("rejection_reason")), ("denied",), tool=tool)
-        case "Condensation" | "CondensationSummaryEvent":
-            trail.said(text(event.get("summary")), summary=True)
-        case "ACPToolCallEvent":
-            output = as_text(event.get("content")) or as_text(event.get("raw_output"))
-            if event.get("status") in ("completed", "failed"):
-                trail.called(identifier, text(event.get("tool_kind")) or "tool", event.get("raw_input") or {})
-                trail.result(identifier, output, ("error",) if event.get("is_error") else ())
-        case _:
+            case "ActionEvent":
+                trail.said("\n".join(text(at(block, "text")) for block in items(row.get("thought"))))
+                # The call as the model made it; an action has further fields.
+                given = parsed(at(row, "tool_call", "arguments"))
+                trail.called(identifier, tool, given if isinstance(given, dict) else row.get("action") or {})
+            case "ObservationEvent":
+                self._observed(identifier, tool, row.get("observation"))
+            case "AgentErrorEvent":
+                trail.result(identifier, text(row.get("error")), ("error",), tool=tool)
+            case "UserRejectObservation":
+                trail.result(identifier, text(row.get("rejection_reason")), ("denied",), tool=tool)
+            case "Condensation" | "CondensationSummaryEvent":
+                trail.said(text(row.get("summary")), summary=True)
+            case "ACPToolCallEvent" if row.get("status") in ("completed", "failed"):
+                output = as_text(row.get("content")) or as_text(row.get("raw_output"))
+                trail.called(identifier, text(row.get("tool_kind")) or "tool", row.get("raw_input") or {})
+                trail.result(identifier, output, ("error",) if row.get("is_error") else ())
+
+    def _observed(self, identifier: str, tool: str, observation: Any) -> None:
+        kind, output = text(at(observation, "kind")), as_text(at(observation, "content"))
+        if kind == "FinishObservation" or kind in self._REPORTS:
+            self.trail.said(output, summary=kind != "FinishObservation")
             return
+        failed: tuple[str, ...] = ("error",) if at(observation, "is_error") is True else ()
+        codes = at(observation, "exit_code"), at(observation, "metadata", "exit_code")
+        self.trail.result(identifier, output, _ended(*codes) or failed, tool=tool)
 
 
-def _add_observation(trail: TrailBuilder, identifier: str, tool: str, observation: Any) -> None:
-    kind, output = text(at(observation, "kind")), as_text(at(observation, "content"))
-    code = number(at(observation, "exit_code"))
-    code = number(at(observation, "metadata", "exit_code")) if code is None else code
-    facts: tuple[str, ...] = ("error",) if at(observation, "is_error") is True else ()
-    if code is not None and code >= 0:  # -1: it goes on
-        facts = (f"exit {code}",)
-    if kind in _OWN_WORDS or kind in _REPORTS:
-        trail.said(output, summary=kind != "FinishObservation")
-    else:
-        trail.result(identifier, output, facts, tool=tool)
+class OpenHandsV0(RowReader):
+    """Events before version 1. Reports of delegates and summaries of forgotten events are claims."""
+
+    DESCRIPTION = "events of OpenHands 0: a saved trajectory, the folder of a session, or the output of an evaluation"
+    HAS_PARTS = True
+    reporter = "openhands"
+    keys = frozenset({"", "history", "trajectory", "events"})
+    fault = "an event of OpenHands 0: it has no action or observation, or no source"
+    _NO_RESULTS = frozenset({"agent_state_changed", "null", "recall", "think", "chat", "", "system"})
+    """Observations that are not results of a tool."""
+    _NO_CALLS = frozenset({"change_agent_state", "recall", "system", "null", "condensation_request"})
+    _NO_ARGUMENTS = frozenset(
+        """
+        thought security_risk confirmation_state blocking hidden is_input is_static keep_prompt impl_source cwd
+        translated_ipython_code include_extra kernel_init_code
+        """.split()  # noqa: SIM905 - a table, to be read
+    )
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        return any(map(self.is_valid, (row, *_history(row)[:1])))
+
+    def is_valid(self, row: Any) -> bool:
+        kind = at(row, "action") if at(row, "observation") is None else at(row, "observation")
+        return isinstance(kind, str) and isinstance(at(row, "source"), str) and "kind" not in row
+
+    def rows(self, source: Source) -> Iterator[Any]:
+        names: list[str] = []
+        for record in source.records():
+            if not record.element or record.key not in self.keys:
+                continue
+            if not isinstance(at(record.value, "history"), list):
+                yield from record.value if isinstance(record.value, list) else [record.value]
+                continue
+            name = text(at(record.value, "instance_id")) or str(record.line)
+            names.append(name)
+            if name == source.part or (not source.part and len(names) == 1):
+                yield from _history(record.value)
+            elif not source.part:
+                raise source.here(f"the file has several conversations; choose one, as {source.name}#{names[0]}")
+        if source.part and source.part not in names:
+            raise source.error(f"the file has no conversation {source.part!r:.60}")
+
+    def add(self, row: Any) -> None:
+        if isinstance(row.get("observation"), str):
+            self._observed(row["observation"], row)
+        elif row["source"] == "user" and row["action"] == "message":
+            self.trail.user()
+        elif row["source"] == "agent":
+            self._acted(row["action"], row.get("args"), row)
+
+    def _acted(self, kind: str, args: Any, event: dict[str, Any]) -> None:
+        self.trail.said(text(at(args, "thought")))
+        if kind == "message":
+            self.trail.said(text(at(args, "content")))
+        elif kind == "finish":
+            said = text(at(args, "final_thought")) or text(at(args, "message")) or text(event.get("message"))
+            self.trail.said(said or as_text(at(args, "outputs")))
+        elif kind == "condensation":
+            self.trail.said(text(at(args, "summary")), summary=True)
+        elif kind not in self._NO_CALLS and isinstance(args, dict):
+            given = {key: value for key, value in args.items() if key not in self._NO_ARGUMENTS and value is not None}
+            self.trail.called(str(number(event.get("id"))), kind, given, summary=kind == "delegate")
+
+    def _observed(self, kind: str, event: dict[str, Any]) -> None:
+        output, extras = as_text(event.get("content")), event.get("extras")
+        if kind in ("condense", "delegate", "agent_delegate"):
+            self.trail.said(output or as_text(at(extras, "outputs")), summary=True)
+        elif kind not in self._NO_RESULTS:
+            facts = _ended(at(extras, "metadata", "exit_code"), at(extras, "exit_code"))
+            if kind in ("error", "user_rejected"):
+                facts = ("denied",) if kind == "user_rejected" else ("error",)
+            self.trail.result(str(number(event.get("cause"))), output, facts, tool=kind)
+
+
+def _history(row: Any) -> list[Any]:
+    """Return the events of a line of an evaluation's output; old ones are pairs of action and observation."""
+    found = items(at(row, "history"))
+    return [event for entry in found for event in (entry if isinstance(entry, list) else [entry])]

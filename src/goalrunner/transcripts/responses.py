@@ -1,4 +1,4 @@
-"""Items of OpenAI's Responses API: a JSON array, the input or output of a request or response, or JSON Lines."""
+"""Items of OpenAI's Responses API, and rollouts of Codex, which contain them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ import re
 from typing import Any
 
 from goalrunner.core.json_values import at, items, text
-from goalrunner.core.observation import Trail
-from goalrunner.transcripts.chat import parsed
-from goalrunner.transcripts.content_blocks import as_text, number
-from goalrunner.transcripts.source import Deliverable, Source
-from goalrunner.transcripts.trail_builder import TrailBuilder
+from goalrunner.transcripts.row_reader import RowReader, parsed
+from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.trail_builder import TrailBuilder, as_text, exit_fact
 
-DESCRIPTION = "items of OpenAI's Responses API: a JSON array, a request or response with them, or JSON Lines"
-
-_KEYS = frozenset({"", "input", "output", "items", "data"})
 _CALL = re.compile(r"(?:function|custom_tool|local_shell|shell|apply_patch|computer|tool_search)_call(_output)?")
 _ROLES = ("system", "developer", "user", "assistant")
 _BLOCKS = ("text", "input_text", "output_text", "refusal", "input_image", "input_file", "input_audio")
@@ -28,75 +23,66 @@ _SHELLS = frozenset({"shell", "shell_command", "exec_command", "local_shell", "w
 _EXIT = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d{1,10})$", re.MULTILINE)
 
 
-def matches(source: Source) -> bool:
-    """Return whether one of the first records is an item that only this format has."""
-    return source.form != "folder" and any(
-        _is_item(record.value) for record in source.sample if record.element and record.key in _KEYS
-    )
+class Responses(RowReader):
+    """Items of OpenAI's Responses API."""
+
+    DESCRIPTION = "items of OpenAI's Responses API: a JSON array, a request or response with them, or JSON Lines"
+    keys = frozenset({"", "input", "output", "items", "data"})
+    fault = "an item of the Responses API: its kind is not known"
+
+    def matches(self, source: Source) -> bool:
+        rows = (record.value for record in source.sample if record.element and record.key in self.keys)
+        return source.form != "folder" and any(isinstance(row, dict) and self.is_typical(row) for row in rows)
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        kind = text(row.get("type"))
+        if kind == "message":
+            return "model" not in row and isinstance(row.get("role"), str)
+        return bool(_CALL.fullmatch(kind)) or kind in _AT_PROVIDER or (kind == "reasoning" and "summary" in row)
+
+    def is_valid(self, row: Any) -> bool:
+        kind = _kind(row) if isinstance(row, dict) else ""
+        if kind == "message":
+            known = all(at(block, "type") in _BLOCKS for block in items(row.get("content")))
+            return known and row.get("role") in _ROLES
+        return bool(kind in _AT_PROVIDER or _CALL.fullmatch(kind) or _IGNORED.fullmatch(kind))
+
+    def add(self, row: Any) -> None:
+        add_item(self.trail, row)
 
 
-def _is_item(row: Any) -> bool:
-    kind = text(at(row, "type"))
-    if kind == "message":
-        return "model" not in row and isinstance(row.get("role"), str)
-    return bool(_CALL.fullmatch(kind)) or kind in _AT_PROVIDER or (kind == "reasoning" and "summary" in row)
+def _kind(item: dict[str, Any]) -> str:
+    return text(item.get("type")) or ("message" if isinstance(item.get("role"), str) else "")
 
 
-def read(source: Source, deliverable: Deliverable) -> Trail:
-    """Return the trail of the items."""
-    trail = TrailBuilder("the agent")
-    for record in source.records():
-        if record.element and record.key in _KEYS:
-            if not isinstance(record.value, dict):
-                raise source.here("not an item of the Responses API: it is not a JSON object")
-            if not add_item(trail, record.value):
-                kind = text(record.value.get("type")) or "without a type"
-                raise source.here(f"not an item of the Responses API: its kind is {kind[:40]!r}")
-    return trail.finish(deliverable)
-
-
-def add_item(trail: TrailBuilder, item: dict[str, Any]) -> bool:
-    """Add one item to a trail; return whether its kind is known."""
-    kind = text(item.get("type")) or ("message" if isinstance(item.get("role"), str) else "")
-    if kind == "message":
-        content = item.get("content")
-        if item.get("role") not in _ROLES or any(at(block, "type") not in _BLOCKS for block in items(content)):
-            return False
-        if item["role"] == "user":
-            trail.user()
-        elif item["role"] == "assistant":
-            trail.said(as_text(content))
+def add_item(trail: TrailBuilder, item: dict[str, Any]) -> None:
+    """Add an item of the Responses API to a trail."""
+    kind = _kind(item)
+    if kind == "message" and item.get("role") == "user":
+        trail.user()
+    elif kind == "message" and item.get("role") == "assistant":
+        trail.said(as_text(item.get("content")))
     elif kind in _AT_PROVIDER:
         _add_at_provider(trail, kind, item)
     elif found := _CALL.fullmatch(kind):
         identifier = text(item.get("call_id")) or text(item.get("id"))
         if found[1]:
-            shell = trail.tool(identifier) in _SHELLS
-            output, facts = _output(item.get("output"), shell=shell)
-            trail.result(identifier, output, facts)
+            trail.result(identifier, *_output(item.get("output"), shell=trail.tool(identifier) in _SHELLS))
         else:
             _add_call(trail, kind.removesuffix("_call"), identifier, item)
-    else:
-        return bool(_IGNORED.fullmatch(kind))
-    return True
 
 
 def _add_call(trail: TrailBuilder, kind: str, identifier: str, item: dict[str, Any]) -> None:
-    match kind:
-        case "function" | "custom_tool":
-            arguments = parsed(item.get("arguments")) if kind == "function" else item.get("input")
-            name = text(item.get("name"))
-            waits = name == "wait" and at(arguments, "ids") is not None  # for other agents
-            trail.called(identifier, name, arguments, summary=waits)
-        case "local_shell" | "shell":
-            action = item.get("action")
-            commands = [line for line in items(at(action, "commands")) if isinstance(line, str)]
-            trail.called(identifier, kind, {"command": "\n".join(commands)} if commands else action)
-        case "apply_patch":
-            operation = item.get("operation") or {}
-            trail.called(identifier, kind, operation)
-        case _:
-            trail.called(identifier, kind, item.get("action") or item.get("arguments") or {})
+    """Add the item of a call."""
+    if kind in ("function", "custom_tool"):
+        arguments = parsed(item.get("arguments")) if kind == "function" else item.get("input")
+        name = text(item.get("name"))
+        waits = name == "wait" and at(arguments, "ids") is not None  # for other agents
+        trail.called(identifier, name, arguments, summary=waits)
+        return
+    given = item.get("operation") or item.get("action") or item.get("arguments") or {}
+    commands = [line for line in items(at(given, "commands")) if isinstance(line, str)]
+    trail.called(identifier, kind, {"command": "\n".join(commands)} if commands else given)
 
 
 def _add_at_provider(trail: TrailBuilder, kind: str, item: dict[str, Any]) -> None:
@@ -114,17 +100,48 @@ def _add_at_provider(trail: TrailBuilder, kind: str, item: dict[str, Any]) -> No
 def _output(output: Any, *, shell: bool) -> tuple[str, tuple[str, ...]]:
     """Return the text of a result, and the exit code that the agent's own shell tool reports in front of the output."""
     if isinstance(output, list) and output and all(isinstance(at(one, "stdout"), str) for one in output):
-        codes = [number(at(one, "outcome", "exit_code")) for one in output]
         printed = "\n".join(text(one["stdout"]) + text(one.get("stderr")) for one in output)
-        return printed, (f"exit {codes[-1]}",) if codes[-1] is not None else ()
+        return printed, exit_fact(at(output[-1], "outcome", "exit_code"))
     found = as_text(output)
     if shell and found.startswith("{"):
         try:
             table = json.loads(found)
         except ValueError:
             return found, ()
-        code = number(at(table, "metadata", "exit_code"))
-        return as_text(at(table, "output")) or found, (f"exit {code}",) if code is not None else ()
+        return as_text(at(table, "output")) or found, exit_fact(at(table, "metadata", "exit_code"))
     head = "\n".join(found.partition("\nOutput:")[0].splitlines()[:8])
-    code_line = _EXIT.search(head) if shell else None
-    return found, (f"exit {int(code_line[1])}",) if code_line else ()
+    code = _EXIT.search(head) if shell else None
+    return found, exit_fact(int(code[1])) if code else ()
+
+
+class Codex(RowReader):
+    """Rollouts of Codex: `~/.codex/sessions/**/rollout-*.jsonl`. Events repeat the items, so they add nothing."""
+
+    DESCRIPTION = "rollout of Codex (JSON Lines)"
+    reporter = "codex"
+    fault = "a record of a Codex rollout: it has no type or no payload"
+    _KINDS = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+    _CONTEXT = (
+        "<environment_context>",
+        "<user_instructions>",
+        "# AGENTS.md instructions",
+        "<permissions",
+        "<turn_aborted>",
+    )
+    """Begins of messages that the program wrote in the name of the user."""
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        return row.get("type") in self._KINDS and isinstance(row.get("payload"), dict)
+
+    def is_valid(self, row: Any) -> bool:
+        whole = isinstance(at(row, "type"), str) and "payload" in row
+        return whole and (row["type"] != "response_item" or isinstance(row["payload"], dict))
+
+    def add(self, row: Any) -> None:
+        payload = row["payload"]
+        if row["type"] == "compacted":
+            self.trail.said(text(at(payload, "message")), summary=True)
+        elif row["type"] == "response_item":
+            context = payload.get("role") == "user" and as_text(payload.get("content")).startswith(self._CONTEXT)
+            if not context:
+                add_item(self.trail, payload)

@@ -25,8 +25,7 @@ HINT = "goal status --list-formats lists the formats; --format NAME forces one."
 STDIN = "-"
 _PROBE = 8_000
 """Bytes that distinguish a text from a binary file."""
-_SAMPLED = 64
-_SAMPLED_SIZE = 2**23
+_SAMPLED, _SAMPLED_SIZE = 64, 2**23
 _CONTAINERS = frozenset(
     {"messages", "trajectory", "steps", "history", "events", "input", "output", "items", "data", "samples"}
 )
@@ -47,6 +46,9 @@ class Source:
         self.part = part
         self.partial = ""
         self.longest = longest
+        self.name = "<stdin>" if str(path) == STDIN else str(path)
+        """The file as it is named in messages."""
+        self.is_folder = os.path.isdir(path)  # noqa: PTH112 - never raises
         self._line = 0
         self._copy: BinaryIO | None = None
 
@@ -54,11 +56,6 @@ class Source:
         """Remove the copy of a pipe."""
         if self._copy is not None:
             self._copy.close()
-
-    @cached_property
-    def is_folder(self) -> bool:
-        """Whether it is a folder."""
-        return os.path.isdir(self.path)  # noqa: PTH112 - never raises
 
     @cached_property
     def is_pipe(self) -> bool:
@@ -69,14 +66,8 @@ class Source:
             return False
 
     @cached_property
-    def is_binary(self) -> bool:
-        """Whether it is an archive, a picture or the like. Raises UsageError if it cannot be read."""
-        head = self.head
-        return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-
-    @cached_property
     def head(self) -> bytes:
-        """The first bytes; empty for a folder."""
+        """The first bytes; empty for a folder. Raises UsageError if it cannot be read."""
         if self.is_folder:
             return b""
         with self._opened() as file:
@@ -88,25 +79,23 @@ class Source:
         if self.is_folder:
             return "folder"
         first = self.head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-        if self.is_binary or first not in (b"[", b"{", b""):
+        if first == b"[" and b"\0" not in self.head:
+            return "array"
+        if first != b"{" or b"\0" in self.head:
             return ""
         with self._opened() as file:
-            last, begin = _first_line(file)
-        if first == b"[":
-            return "array"
-        if begin and last == b"}" and begin not in b",]}":
+            last, following = _first_line(file)
+        if last == b"}" and following and following not in b",]}":
             return "lines"
-        return ("object" if self._is_document() else "one") if first else ""
+        return "object" if self._is_document() else "one"
 
     @cached_property
     def sample(self) -> tuple[Record, ...]:
         """The first records; fewer if one of them cannot be read."""
         found: list[Record] = []
-        if not self.form:
-            return ()
         try:
             with closing(self._records()) as records:
-                for record in records:
+                for record in records if self.form else ():
                     found.append(record)
                     if len(found) >= _SAMPLED or record.end > _SAMPLED_SIZE:
                         break
@@ -143,11 +132,6 @@ class Source:
         """Return an error with the file and the line of the last record."""
         return self.error(message, self._line)
 
-    @property
-    def name(self) -> str:
-        """The file as it is named in messages."""
-        return "<stdin>" if str(self.path) == STDIN else str(self.path)
-
     def _records(self) -> Generator[Record, None, None]:
         if self.form == "folder":
             yield from self._files()
@@ -163,12 +147,14 @@ class Source:
                 yield from read(file, self.longest)
 
     def _files(self) -> Iterator[Record]:
-        """Yield the events of a folder in the order of their numbers."""
+        """Yield the events of a folder, or of its folder `events`, in the order of their numbers."""
+        inner = self.path / "events"
         try:
-            found = event_files(self.path)
+            names = list((inner if inner.is_dir() else self.path).iterdir())
         except OSError as error:
             raise StreamError(f"cannot read the folder: {error.strerror or error}") from None
-        for number, path in enumerate(found):
+        found = sorted((int(match[1]), path) for path in names if (match := _EVENT.fullmatch(path.name)))
+        for place, (_, path) in enumerate(found):
             try:
                 data = path.read_bytes()
                 if len(data) > self.longest:
@@ -177,14 +163,12 @@ class Source:
             except OSError as error:
                 raise StreamError(f"{path.name}: {error.strerror or error}") from None
             except (ValueError, RecursionError) as error:
-                torn = number > 0 and number == len(found) - 1 and not isinstance(error, RecursionError)
                 message = f"{path.name}: {json_stream.reason_of(error)}"
-                if torn:
-                    self.partial = f"the last event is torn ({message}); it was left out"
-                    return
-                raise StreamError(message) from None
-        numbers = [_number(path) for path in found]
-        missing = (numbers[-1] - numbers[0] + 1 - len(found)) if numbers else 0
+                if not 0 < place == len(found) - 1 or isinstance(error, RecursionError):
+                    raise StreamError(message) from None
+                self.partial = f"the last event is torn ({message}); it was left out"
+                return
+        missing = found[-1][0] - found[0][0] + 1 - len(found) if found else 0
         if missing:
             self.partial = f"{missing} of the events are missing: the numbers of the files have gaps"
 
@@ -210,10 +194,8 @@ class Source:
                 self._copy = _copied(self.path)
             if self._copy is not None:
                 self._copy.seek(0)
-                yield self._copy
-            else:
-                with self.path.open("rb") as file:
-                    yield file
+            with nullcontext(self._copy) if self._copy is not None else self.path.open("rb") as file:
+                yield file
         except OSError as error:
             raise UsageError(
                 f"{self.name}: cannot read the transcript: {error.strerror or error}",
@@ -223,27 +205,13 @@ class Source:
 
 def _first_line(file: BinaryIO) -> tuple[bytes, bytes]:
     """Return the last character of the first line that is not empty, and the first one that follows it."""
-    last = b""
-    while chunk := file.read(2**16):
-        row, newline, after = (chunk if last else chunk.lstrip()).partition(b"\n")
-        last = row.rstrip()[-1:] or last
-        if newline and last:
-            while chunk and not after.strip():
-                after = chunk = file.read(2**16)
-            return last, after.lstrip()[:1]
+    last, ended = b"", False
+    while piece := file.readline(2**16):
+        if ended and piece.strip():
+            return last, piece.lstrip()[:1]
+        last = piece.rstrip()[-1:] or last
+        ended = ended or (last != b"" and piece.endswith(b"\n"))
     return last, b""
-
-
-def event_files(folder: Path) -> list[Path]:
-    """Return the files of a folder, or of its folder `events`, that each hold one event, in the order of their numbers."""
-    inner = folder / "events"
-    found = [path for path in (inner if inner.is_dir() else folder).iterdir() if _EVENT.fullmatch(path.name)]
-    return sorted(found, key=_number)
-
-
-def _number(path: Path) -> int:
-    found = _EVENT.fullmatch(path.name)
-    return int(found[1]) if found else 0
 
 
 def _copied(path: Path) -> BinaryIO:

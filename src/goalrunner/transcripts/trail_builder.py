@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from goalrunner.core.errors import UsageError
 from goalrunner.core.json_values import at, clean
 from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, source_of
-from goalrunner.transcripts.content_blocks import as_json
 from goalrunner.transcripts.source import Deliverable
 from goalrunner.transcripts.written_files import PATH_KEYS, WrittenFiles, is_writer
 
@@ -27,6 +27,7 @@ SUBAGENTS = frozenset(
 
 _COMMANDS = ("command", "cmd", "script", "code")
 _LONGEST_PATH = 80
+_NO_TEXT = ("image", "image_url", "input_image", "audio", "video", "document", "tool_reference")
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,12 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One text: of an observation, or, without a call, of the agent."""
+    """One text: of an observation, or, without a tool, of the agent."""
 
     round: int
     place: tuple[int, int]
-    call: _Call | None = None
+    tool: str = ""
+    command: str = ""
     facts: tuple[str, ...] = ()
     summary: bool = False
 
@@ -123,9 +125,10 @@ class TrailBuilder:
             self.said(text, summary=call.summary)
             return
         if call.forgeable:
-            facts = (*facts, f"{FORGEABLE}{_short(call.forgeable)}")
-        kept = replace(call, given=frozenset())
-        self._entries.append(_Entry(self._round, self._texts.add(text), kept, tuple(facts)))
+            path = clean(" ".join(call.forgeable.split()))
+            short = path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"
+            facts = (*facts, f"{FORGEABLE}{short}")
+        self._entries.append(_Entry(self._round, self._texts.add(text), call.tool, call.command, tuple(facts)))
 
     @property
     def length(self) -> int:
@@ -141,7 +144,7 @@ class TrailBuilder:
 
         If the response is the deliverable, the last text of the agent is an observation as well.
         """
-        said = (entry for entry in reversed(self._entries) if entry.call is None and not entry.summary)
+        said = (entry for entry in reversed(self._entries) if not entry.tool and not entry.summary)
         response = next(said, None) if deliverable == "response" else None
         found: list[Observation | Claim] = []
         by_id: dict[str, tuple[int, int]] = {}
@@ -149,14 +152,21 @@ class TrailBuilder:
         self._entries.reverse()
         while self._entries:  # each is freed when its item exists
             entry = self._entries.pop()
-            if entry.call is None and entry is not response:
+            if not entry.tool and entry is not response:
                 claim = Claim(round=entry.round)
                 found.append(claim)
                 claims[id(claim)] = entry.place
-            else:
-                item = self._observation(f"o{len(by_id) + 1}", entry)
-                found.append(item)
-                by_id[item.id] = entry.place
+                continue
+            item = Observation(
+                id=f"o{len(by_id) + 1}",
+                source=entry.tool or RESPONSE,
+                facts=entry.facts if entry.tool else (f"round {entry.round}",),
+                command=entry.command,
+                round=entry.round,
+                reported_by=self.reporter if entry.tool else "",
+            )
+            found.append(item)
+            by_id[item.id] = entry.place
         kept, texts = tuple(found), self._texts
 
         def read(item: Observation | Claim) -> str:
@@ -164,27 +174,13 @@ class TrailBuilder:
 
         return Trail(items=kept, read=read)
 
-    def _observation(self, identifier: str, entry: _Entry) -> Observation:
-        call = entry.call
-        if call is None:
-            return Observation(id=identifier, source=RESPONSE, facts=(f"round {entry.round}",), round=entry.round)
-        return Observation(
-            id=identifier,
-            source=call.tool,
-            facts=entry.facts,
-            command=call.command,
-            round=entry.round,
-            reported_by=self.reporter,
-        )
-
 
 class _Texts:
     """Texts in a temporary file, so that a long transcript needs little memory."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - closed with the object
+        self._file = tempfile.TemporaryFile(prefix="goal-transcript-", buffering=0)  # noqa: SIM115 - closed with the object
         self._end = 0
-        self._flushed = 0
         weakref.finalize(self, self._file.close)
 
     def add(self, text: str) -> tuple[int, int]:
@@ -193,29 +189,55 @@ class _Texts:
         place = self._end, len(data)
         self._end += len(data)
         try:
-            self._file.write(data)
+            while data:
+                data = data[self._file.write(data) :]
         except OSError as error:
-            raise self._full(error) from None
+            raise UsageError(
+                f"the texts of the transcript cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}",
+                "Free room there, or set TMPDIR to another folder.",
+            ) from None
         return place
 
     def read(self, place: tuple[int, int]) -> str:
         """Return the text at a place."""
         begin, length = place
-        if begin + length > self._flushed:
-            try:
-                self._file.flush()
-            except OSError as error:
-                raise self._full(error) from None
-            self._flushed = self._end
         return os.pread(self._file.fileno(), length, begin).decode()
 
-    @staticmethod
-    def _full(error: OSError) -> UsageError:
-        folder = tempfile.gettempdir()
-        return UsageError(
-            f"the texts of the transcript cannot be kept in {folder}: {error.strerror or error}",
-            "Free room there, or set TMPDIR to another folder.",
-        )
+
+def as_text(value: Any) -> str:
+    """Return a string as it is, the text of content blocks, other values as JSON, and an empty string for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list) and all(isinstance(block, str | dict) for block in value):
+        return "\n".join(filter(None, map(_block, value)))
+    return as_json(value)
+
+
+def _block(block: Any) -> str:
+    """Return the text of a content block; of an image and the like its kind alone."""
+    if isinstance(block, str):
+        return clean(block)
+    for found in (block.get("text"), at(block, "content", "text")):
+        if isinstance(found, str):
+            return clean(found)
+    return f"({block['type']})" if block.get("type") in _NO_TEXT else as_json(block)
+
+
+def as_json(value: Any) -> str:
+    """Return the value as JSON."""
+    return clean(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def number(value: Any) -> int | None:
+    """Return an integer; None for anything else."""
+    return value if type(value) is int and abs(value) < 2**63 else None
+
+
+def exit_fact(*codes: Any) -> tuple[str, ...]:
+    """Return the fact of the first exit code that is an integer; none if there is none."""
+    return next(((f"exit {code}",) for code in map(number, codes) if code is not None), ())
 
 
 def command_of(arguments: Any) -> str | None:
@@ -239,13 +261,10 @@ def _shown(tool: str, arguments: Any, line: str | None) -> str:
     if line is not None:
         return line
     if isinstance(arguments, dict):
-        paths = [value for key in PATH_KEYS if isinstance(value := arguments.get(key), str)]
-        action = arguments.get("command")
-        texts = [
-            key for key, value in arguments.items() if isinstance(value, str) and key not in (*PATH_KEYS, "command")
-        ]
-        if paths and (is_writer(tool) or not texts):
-            return f"{action} {paths[0]}" if isinstance(action, str) else paths[0]
+        texts = {key for key, value in arguments.items() if isinstance(value, str)}
+        path = next((arguments[key] for key in PATH_KEYS if key in texts), None)
+        if path is not None and (is_writer(tool) or texts <= {*PATH_KEYS, "command"}):
+            return f"{arguments['command']} {path}" if "command" in texts else path
     return arguments if isinstance(arguments, str) else as_json(arguments) if arguments else ""
 
 
@@ -253,8 +272,3 @@ def _strings(arguments: Any) -> list[str]:
     values = arguments.values() if isinstance(arguments, dict) else [arguments]
     values = [*values, *(at(value, "message") for value in values)]
     return [value.strip() for value in values if isinstance(value, str) and value.strip()]
-
-
-def _short(path: str) -> str:
-    line = clean(" ".join(path.split()))
-    return line if len(line) <= _LONGEST_PATH else f"…{line[-_LONGEST_PATH:]}"

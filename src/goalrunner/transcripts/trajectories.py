@@ -1,0 +1,150 @@
+"""Trajectories of mini-swe-agent and SWE-agent, and in the Agent Trajectory Interchange Format (ATIF)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from goalrunner.core.json_values import at, items, text
+from goalrunner.core.observation import source_of
+from goalrunner.transcripts.chat import ChatReader
+from goalrunner.transcripts.responses import add_item
+from goalrunner.transcripts.row_reader import RowReader
+from goalrunner.transcripts.source import Source
+from goalrunner.transcripts.trail_builder import as_text, exit_fact
+
+
+class MiniSweAgent(ChatReader):
+    """Trajectories of mini-swe-agent. A user message is the output of a command if it has an exit code."""
+
+    DESCRIPTION = "trajectory of mini-swe-agent (JSON)"
+    reporter = "mini-swe-agent"
+    fault = "a message of mini-swe-agent: its role is not known"
+    _OUTPUT = re.compile(r"<returncode>(-?\d{1,10})</returncode>")
+    _ACTION = re.compile(r"```(?:mswea_bash_command|bash)\s*\n(.*?)\n```", re.DOTALL)
+    _ROLES = ("system", "developer", "user", "assistant", "tool", "exit")
+
+    def matches(self, source: Source) -> bool:
+        if text(source.members.get("trajectory_format")).startswith("mini-swe-agent"):
+            return True
+        info = source.members.get("info")
+        return any(at(info, key) for key in ("mini_version", "mini_swe_agent_version")) or super().matches(source)
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        return row.get("role") in ("user", "tool") and self._code(row) != ()
+
+    def is_valid(self, row: Any) -> bool:
+        is_item = at(row, "object") == "response" or at(row, "type") == "function_call_output"
+        return at(row, "role") in self._ROLES or is_item
+
+    def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
+        role, said = row.get("role"), as_text(row.get("content"))
+        failed = ("error",) if at(row, "extra", "exception_info") else ()
+        if role not in self._ROLES and row.get("object") == "response":
+            for item in items(row.get("output")):
+                if isinstance(item, dict):
+                    add_item(self.trail, item)
+        elif role not in self._ROLES:
+            output = as_text(row.get("output"))
+            self.trail.result(text(row.get("call_id")), output, failed or self._code(row), tool="bash")
+        elif role == "tool" or (role == "user" and self._code(row)):
+            identifier = text(row.get("tool_call_id")) if role == "tool" else ""
+            self.trail.result(identifier, said, failed or self._code(row), tool="bash")
+        elif role == "exit":
+            self.trail.said(said)
+        else:
+            super().add(row)
+            actions = [at(action, "command") for action in items(at(row, "extra", "actions"))]
+            commands = [command for command in actions if isinstance(command, str)] or self._ACTION.findall(said)
+            if role == "assistant" and commands and not row.get("tool_calls"):
+                self.trail.called("", "bash", {"command": "\n".join(commands)})
+
+    def _code(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the exit code of a message that is the output of a command, as a fact; none of other messages."""
+        found = self._OUTPUT.match(as_text(row.get("content")) or as_text(row.get("output")))
+        return exit_fact(at(row, "extra", "returncode"), int(found[1]) if found else None)
+
+
+class SweAgent(RowReader):
+    """Trajectories of SWE-agent, `*.traj`; the history of messages repeats the steps."""
+
+    DESCRIPTION = "trajectory of SWE-agent (JSON)"
+    reporter = "swe-agent"
+    keys = frozenset({"trajectory"})
+    fault = "a step of SWE-agent: it has no action or no observation"
+    _EDITOR = re.compile(r"(?:edit|append|insert)\b")
+    _WRITES = re.compile(r"(?:create|str_replace_editor (?:create|str_replace|insert)) +(\S+)")
+
+    def matches(self, source: Source) -> bool:
+        steps = (record.value for record in source.sample if record.element and record.key == "trajectory")
+        return any(at(step, "action") is not None and at(step, "observation") is not None for step in steps)
+
+    def is_valid(self, row: Any) -> bool:
+        return isinstance(at(row, "action"), str) and isinstance(at(row, "observation"), str)
+
+    def rows(self, source: Source) -> Iterator[Any]:
+        self.trail.user()
+        return super().rows(source)
+
+    def add(self, row: Any) -> None:
+        action = row["action"].strip()
+        self.trail.said(text(row.get("thought")) or text(row.get("response")))
+        if not action:  # the format of the answer was wrong, and nothing ran
+            return
+        found = self._WRITES.match(action)
+        written = found[1] if found else _open_file(row.get("state")) if self._EDITOR.match(action) else ""
+        tool = re.match(r"[\w.-]+", action)
+        self.trail.called("", tool[0] if tool else "shell", {"command": action}, writes=[written] if written else [])
+        self.trail.result("", text(row["observation"]))
+
+
+def _open_file(state: Any) -> str:
+    """Return the file that the editor has open."""
+    if isinstance(state, str):
+        try:
+            state = json.loads(state)
+        except ValueError:
+            return ""
+    return text(at(state, "open_file"))
+
+
+class Atif(RowReader):
+    """Trajectories in ATIF, as Harbor writes them. Results of sub-agents and copied steps are claims."""
+
+    DESCRIPTION = "trajectory in ATIF (JSON)"
+    fault = "a step of ATIF: its source is not system, user or agent"
+
+    def matches(self, source: Source) -> bool:
+        return text(source.members.get("schema_version")).startswith("ATIF-")
+
+    def rows(self, source: Source) -> Iterator[Any]:
+        for record in source.records():
+            if record.key == "agent" and text(at(record.value, "name")):
+                self.trail.reporter = source_of(text(at(record.value, "name")))
+            if record.key == "steps" and record.element:
+                yield record.value
+
+    def is_valid(self, row: Any) -> bool:
+        return at(row, "source") in ("system", "user", "agent")
+
+    def add(self, row: Any) -> None:
+        copied, kind = row.get("is_copied_context") is True, row["source"]
+        calls = [call for call in items(row.get("tool_calls")) if isinstance(call, dict)]
+        if kind == "user" and not copied:
+            self.trail.user()
+        elif kind == "agent":
+            self.trail.said(as_text(row.get("message")), summary=copied)
+        for call in calls:
+            given = call.get("arguments") or {}
+            self.trail.called(text(call.get("tool_call_id")), text(call.get("function_name")), given)
+        for result in items(at(row, "observation", "results")):
+            output, identifier = as_text(at(result, "content")), text(at(result, "source_call_id"))
+            if not identifier and len(calls) == 1:
+                identifier = text(calls[0].get("tool_call_id"))
+            # What the system does, such as to summarise the conversation, is not a result of a tool.
+            if copied or kind != "agent" or at(result, "subagent_trajectory_ref"):
+                self.trail.said(output, summary=True)
+            else:
+                self.trail.result(identifier, output)
