@@ -40,7 +40,7 @@ def test_a_mistyped_folder_is_named_with_the_line_to_write(tmp_path: Path) -> No
     goal = _goal(_made(tmp_path, "tests/unit/test_a.py"), "pytest -q unit")
     (finding,) = hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)})
     assert finding.message == "validator check0: unit does not exist"
-    assert finding.hint == 'did you mean tests/unit? write "pytest -q tests/unit"'
+    assert finding.hint == "did you mean tests/unit?"
     assert warnings_before(goal, ENVIRON) == ()
 
 
@@ -98,7 +98,7 @@ def test_a_misspelled_test_file_is_named_with_the_line_to_write(tmp_path: Path) 
     goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py")
     (finding,) = hopeless_validators(goal, {**ENVIRON, "PATH": _path_with_pytest(tmp_path)})
     assert finding.message == "validator check0: tests/test_praser.py does not exist"
-    assert finding.hint == 'did you mean tests/test_parser.py? write "pytest tests/test_parser.py"'
+    assert finding.hint == "did you mean tests/test_parser.py?"
     assert warnings_before(goal, ENVIRON) == ()
 
 
@@ -128,7 +128,10 @@ def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str
 
 @pytest.mark.parametrize(
     ("objective", "hint"),
-    [("Add tests of the parser.", "; did you mean tests/test_parser.py?"), ("Write test_praser.py.", "")],
+    [
+        ("Add tests of the parser.", "; did you mean tests/test_parser.py?"),
+        ("Write test_praser.py.", "; did you mean tests/test_parser.py?"),
+    ],
 )
 def test_a_missing_test_file_that_the_work_may_bring_is_no_refusal(tmp_path: Path, objective: str, hint: str) -> None:
     goal = _goal(_made(tmp_path, "tests/test_parser.py"), "pytest tests/test_praser.py", objective=objective)
@@ -145,11 +148,8 @@ def test_a_misspelled_test_target_or_script_is_named_with_the_line_to_write(tmp_
     (Path(programs) / "make").symlink_to("pytest")
     found = [(item.message, item.hint) for item in hopeless_validators(goal, {**ENVIRON, "PATH": programs})]
     assert found == [
-        (
-            "validator check0: test_a.py has no test_name",
-            'did you mean test_names? write "pytest test_a.py::test_names"',
-        ),
-        ("validator check1: Makefile has no target chekc", 'did you mean check? write "make check"'),
+        ("validator check0: test_a.py has no test_name", "did you mean test_names?"),
+        ("validator check1: Makefile has no target chekc", "did you mean check?"),
     ]
     assert warnings_before(goal, ENVIRON) == ('validator check2: there is no package.json with a script "test"',)
 
@@ -198,12 +198,6 @@ def test_a_script_that_is_not_executable_is_a_persons_to_change(tmp_path: Path) 
 def test_a_script_that_the_work_may_change_is_not(tmp_path: Path, more: dict[str, Any]) -> None:
     _made(tmp_path, "check.sh")
     assert not list(hopeless_validators(_goal(tmp_path, "./check.sh", **more), ENVIRON))
-
-
-def test_a_module_that_only_looks_like_a_misspelled_tool_may_be_the_objective(tmp_path: Path) -> None:
-    assert list(hopeless_validators(_goal(tmp_path, "python3 -m pytset"), ENVIRON))
-    goal = _goal(tmp_path, "python3 -m pytset", objective="Write the command line of pytset.")
-    assert not list(hopeless_validators(goal, ENVIRON))
 
 
 def _path_with_pytest(folder: Path) -> str:

@@ -95,9 +95,13 @@ NEW_TEST = "def test_new():\n    pass\n"
 @pytest.mark.parametrize(
     ("line", "files", "said"),
     [
-        ("pytset -q", {}, 'did you mean pytest? write "pytest -q"'),
-        ("pytest -q unit", {"tests/unit/test_a.py": NEW_TEST}, 'did you mean tests/unit? write "pytest -q tests/unit"'),
-        ("pytest -q --cov", {"test_a.py": NEW_TEST}, "install pytest-cov, or remove --cov from the goal file"),
+        ("pytset -q", {}, "did you mean pytest?"),
+        ("pytest -q unit", {"tests/unit/test_a.py": NEW_TEST}, "did you mean tests/unit?"),
+        (
+            "pytest -q --cov",
+            {"test_a.py": NEW_TEST},
+            "install its plugin, or remove it from the goal file",
+        ),
         (
             "pytest -q src",
             {"src/a.py": "", "tests/test_a.py": NEW_TEST},

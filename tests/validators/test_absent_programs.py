@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.validators.absent_programs import Absent, Place, absent_program, similar_program, unstartable_script
+from goalrunner.validators.absent_programs import Absent, Place, absent_program, misspelled, similar_program
 
 
 @pytest.fixture
@@ -38,7 +38,6 @@ def place(tmp_path: Path) -> Place:
         ("/no/such/program -q", "/no/such/program"),
         ("../tool", "../tool"),
         ("python3 -m nox -s tests", "nox"),
-        ("python3 -m pytset", "pytset"),
         ("nosuchpython -m pytest", "nosuchpython"),
         # These can be there when the line runs, or need not be.
         ("pytest -q", ""),
@@ -58,6 +57,7 @@ def place(tmp_path: Path) -> Place:
         ("check() { true; }; check", ""),
         ("test -e a && [ -e b ] && echo ok", ""),
         ("python3 -m mytool", ""),
+        ("python3 -m pytset", ""),
         ("python3 -m json.tool a.json", ""),
         ("uv run python3 -m nox", ""),
         ("echo 'unclosed", ""),
@@ -68,25 +68,16 @@ def test_what_a_line_certainly_needs_is_looked_for(place: Place, line: str, word
     assert (found.word if found else "") == word
 
 
-def test_the_line_to_write_has_the_program_that_may_be_meant(place: Place) -> None:
+def test_the_program_that_may_be_meant_is_named(place: Place) -> None:
     found = absent_program('pytset -q -k "a b"', place)
-    assert found == Absent(
-        "pytset", "pytset: not found", "pytest", "install pytset, or name another program in the goal file"
-    )
-    assert found.line('pytset -q -k "a b"') == 'did you mean pytest? write "pytest -q -k \\"a b\\""'
+    assert found == Absent("pytset", " cannot run here: pytset: not found", "did you mean pytest?")
 
 
 def test_a_tool_without_a_similar_one_is_to_be_installed(place: Place) -> None:
     found = absent_program("python3 -m nox", place)
     assert found is not None
-    assert (found.what, found.line("python3 -m nox")) == ("python3: No module named nox", "python3 -m pip install nox")
-
-
-def test_a_misspelled_tool_is_a_guess_and_a_missing_one_is_not(place: Place) -> None:
-    guess, sure = absent_program("python3 -m pytset", place), absent_program("python3 -m nox", place)
-    assert guess is not None
-    assert sure is not None
-    assert (guess.is_guess, guess.instead, sure.is_guess) == (True, "pytest", False)
+    assert found.message == " cannot run here: python3: No module named nox"
+    assert found.hint == "python3 -m pip install nox"
 
 
 def test_a_tool_that_the_workspace_is_itself_is_its_own_to_bring(place: Place) -> None:
@@ -111,8 +102,32 @@ def test_a_program_can_be_put_into_a_folder_of_the_workspace_on_path(place: Plac
 def test_a_script_that_is_not_executable_is_found(place: Place) -> None:
     script = place.workspace / "check.sh"
     script.write_text("#!/bin/sh\n")
-    assert unstartable_script("cd . && ./check.sh", place) == "./check.sh"
-    assert unstartable_script("sh check.sh", place) == ""
-    assert unstartable_script("./other.sh", place) == ""
+    found = absent_program("cd . && ./check.sh", place)
+    assert found is not None
+    assert (found.word, found.path, found.hint) == ("./check.sh", "check.sh", "chmod +x ./check.sh")
+    assert absent_program("sh check.sh", place) is None
+    assert absent_program("./other.sh", place) is None
     script.chmod(0o755)
-    assert unstartable_script("./check.sh", place) == ""
+    assert absent_program("./check.sh", place) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "expected"),
+    [
+        ("unti", "unit", True),
+        ("unot", "unit", True),
+        ("uunit", "unit", True),
+        ("tests", "tset", False),
+        ("tset", "test", True),
+        ("test_praser.py", "test_parser.py", True),
+        ("statsu", "status", True),
+        ("unit", "units", True),
+        ("api", "app", False),
+        ("test_a", "test_b", False),
+        ("part1", "part2", False),
+        ("tinu", "unit", False),
+        ("", "unit", False),
+    ],
+)
+def test_one_edit_in_a_word_of_four_letters_is_a_misspelling(word: str, name: str, expected: bool) -> None:
+    assert bool(misspelled(word, [name])) is expected

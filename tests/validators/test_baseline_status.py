@@ -97,21 +97,11 @@ def _red(command: str, feedback: str, exit_code: int, **more: object) -> Validat
 @pytest.mark.parametrize(
     ("line", "feedback", "why"),
     [
-        ("python3 -m nox", "/usr/bin/python3: No module named nox", "No module named nox; to install it: "),
+        ("python3 -m nox", "/usr/bin/python3: No module named nox", "No module named nox; install it, "),
         (
             "cd x && python -m pytest -q",
             "/v/bin/python: No module named pytest",
-            "No module named pytest; to install it: ",
-        ),
-        (
-            "python -m pytest -q",
-            "/home/a/.local/state/goal/checkouts/k3f9-x/now/env/bin/python: No module named pytest",
-            "No module named pytest; install it with [workspace] setup, for example: pip install -e . pytest",
-        ),
-        (
-            "python -m pytest -q",
-            "/home/a/checkouts/calc/.venv/bin/python: No module named pytest",
-            "No module named pytest; to install it: /home/a/checkouts/calc/.venv/bin/python -m pip install pytest",
+            "No module named pytest; install it, ",
         ),
         # The work is to bring these.
         ("python3 -m mytool --help", "/usr/bin/python3: No module named mytool", ""),
@@ -147,9 +137,9 @@ def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: 
         return obstacle(result, replace(place, env={"PATH": path}))
 
     assert found(f"/nonexistent:{place.workspace / 'bin'}") == ""
-    assert found("/nonexistent") == "mytool: not found"
+    assert found("/nonexistent").startswith("mytool: not found; install mytool")
     (place.workspace / "pyvenv.cfg").write_text("")
-    assert found(str(place.workspace / "bin")) == "mytool: not found"
+    assert found(str(place.workspace / "bin")).startswith("mytool: not found; install mytool")
 
 
 def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(place: Place) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.validators import check_scripts_at_start, with_variables
 
@@ -68,13 +68,13 @@ def test_the_last_validator_that_names_a_script_is_its_reason(workspace: Path, t
 def test_a_record_that_cannot_be_read_is_an_error(workspace: Path, tmp_path: Path, damage: str) -> None:
     record = tmp_path / "scripts.json"
     record.write_text(damage)
-    with pytest.raises(WorkspaceError, match="is damaged"):
+    with pytest.raises(RecordError, match="is damaged"):
         check_scripts_at_start(SPECS, workspace, record)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "start").write_text("a file")
-    with pytest.raises(WorkspaceError, match=r"scripts\.json"):
+    with pytest.raises(RecordError, match=r"scripts\.json"):
         check_scripts_at_start(SPECS, workspace, tmp_path / "start" / "scripts.json")
 
 

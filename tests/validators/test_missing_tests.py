@@ -6,7 +6,7 @@ import pytest
 
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.validators import fewer_tests as module
-from goalrunner.validators.fewer_tests import missing_tests, without_missing
+from goalrunner.validators.fewer_tests import compared, missing_tests
 
 
 def result(*ids: str) -> ValidatorResult:
@@ -44,8 +44,9 @@ def test_what_lies_behind_the_bound_cannot_be_missed(monkeypatch: pytest.MonkeyP
 
 def test_a_result_without_its_tests_is_red_and_names_them() -> None:
     now = result("tests/a.py::x")
-    assert without_missing(now, ()) is now
-    red = without_missing(now, tuple(f"tests/a.py::t{at}" for at in range(7)))
+    assert compared(now, now, lambda path: True, suite=False, freed=False) == (now, ())
+    base = result(*(f"tests/a.py::t{at}" for at in range(7)))
+    red, _ = compared(base, now, lambda path: True, suite=False, freed=False)
     assert (red.passed, red.reason) == (False, "red")
     assert red.summary == "7 protected tests did not run: tests/a.py::t0, ..."
     assert red.feedback == (

@@ -20,17 +20,17 @@ pytest: error: unrecognized arguments: {}
         (
             "pytest -q --cov",
             "--cov",
-            "unrecognized arguments: --cov; install pytest-cov, or remove --cov from the goal file",
+            "pytest does not know --cov; install its plugin, or remove it from the goal file",
         ),
         (
             "pytest --cov-fail-under=90",
             "--cov-fail-under=90",
-            "unrecognized arguments: --cov-fail-under=90; install pytest-cov, or remove --cov-fail-under from the goal file",
+            "pytest does not know --cov-fail-under; install its plugin, or remove it from the goal file",
         ),
         (
             "uv run pytest -n 4",
             "-n",
-            "unrecognized arguments: -n; install pytest-xdist, or remove -n from the goal file",
+            "pytest does not know -n; install its plugin, or remove it from the goal file",
         ),
         # A conftest.py of the workspace may be what brings these.
         ("pytest --runslow", "--runslow", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import re
 import sys
@@ -26,21 +27,8 @@ from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import shown
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.absent_programs import (
-    Place,
-    absent_program,
-    as_written,
-    syntax_error,
-    unstartable_script,
-)
-from goalrunner.validators.absent_targets import (
-    TestTree,
-    absent_paths,
-    absent_start,
-    absent_targets,
-    mentions,
-    runs_all_tests,
-)
+from goalrunner.validators.absent_programs import Absent, Place, absent_program, syntax_error
+from goalrunner.validators.absent_targets import TestTree, absent_targets, mentions
 from goalrunner.validators.check_files import check_files
 from goalrunner.validators.exit_codes import weaknesses_of
 from goalrunner.validators.spec_validator import name_of
@@ -228,35 +216,39 @@ def refuse_hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> None:
 
 def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[ValidatorMissing]:
     """Yield an error for each line that only a person can correct: a syntax error, a missing program or tool, a mistyped path."""
-    workspace, said = workspace_of(goal), _said(goal)
+    workspace = workspace_of(goal)
     tree = TestTree(workspace)
     for spec in goal.validators:
         if spec.run and (why := syntax_error(spec.run)):
             first, *more = spec.run.strip().splitlines()
-            hint = f'correct this line of the goal file: run = "{as_written(first)}{" ..." if more else ""}"'
+            hint = f"correct this line of the goal file: run = {json.dumps(first + (' ...' if more else ''))}"
             yield ValidatorMissing(f"validator {name_of(spec)} is not a valid command line for {SHELL}: {why}", hint)
     for spec, place in _commands(goal, workspace, environ):
-        line, name = spec.run or "", name_of(spec)
-        # What `setup` installs is not there yet.
-        absent = None if goal.workspace.setup else absent_program(line, place)
-        if absent is not None and not (absent.is_guess and mentions(said, absent.word)):
-            yield ValidatorMissing(f"validator {name} cannot run here: {absent.what}", absent.line(line))
-        for item in (*absent_paths(line, place, tree, said), *absent_targets(line, place, tree, said)):
+        for item in _absent(spec, place, tree, goal):
             if item.mistake:
-                yield ValidatorMissing(f"validator {name}{item.message}", item.hint(line))
-        script = unstartable_script(line, place)
-        inside = os.path.relpath(place.folder / (script or ""), workspace)
-        if script and not (Patterns(goal.workspace.allow).match(inside) or mentions(said, script)):
-            yield ValidatorMissing(
-                f"validator {name} cannot run here: {script} cannot be executed", f"chmod +x {script}"
-            )
+                yield ValidatorMissing(f"validator {name_of(spec)}{item.message}", item.hint)
+
+
+def _absent(spec: ValidatorSpec, place: Place, tree: TestTree, goal: Goal) -> Iterator[Absent]:
+    """Yield what the line of a validator names and what does not exist."""
+    line, said, setup = spec.run or "", _said(goal), bool(goal.workspace.setup)
+    # What `setup` installs is not there yet.
+    program = None if setup else absent_program(line, place)
+    is_work = (
+        program is not None
+        and program.path
+        and (mentions(said, program.path) or Patterns(goal.workspace.allow).match(program.path))
+    )
+    if program is not None and not is_work:
+        yield program
+    yield from (item for item in absent_targets(line, place, tree, said) if not (setup and item.is_start))
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sentence for an objective without a result, for each way in which a validator always passes, for each path of
     one that does not exist yet or holds no tests, and for each pattern of `protect` and `editable` that matches no file.
     """
-    workspace, said, setup = workspace_of(goal), _said(goal), goal.workspace.setup
+    workspace, setup = workspace_of(goal), goal.workspace.setup
     tree, found = TestTree(workspace), []
     for spec in goal.validators:
         folder, name = workspace / spec.cwd, f"validator {name_of(spec)}"
@@ -268,14 +260,8 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         if spec.hidden:
             continue
         found += weaknesses_of(spec)
-        line, name = spec.run or "", f"validator {name_of(spec)}"
-        items = (*absent_paths(line, place, tree, said), *absent_targets(line, place, tree, said))
-        found += [f"{name}{item.warning}" for item in items if not item.mistake]
-        start = "" if setup else absent_start(line, place)
-        if start and start not in (item.path for item in items):
-            found.append(f"{name} fails until {start} exists")
-        if not tree.files and runs_all_tests(line):
-            found.append(f"{name} fails until there are tests: the workspace has no test file")
+        items = [item for item in _absent(spec, place, tree, goal) if not item.mistake]
+        found += [f"validator {name_of(spec)}{'; '.join(filter(None, (item.message, item.hint)))}" for item in items]
     activity = activity_warning(goal)
     return (*([activity] if activity else []), *dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
 

@@ -1,4 +1,4 @@
-"""The results of validators at the baseline: whether a validator is red, or cannot run on this machine."""
+"""The results of validators at the baseline, whether one is red or cannot run on this machine, and records of the start."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from goalrunner.checking.protection import BEFORE, COMPARED
-from goalrunner.core.errors import RecordError, WorkspaceError
+from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.ports import HIDDEN
 from goalrunner.core.verdict import ValidatorResult
@@ -18,31 +21,29 @@ from goalrunner.records.files import write_whole
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.absent_programs import Place, absent_program
 from goalrunner.validators.check_files import check_files, named_paths, text_of
-from goalrunner.validators.pytest_report import PYTEST_USAGE
+from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PYTEST_USAGE
 from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import variables_named
 
-_NO_MODULE = re.compile(r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE)
+_NO_MODULE = re.compile(r"^\S*(?:python|pypy)[0-9.]*: No module named ([\w.]+)$", re.MULTILINE)
+_UNKNOWN_OPTION = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
+_OF_PLUGINS = re.compile(r"(?:-n|--(?:no-)?cov|--benchmark|--dist|--numprocesses|--reruns|--timeout)")
+"""Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
 _NO_PIPEFAIL = "Illegal option -o pipefail"
-_OF_CHECKOUT = re.compile(r"/checkouts/[^/]+/[^/]+/env/bin/")
-"""In the path of an interpreter: the virtual environment that `setup` prepares, which lasts no longer than the run."""
-
 _ENVIRONMENTAL = re.compile(
     r"ModuleNotFoundError|ImportError|No module named|Cannot find module|ERR_MODULE_NOT_FOUND|not found|No such file"
     r"|error while loading shared libraries|collected 0 items|no tests ran|Interrupted: \d+ error",
     re.IGNORECASE,
 )
 """What a check prints that misses something in its environment, rather than finding a fault in the work."""
+_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
 _BY_KERNEL = re.compile(
-    r"EXDEV|cross-device link|ENOSPC|No space left on device|Disk quota exceeded|Operation not permitted|unshare\b.*failed"
-    r"|Read-only file system",
+    rf"EXDEV|cross-device link|{_NO_SPACE.pattern}|Operation not permitted|unshare\b.*failed|Read-only file system",
     re.IGNORECASE,
 )
 """What the kernel refuses in the check environment and may allow outside of it."""
-_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
 _FREE_BYTES = 1_000_000
-_PYTEST_ERRORS = (2, 4, 5)
-"""Exit codes of pytest for a collection error, a usage error, and no tests."""
+_PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
 
 
 def obstacle(result: ValidatorResult, place: Place) -> str:
@@ -53,61 +54,34 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     """
     if result.passed:
         return ""
-    if result.reason == "not_found":
+    missing = _NO_MODULE.search(result.feedback) if result.exit_code == 1 else None
+    if result.reason == "not_found" or missing:
         if result.summary == f"{SHELL}: not found":
             return result.summary
         if HIDDEN in result.summary:
             return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
         absent = absent_program(result.command, place, ran=True)
-        if absent is None or absent.module or absent.word not in result.summary:
+        if absent is None or absent.path or absent.module is not bool(missing):
             return ""
-        return f"{absent.what}; did you mean {absent.instead}?" if absent.instead else absent.what
-    if result.exit_code == 1 and (found := _NO_MODULE.search(result.feedback)):
-        absent = absent_program(result.command, place, ran=True)
-        if absent is None or not absent.module or absent.is_guess or absent.word != found[2]:
-            return ""
-        package = absent.word.replace("_", "-")
-        in_setup = f"install it with [workspace] setup, for example: pip install -e . {package}"
-        how = in_setup if _OF_CHECKOUT.search(found[1]) else f"to install it: {found[1]} -m pip install {package}"
-        return f"No module named {absent.word}; {how}"
+        named = absent.word == missing[1] if missing else absent.word in result.summary
+        if missing:
+            hint = "install it, with [workspace] setup if checks run in a fresh checkout"
+            return f"No module named {missing[1]}; {hint}: pip install {missing[1].replace('_', '-')}" if named else ""
+        return f"{absent.message.removeprefix(' cannot run here: ')}; {absent.hint}" if named else ""
     if _NO_PIPEFAIL in result.feedback and "pipefail" in result.command:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
     return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
 
 
-_UNKNOWN = re.compile(r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE)
-
-_PACKAGES = {
-    "--benchmark": "pytest-benchmark",
-    "--cov": "pytest-cov",
-    "--dist": "pytest-xdist",
-    "--ds": "pytest-django",
-    "--html": "pytest-html",
-    "--hypothesis": "hypothesis",
-    "--json-report": "pytest-json-report",
-    "--no-cov": "pytest-cov",
-    "--numprocesses": "pytest-xdist",
-    "--reruns": "pytest-rerunfailures",
-    "--testmon": "pytest-testmon",
-    "--timeout": "pytest-timeout",
-    "-n": "pytest-xdist",
-}
-"""Options and beginnings of options of pytest, and the package that brings them."""
-
-
 def usage_obstacle(command: str, output: str) -> str:
-    """Return why pytest refuses an option of the line itself, and what helps; empty if the work may bring the option.
-
-    An option that no known package brings may be one that a conftest.py of the workspace is to add.
-    """
+    """Return why pytest refuses an option of the line itself, and what helps; empty if the work may bring the option."""
     words = {word for call in calls(command) if call.runner.name == "pytest" for word in call.arguments}
-    found = _UNKNOWN.search(output)
+    found = _UNKNOWN_OPTION.search(output)
     for refused in found[1].split() if found else ():
         name = refused.partition("=")[0]
-        known = [option for option in _PACKAGES if option == name or (name[:2] == "--" and name.startswith(option))]
-        if known and {refused, name} & words:
-            package = _PACKAGES[max(known, key=len)]
-            return f"unrecognized arguments: {refused}; install {package}, or remove {name} from the goal file"
+        if {refused, name} & words and _OF_PLUGINS.match(name):
+            hint = "install its plugin, or remove it from the goal file"
+            return f"pytest does not know {name}; {hint}"
     return ""
 
 
@@ -141,13 +115,7 @@ class BaseResults:
 
     @cached_property
     def _results(self) -> dict[str, ValidatorResult]:
-        if self._path is None or not self._path.exists():
-            return {}
-        try:
-            kept = json.loads(self._path.read_bytes())
-            return {name: ValidatorResult.model_validate(value) for name, value in kept.items()}
-        except (OSError, ValueError, AttributeError) as error:
-            raise RecordError(f"{self._path} is damaged: {error}", "start a new run: goal run GOAL_FILE") from error
+        return (self._path and _read(self._path, dict[str, ValidatorResult])) or {}
 
     @property
     def known(self) -> bool:
@@ -168,17 +136,12 @@ class BaseResults:
     def keep(self, results: Iterable[ValidatorResult]) -> None:
         """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
         self._results = {result.name: result for result in results}
-        if self._path is None:
-            return
         written = {}
         for name, result in self._results.items():
             texts = {key: self._redact(getattr(result, key)) for key in ("feedback", "command", "summary")}
             written[name] = result.model_copy(update=texts).model_dump(mode="json")
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._path, json.dumps(written).encode())
-        except OSError as error:
-            raise RecordError(f"cannot write {self._path}: {error.strerror}", "free some space") from error
+        if self._path is not None:
+            _write(self._path, written)
 
 
 _RULES: Mapping[str, str] = {
@@ -193,17 +156,13 @@ def check_scripts_at_start(specs: Sequence[ValidatorSpec], workspace: Path, reco
     """Return workspace-relative paths, each with the reason why it belongs to a check.
 
     They are looked up once, before the agent works, and kept in the file `record` for a run that is resumed. Raise
-    WorkspaceError if that file is damaged or cannot be written.
+    RecordError if that file is damaged or cannot be written.
     """
     # Paths alone: the name of a validator may be its command line, which may hold a secret.
-    rows = _recorded(
-        record,
-        lambda: [[f"{role}\t{path}" for path, role in check_files(spec, workspace).items()] for spec in specs],
-        len(specs),
-    )
+    rows = _recorded(record, len(specs), lambda: [check_files(spec, workspace) for spec in specs], dict[str, str])
     found: dict[str, tuple[str, str]] = {}
     for row, spec in zip(rows, specs, strict=True):
-        for role, _, path in (text.partition("\t") for text in row):
+        for path, role in row.items():
             # Another validator may be stricter with a path that this one only compares.
             if role != "compared" or found.get(path, ("",))[0] not in ("named", "started"):
                 found[path] = role, f'{_RULES[role]} "{spec.name}"'
@@ -215,7 +174,7 @@ def with_variables(
 ) -> tuple[ValidatorSpec, ...]:
     """Return the validators, with the variables of the run that their scripts name in `pass_env`.
 
-    The scripts are read once, before the agent works; what they name is kept in the file `record`. Raise WorkspaceError
+    The scripts are read once, before the agent works; what they name is kept in the file `record`. Raise RecordError
     like `check_scripts_at_start`.
     """
 
@@ -223,26 +182,41 @@ def with_variables(
         texts = ["\n".join(text_of(workspace / path) for path in named_paths(spec, workspace)) for spec in specs]
         return [variables_named(text) for text in texts]
 
-    rows = find() if record is None else _recorded(record, find, len(specs))
+    rows = find() if record is None else _recorded(record, len(specs), find, tuple[str, ...])
     return tuple(
         spec.model_copy(update={"pass_env": tuple(dict.fromkeys((*spec.pass_env, *row)))}) if row else spec
         for spec, row in zip(specs, rows, strict=True)
     )
 
 
-def _recorded(record: Path, find: Callable[[], Sequence[Sequence[str]]], rows: int) -> list[list[str]]:
-    """Return the rows of names that `record` holds; if it does not exist, find and write them."""
-    try:
-        known = zip(json.loads(record.read_text("utf-8")), range(rows), strict=True)
-        return [[str(name) for name in row] for row, _ in known]
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError) as error:
-        raise WorkspaceError(f"{record} is damaged: {error}", "start a new run: goal run GOAL_FILE") from error
-    found = [list(row) for row in find()]
-    try:
-        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(record, json.dumps(found).encode())
-    except OSError as error:
-        raise WorkspaceError(f"cannot write {record}: {error.strerror or error}", "free some space") from error
+def _recorded(record: Path, number: int, find: Callable[[], Any], row: Any) -> Any:
+    """Return the rows that `record` holds, one for each validator; if it does not exist, find and write them."""
+    if (known := _read(record, list[row])) is not None:
+        if len(known) != number:
+            raise _damaged(record, "it is about other validators")
+        return known
+    found = find()
+    _write(record, found)
     return found
+
+
+def _read(path: Path, kind: Any) -> Any:
+    """Return what a file of the start holds; None if it does not exist. Raise RecordError."""
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise _damaged(path, str(error).partition("\n")[0]) from error
+
+
+def _write(path: Path, value: object) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, json.dumps(value).encode())
+    except OSError as error:
+        raise RecordError(f"cannot write {path}: {error.strerror or error}", "free some space") from error
+
+
+def _damaged(path: Path, why: str) -> RecordError:
+    return RecordError(f"{path} is damaged: {why}", "start a new run: goal run GOAL_FILE")

@@ -8,31 +8,36 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import SHELLS, Program, programs
 
+MAKE = frozenset({"make", "gmake"})
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_INTERPRETERS = SHELLS | frozenset(
-    "node deno bun ts-node tsx ruby perl php Rscript source . pypy pypy3 coverage".split()  # noqa: SIM905
-)
-_SCRIPT_OPTIONS = {
-    **dict.fromkeys(("make", "gmake"), ("-f", "--file", "--makefile")),
-    **dict.fromkeys(("pytest", "py.test"), ("-c", "--config-file")),
-    "just": ("-f", "--justfile"),
-    "nox": ("-f", "--noxfile"),
-    "tox": ("-c", "--conf"),
-}
+PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+_INTERPRETERS = SHELLS | frozenset("node deno bun tsx ruby perl php source . coverage".split())  # noqa: SIM905
+_OPTIONS = {"make": ("-f", "--file", "--makefile"), "pytest": ("-c", "--config-file")}
+"""Options behind which a file stands that decides what is checked."""
 _LONGEST = 4_000_000
 """Bytes of a file that are read; none that is longer is a script."""
 _TARGET = re.compile(r"^([\w./-][\w./ -]*):(?!=).*$", re.MULTILINE)
 _WORD = re.compile(r"[\w./:-]+")
 _INCLUDE = re.compile(r"^[ ]*-?s?include[ \t]+([^#\n]+)", re.MULTILINE)
 _PHONY = re.compile(r"^\.PHONY[ \t]*:(.*)$", re.MULTILINE)
-MAKE = frozenset({"make", "gmake"})
-PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+_DEEPEST = 3
+_COMPARES = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "jq"})
+_CHECKS = re.compile(r"(?:^|[_.-])(?:check|test|verify|validate|lint|ci)s?(?:[_.-]|$)", re.IGNORECASE)
+_SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
+_IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+(?:\s*,\s*\w+)*)", re.MULTILINE)
+_ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
+_INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | sys.stdlib_module_names
+
+Role = Literal["named", "compared", "started", "before"]
+"""Why a path belongs to a validator: it is named, it is named and its output alone is compared, so that it may be the work
+itself; it is started by a script; or it does not exist and would be found before a file of the check."""
 
 
 def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
@@ -47,19 +52,14 @@ def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
             path
             for program in programs(spec.run or "")
             for folder in (program.folder, "")
-            for path in named_by(program, workspace, os.path.join(spec.cwd, folder))  # noqa: PTH118
+            for path in _existing(workspace, posixpath.join(spec.cwd, folder), _files(program))
         }
     else:
         entries = [entry for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        folders = [spec.cwd, "", *(os.path.join(spec.cwd, entry) for entry in entries)]  # noqa: PTH118
         names = tuple(_module_files(spec.python.partition(":")[0]))
+        folders = [spec.cwd, "", *(posixpath.join(spec.cwd, entry) for entry in entries)]
         found = {path for folder in folders for path in _existing(workspace, folder, names)}
     return tuple(sorted(found))
-
-
-def named_by(program: Program, workspace: Path, folder: str) -> tuple[str, ...]:
-    """Return the workspace-relative paths of the existing files that a program of a line in `folder` is made of."""
-    return tuple(sorted(_existing(workspace, folder, _files(program))))
 
 
 def _existing(workspace: Path, folder: str, names: Iterable[str]) -> set[str]:
@@ -77,22 +77,19 @@ def _files(program: Program) -> Iterator[str]:
         yield from _module_files(first)
     elif _is_path(first):
         yield first
-    interprets = program.name in _INTERPRETERS or program.name.startswith("python")
+    interprets = program.name in _INTERPRETERS or program.name.startswith(("python", "pypy"))
     # Behind this option the program itself stands. For a shell, -e is something else.
-    inline = "-e" if program.name in ("node", "deno", "bun", "ruby", "perl", "Rscript") else "-c"
+    inline = "-e" if program.name in ("node", "deno", "bun", "ruby", "perl") else "-c"
     if interprets and inline not in rest:
         operands = [word for word in rest if not word.startswith("-") and word not in ("run", "exec", "--")]
         # An option's value may stand before the script, so two words are looked at.
-        scripts = operands[:1] + [word for word in operands[1:2] if _is_path(word) and not _is_path(operands[0])]
-        for word in scripts:
-            yield from (word, f"{word.rstrip('/')}/__main__.py")
-    options = _SCRIPT_OPTIONS.get(program.name, ())
-    for at, word in enumerate(rest):
-        name, equals, value = word.partition("=")
+        for word in operands[:1] + [word for word in operands[1:2] if _is_path(word) and not _is_path(operands[0])]:
+            yield from (str(word), f"{word.rstrip('/')}/__main__.py")
+    options = _OPTIONS.get(program.name, ())
+    for word, following in zip_longest(rest, rest[1:], fillvalue=""):
+        name, equals, given = word.partition("=")
         if name in options:
-            yield value if equals else (rest[at + 1] if at + 1 < len(rest) else "")
-        elif len(word) > 2 and word[:2] in options:
-            yield word[2:]
+            yield given if equals else following
 
 
 def _is_path(word: str) -> bool:
@@ -102,10 +99,8 @@ def _is_path(word: str) -> bool:
 def _module_files(module: str) -> Iterator[str]:
     """Yield what importing or running a module may execute: its packages' __init__ files, and itself."""
     parts = module.split(".")
-    for length in range(1, len(parts) + 1):
-        yield f"{'/'.join(parts[:length])}/__init__.py"
-    yield f"{'/'.join(parts)}.py"
-    yield f"{'/'.join(parts)}/__main__.py"
+    yield from (f"{'/'.join(parts[:length])}/__init__.py" for length in range(1, len(parts) + 1))
+    yield from (f"{'/'.join(parts)}.py", f"{'/'.join(parts)}/__main__.py")
 
 
 def makefile_in(folder: Path) -> str:
@@ -124,7 +119,7 @@ def make_targets(text: str) -> dict[str, str]:
     return found
 
 
-def recipes(text: str, words: Sequence[str]) -> tuple[str, ...]:
+def _recipes(text: str, words: Sequence[str]) -> list[str]:
     """Return the lines of the recipes of a Makefile's targets that words of a command name, or of the first target.
 
     Prerequisites are followed from targets without a recipe: other ones build what is checked.
@@ -138,16 +133,7 @@ def recipes(text: str, words: Sequence[str]) -> tuple[str, ...]:
         found += recipe
         if not recipe:
             names += [word for word in _WORD.findall(lines[0]) if word in parts and word not in names]
-    return tuple(found)
-
-
-def scripts_called(text: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the scripts of a package.json that the words of a command call, as in `npm test` and `npm run lint`."""
-    if not words or words[0].rpartition("/")[2] not in PACKAGE_MANAGERS:
-        return ()
-    operands = [word for word in words[1:] if not word.startswith("-") and word not in ("run", "run-script")]
-    name = "test" if operands[:1] in (["t"], ["tst"]) else "".join(operands[:1])
-    return tuple(script for known, script in package_scripts(text).items() if known == name)
+    return found
 
 
 def package_scripts(text: str) -> dict[str, str]:
@@ -170,32 +156,26 @@ def text_of(path: Path) -> str:
         return ""
 
 
-Role = Literal["named", "compared", "started", "before"]
-"""Why a path belongs to a validator: it is named, it is named and its output alone is compared, so that it may be the work
-itself; it is started by a script; or it does not exist and would be found before a file of the check."""
-
-_DEEPEST = 3
-_COMPARES = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "jq"})
-_CHECKS = re.compile(r"(?:^|[_.-])(?:check|test|verify|validate|lint|ci)s?(?:[_.-]|$)", re.IGNORECASE)
-_SHELL = re.compile(r"#!.*\b(?:sh|bash|dash|zsh|ksh)\b")
-_IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)((?:\s*,\s*\w+)*)", re.MULTILINE)
-_ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
-_INSTALLED = frozenset({"pytest", "coverage", "mypy", "ruff", "tox", "nox"}) | sys.stdlib_module_names
-
-
 def check_files(spec: ValidatorSpec, workspace: Path) -> dict[str, Role]:
     """Return the workspace-relative paths that decide a validator's result, sorted, each with its role."""
     found = _Found(workspace)
     found.follow(spec.run or "", spec.cwd)
     if spec.python is not None:
-        found.shadows.update(_earlier(spec.python.partition(":")[0], spec.cwd, workspace))
-    roles: dict[str, Role] = dict.fromkeys(found.shadows, "before")
+        found.add_earlier(spec.python.partition(":")[0], spec.cwd)
+    roles: dict[str, Role] = dict.fromkeys(found.before, "before")
     roles |= dict.fromkeys(found.started, "started")
     roles |= dict.fromkeys(named_paths(spec, workspace), "named")
     for path in found.compared - found.started - found.decides:
         if path in roles and not _CHECKS.search(posixpath.basename(path)):
             roles[path] = "compared"
     return dict(sorted(roles.items()))
+
+
+def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
+    """Return the command line of a validator and the texts of scripts, recipes and npm scripts that it leads to."""
+    found = _Found(workspace)
+    found.follow(spec.run or "", spec.cwd)
+    return tuple(line for line, _ in found.read)
 
 
 class _Found:
@@ -206,18 +186,21 @@ class _Found:
         self.started: set[str] = set()
         self.compared: set[str] = set()
         self.decides: set[str] = set()
-        self.shadows: set[str] = set()
-        self._read: set[tuple[str, str]] = set()
+        self.before: set[str] = set()
+        self.read: dict[tuple[str, str], None] = {}
 
     def follow(self, line: str, folder: str, depth: int = 0) -> None:
         """Follow the programs of a line that runs in a folder of the workspace, and the scripts that they run."""
-        if depth > _DEEPEST or (line, folder) in self._read:
+        if depth > _DEEPEST or (line, folder) in self.read:
             return
-        self._read.add((line, folder))
+        self.read[line, folder] = None
         for program in programs(line):
             place = posixpath.normpath(posixpath.join(folder, program.folder))
-            self._shadow(program, place)
-            for path in named_by(program, self._workspace, place):
+            if program.module:
+                tests = [word for word in program.words[1:] if word.partition(".")[0].isidentifier()]
+                for module in (program.words[0], *(tests if program.name == "unittest" else ())):
+                    self.add_earlier(module, place)
+            for path in sorted(_existing(self._workspace, place, _files(program))):
                 self._take(path, program, place, depth)
             for called in self._called(program, place) if depth < _DEEPEST else ():
                 self.follow(called, place, depth + 1)
@@ -235,62 +218,44 @@ class _Found:
                 return  # it may be the work itself
             self.started.add(path)
         if path.endswith(".py"):
-            modules = {name for found in _IMPORT.findall(text) for name in re.findall(r"\w+", "".join(found))}
+            modules = {name for found in _IMPORT.findall(text) for name in re.findall(r"\w+", found)}
             for name in modules & sys.stdlib_module_names:
-                self.shadows.update(_missing(self._workspace, posixpath.dirname(path), *_module(name)))
+                self._add_missing(posixpath.dirname(path), f"{name}.py", f"{name}/__init__.py")
         if is_shell:
             self.follow(text, folder, depth + 1)
 
-    def _called(self, program: Program, folder: str) -> Sequence[str]:
+    def _called(self, program: Program, folder: str) -> list[str]:
         """Return the lines of recipes of make and of scripts of package.json that a program calls."""
-        words = tuple(map(str, program.words))
-        if program.name not in MAKE:
-            return scripts_called(text_of(self._workspace / folder / "package.json"), words)
-        text = _makefile(self._workspace / folder, words)
-        included = " ".join(_INCLUDE.findall(text)).split()
-        paths = (posixpath.normpath(posixpath.join(folder, name)) for name in included)
-        self.started.update(path for path in paths if (self._workspace / path).is_file())
-        return recipes(text, words[1:])
-
-    def _shadow(self, program: Program, folder: str) -> None:
-        """Add paths that do not exist and would be taken for a module, or read by make, in place of what is there."""
-        words = program.words
-        if program.module:
-            tests = [word for word in words[1:] if word.partition(".")[0].isidentifier()]
-            for module in (words[0], *(tests if words[0] == "unittest" else ())):
-                self.shadows.update(_earlier(module, folder, self._workspace))
-        elif program.name in MAKE and (text := _makefile(self._workspace / folder, words)):
-            earlier = MAKEFILES[: MAKEFILES.index(makefile_in(self._workspace / folder))]
+        words, place = program.words[1:], self._workspace / folder
+        if program.name in PACKAGE_MANAGERS:
+            operands = [word for word in words if not word.startswith("-") and word not in ("run", "run-script")]
+            name = "test" if operands[:1] == ["t"] else "".join(operands[:1])
+            return [package_scripts(text_of(place / "package.json")).get(name, "")]
+        if program.name not in MAKE or any(word.startswith(_ELSEWHERE) for word in words):
+            return []
+        makefile = makefile_in(place)
+        text = text_of(place / makefile) if makefile else ""
+        for included in " ".join(_INCLUDE.findall(text)).split():
+            self.started |= _existing(self._workspace, folder, [included])
+        if makefile:
             # A target of the name of a file is up to date, unless it is phony.
             phony = " ".join(_PHONY.findall(text)).split()
-            targets = (word for word in words[1:] if word in make_targets(text) and word not in phony)
-            self.shadows.update(_missing(self._workspace, folder, *earlier, *targets))
+            targets = (word for word in words if word in make_targets(text) and word not in phony)
+            self._add_missing(folder, *MAKEFILES[: MAKEFILES.index(makefile)], *targets)
+        return _recipes(text, words)
 
+    def add_earlier(self, module: str, folder: str) -> None:
+        """Add files that do not exist and would be imported in place of a module that exists."""
+        top, path = module.partition(".")[0], module.replace(".", "/")
+        if top in _INSTALLED:
+            self._add_missing(folder, f"{top}.py", f"{top}/__init__.py")
+        if (self._workspace / folder / f"{path}.py").is_file():
+            self._add_missing(folder, f"{path}/__init__.py")
+        if (self._workspace / folder / top).is_dir():
+            self._add_missing(folder, f"{top}.py")
 
-def _makefile(folder: Path, words: Sequence[str]) -> str:
-    """Return the text of the Makefile that a call of make reads in its folder; empty if it reads another one."""
-    if any(word.startswith(_ELSEWHERE) for word in words):
-        return ""
-    return text_of(folder / makefile_in(folder))
-
-
-def _earlier(module: str, folder: str, workspace: Path) -> Iterator[str]:
-    """Yield files that do not exist and would be imported in place of a module that exists."""
-    top, path = module.partition(".")[0], module.replace(".", "/")
-    if top in _INSTALLED:
-        yield from _missing(workspace, folder, *_module(top))
-    if (workspace / folder / f"{path}.py").is_file():
-        yield from _missing(workspace, folder, f"{path}/__init__.py")
-    if (workspace / folder / top).is_dir():
-        yield from _missing(workspace, folder, f"{top}.py")
-
-
-def _module(name: str) -> tuple[str, str]:
-    return f"{name}.py", f"{name}/__init__.py"
-
-
-def _missing(workspace: Path, folder: str, *names: str) -> Iterator[str]:
-    for name in names:
-        path = posixpath.normpath(posixpath.join(folder, name))
-        if not path.startswith("../") and not os.path.lexists(workspace / path):
-            yield path
+    def _add_missing(self, folder: str, *names: str) -> None:
+        for name in names:
+            path = posixpath.normpath(posixpath.join(folder, name))
+            if not path.startswith("../") and not os.path.lexists(self._workspace / path):
+                self.before.add(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
@@ -10,7 +11,6 @@ from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.validators.baseline_status import BaseResults
 from goalrunner.validators.spec_validator import Answer
-from goalrunner.validators.suites import GO
 
 _NAMED = 3
 """Tests that a label names."""
@@ -29,30 +29,18 @@ def missing_tests(base: ValidatorResult, now: ValidatorResult, protected: Callab
     """
     there = set(now.test_ids)
     files = {_file(identifier) for identifier in there}
-    functions = {_function(identifier) for identifier in there}
-    variants = Counter(_function(identifier) for identifier in there)
-    before = Counter(_function(identifier) for identifier in base.test_ids)
+    variants = Counter(map(_function, there))
+    before = Counter(map(_function, base.test_ids))
     # Of very many tests only the first are known: what would come behind them cannot be missed.
     end = now.test_ids[-1] if len(now.test_ids) >= TEST_IDS else None
-    return tuple(
-        identifier
-        for identifier in base.test_ids
-        if identifier not in there
-        and identifier not in functions
-        and (end is None or identifier <= end)
-        and protected(_file(identifier))
-        and not ("::" not in identifier and identifier in files)
-        and not ("[" in identifier and variants[_function(identifier)] >= before[_function(identifier)])
-    )
 
+    def ran(identifier: str) -> bool:
+        if "[" in identifier:
+            return variants[_function(identifier)] >= before[_function(identifier)]
+        return identifier in variants or ("::" not in identifier and identifier in files)
 
-def without_missing(now: ValidatorResult, missing: tuple[str, ...]) -> ValidatorResult:
-    """Return the result, red if protected tests are missing in it; the reason names them."""
-    if not missing:
-        return now
-    count = f"{len(missing)} protected test{'' if len(missing) == 1 else 's'}"
-    summary = f"{count} did not run: {missing[0]}{', ...' if len(missing) > 1 else ''}"
-    return _red(now, summary, f"{count} of the start did not run: {_listed(missing, _NAMED_IN_FEEDBACK)}")
+    missing = [identifier for identifier in base.test_ids if identifier not in there and not ran(identifier)]
+    return tuple(one for one in missing if (end is None or one <= end) and protected(_file(one)))
 
 
 def _listed(tests: Sequence[str], most: int) -> str:
@@ -60,17 +48,13 @@ def _listed(tests: Sequence[str], most: int) -> str:
     return f"{', '.join(tests[:most])}{more}"
 
 
-def _red(now: ValidatorResult, summary: str, feedback: str) -> ValidatorResult:
-    feedback = f"exit {now.exit_code or 0}, but {feedback}.\n{_RULE}"
+def _red(now: ValidatorResult, summary: str, feedback: str = "") -> ValidatorResult:
+    feedback = f"exit {now.exit_code or 0}, but {feedback or summary}.\n{_RULE}"
     return now.model_copy(update={"passed": False, "reason": "red", "summary": summary, "feedback": feedback})
 
 
 def _file(identifier: str) -> str:
     return identifier.partition("::")[0]
-
-
-def _name_in_file(identifier: str) -> str:
-    return identifier.partition("::")[2]
 
 
 def _function(identifier: str) -> str:
@@ -96,12 +80,9 @@ def complete(
         return path not in changed and rules.rule(path) is not None and not rules.allowed(path)
 
     suite = bool(tests) and not free and all(map(is_protected, tests))
-
-    def is_needed(path: str) -> bool:
-        return suite if path.startswith(GO) else is_protected(path)
-
     found = [
-        (compared(base.of(now.name), now, is_needed, suite=suite, freed=bool(free)), output) for now, output in answers
+        (compared(base.of(now.name), now, is_protected, suite=suite, freed=bool(free)), output)
+        for now, output in answers
     ]
     labels = dict.fromkeys(label for (_, more), _ in found for label in more)
     return tuple((result, output) for (result, _), output in found), tuple(labels)
@@ -119,17 +100,18 @@ def compared(
     labels = [f"tests filtered: {', '.join(now.suite.filters)}"] if now.suite.filters else []
     if base is None or base.suite.varying:
         return now, tuple(labels)
-    base = _legible(base, now)
     if gone := missing_tests(base, now, protected):
-        return without_missing(now, gone), ()
-    moved = {_name_in_file(identifier) for identifier in {*now.test_ids} - {*base.test_ids}}
+        count = f"{len(gone)} protected test{'' if len(gone) == 1 else 's'}"
+        summary = f"{count} did not run: {gone[0]}{', ...' if len(gone) > 1 else ''}"
+        return _red(now, summary, f"{count} of the start did not run: {_listed(gone, _NAMED_IN_FEEDBACK)}"), ()
+    moved = {identifier.partition("::")[2] for identifier in {*now.test_ids} - {*base.test_ids}}
     lost = missing_tests(base, now, lambda path: not protected(path))
-    if others := [identifier for identifier in lost if _name_in_file(identifier) not in moved]:
+    if others := [identifier for identifier in lost if identifier.partition("::")[2] not in moved]:
         labels.append(f"fewer tests: {_listed(others, _NAMED)}")
     for runner in dict.fromkeys(count.runner for count in base.suite.counts):
         wrong, label = _of_runner(runner, base, now, suite=suite, freed=freed)
         if wrong:
-            return _red(now, wrong, wrong), ()
+            return _red(now, wrong), ()
         labels += [label] if label else []
     return now, tuple(labels)
 
@@ -137,7 +119,7 @@ def compared(
 def ended_early(now: ValidatorResult, program: str) -> ValidatorResult:
     """Return a green result as red because a test program started and printed no result."""
     why = f"{program} started and was ended before its result (an exit in the code under test?)"
-    return _red(now, why, why)
+    return _red(now, why)
 
 
 def _of_runner(
@@ -153,7 +135,7 @@ def _of_runner(
         if base.suite.quiet or (freed and any(count.ran for count in now.suite.counts)):
             return "", f"no test summary: {runner}"
         return f"no summary of {runner}, which printed one at the start", ""
-    if all(count.named for count in (*before, *after)) or not (base.suite.whole and now.suite.whole):
+    if not (base.suite.whole and now.suite.whole):
         return "", ""
     # Unit tests of Rust stand in the sources that the agent changes.
     if ran < certain and suite and runner != "cargo test":
@@ -181,23 +163,12 @@ def needed(before: Sequence[RunnerCount]) -> tuple[int, int]:
     return certain, total
 
 
-def _legible(base: ValidatorResult, now: ValidatorResult) -> ValidatorResult:
-    """Return the base without the tests that cargo named, if output of tests stands between the names now."""
-    counts = [count for count in now.suite.counts if count.runner == "cargo test"]
-    if not counts or all(count.named for count in counts) or not any(count.ran for count in counts):
-        return base
-    ids = tuple(identifier for identifier in base.test_ids if not identifier.partition("::")[0].endswith(".rs"))
-    return base.model_copy(update={"test_ids": ids})
-
-
-_MARKS = frozenset({"parametrize", "filterwarnings"})
 _FIXTURES = frozenset(
     "self tmp_path tmpdir monkeypatch capsys capfd capsysbinary caplog recwarn request tmp_path_factory".split()  # noqa: SIM905
 )
 """Fixtures of pytest itself, which skip no test."""
-_ENVIRONMENT = frozenset({"os", "platform", "shutil", "sys"})
-"""Modules of the standard library that a condition of `skipif` may ask about the environment."""
-_SKIPPING = (b"pytestmark", b"importorskip", b"allow_module_level", b"__test__")
+_SKIPPING = re.compile(rb"pytestmark|importorskip|allow_module_level|__test__")
+_BY_ENVIRONMENT = re.compile(rb"\b(?:skipif|skipIf|skipUnless)\(\s*(?:not\s+)?(?:sys|os|platform|shutil)\b")
 
 
 async def with_uncollected(
@@ -216,7 +187,7 @@ async def with_uncollected(
             source = await read(path) or b""
             tests = tests_in(source)
             ids |= {f"{path}::{name}" for name in tests}
-            if not tests and skips_by_environment(source):
+            if not tests and _BY_ENVIRONMENT.search(source) and b"importorskip" not in source:
                 ids.remove(path)  # all its tests may be skipped here once it can be imported
         found.append(result.model_copy(update={"test_ids": tuple(sorted(ids))}))
     return found
@@ -227,8 +198,12 @@ def tests_in(source: bytes) -> tuple[str, ...]:
 
     Tests with other marks and fixtures than the known ones are left out, because those may skip them.
     """
+    try:
+        nodes = [] if _SKIPPING.search(source) else ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
     found: list[str] = []
-    for node in () if any(word in source for word in _SKIPPING) else _parsed(source).body:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and _runs(node):
             found.append(node.name)
         elif (
@@ -240,33 +215,18 @@ def tests_in(source: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def skips_by_environment(source: bytes) -> bool:
-    """Return whether a file has tests that `skipif` skips on a condition of the environment alone, not of the code."""
-    calls = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Call)]
-    conditions = [
-        call.args[0] for call in calls if _name(call.func) in ("skipif", "skipIf", "skipUnless") and call.args
-    ]
-    names = {node.id for condition in conditions for node in ast.walk(condition) if isinstance(node, ast.Name)}
-    others = any(word in source for word in (b"importorskip", b"allow_module_level", b"SkipTest"))
-    return bool(names) and names <= _ENVIRONMENT and not others
-
-
-def _parsed(source: bytes) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
-
-
 def _runs(function: ast.FunctionDef) -> bool:
-    names = {_name(node).lower() for node in ast.walk(function)}
-    if not function.name.startswith("test") or any("skip" in name or "xfail" in name for name in names):
-        return False
-    marks = [node.func if isinstance(node, ast.Call) else node for node in function.decorator_list]
-    constants = [node for mark in function.decorator_list for node in ast.walk(mark) if isinstance(node, ast.Constant)]
-    given = {word for node in constants for word in str(node.value).replace(",", " ").split()} | _FIXTURES
-    return all(_name(mark) in _MARKS for mark in marks) and all(item.arg in given for item in function.args.args)
-
-
-def _name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    """Return whether a function is a test that nothing but its own code can skip."""
+    marks = " ".join(map(ast.unparse, function.decorator_list))
+    known = all(
+        re.match(r"(?:pytest\.)?(?:mark\.)?(?:parametrize|filterwarnings)\(", mark)
+        for mark in map(ast.unparse, function.decorator_list)
+    )
+    given = {*re.findall(r"\w+", marks), *_FIXTURES}
+    skips = re.search(r"skip|xfail", ast.unparse(function), re.IGNORECASE)
+    return (
+        function.name.startswith("test")
+        and known
+        and not skips
+        and all(item.arg in given for item in function.args.args)
+    )

@@ -21,7 +21,7 @@ from goalrunner.core.activity import running
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
-from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, ValidatorResult
+from goalrunner.core.verdict import NOT_PASSED, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators import child
 from goalrunner.validators.absent_programs import Place
@@ -62,14 +62,13 @@ class ShellValidator(SpecValidator):
         completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
         reported = report if report is not None and report.files else None
         plain = context.scratch(".plain")
-        suite, ids = await in_thread(reader.read, completion.output, plain, reported is not None)
+        suite = await in_thread(reader.read, completion.output, plain, reported is not None)
         result = self._cut_short(completion) or await self._judged(context, completion, report, needed)
         if result.passed and suite.ended_early and result.exit_code == 0:
             result = ended_early(result, suite.ended_early)
         tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
-        tests["test_ids"] = tuple(sorted({*ids, *(reported.ids if reported else ())})[:TEST_IDS])
         if reported:
-            tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
+            tests |= {"tests_run": reported.run, "tests_failed": reported.failed, "test_ids": reported.ids}
         result = result.model_copy(update=tests)
         place = Place(context.workspace, cwd, self._variables)
         why = await in_thread(obstacle, result, place)
