@@ -86,8 +86,8 @@ def _files(program: Program) -> Iterator[str]:
         for word in operands[:1] + [word for word in operands[1:2] if _is_path(word) and not _is_path(operands[0])]:
             yield from (str(word), f"{word.rstrip('/')}/__main__.py")
     options = _OPTIONS.get(program.name, ())
-    for word, following in zip_longest(rest, rest[1:], fillvalue=""):
-        name, equals, given = word.partition("=")
+    for option, following in zip_longest(rest, rest[1:], fillvalue=""):
+        name, equals, given = option.partition("=")
         if name in options:
             yield given if equals else following
 
