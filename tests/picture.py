@@ -17,7 +17,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from goalrunner.app import RunOptions, arun
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import arun
 from goalrunner.goalfile import load_goal
 from goalrunner.reports.live import LiveProgress
 from goalrunner.snapshots.description import describe

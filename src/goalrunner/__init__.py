@@ -12,20 +12,20 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from goalrunner.agents.chat import ChatConversation as ChatConversation
-    from goalrunner.app import GoalContinue as GoalContinue
-    from goalrunner.app import GoalController as GoalController
-    from goalrunner.app import GoalDone as GoalDone
-    from goalrunner.app import ajudge_goal as ajudge_goal
-    from goalrunner.app import arun_goal as arun_goal
-    from goalrunner.app import chat_conversation as chat_conversation
-    from goalrunner.app import judge_goal as judge_goal
-    from goalrunner.app import run_goal as run_goal
+    from goalrunner.app.controller import GoalContinue as GoalContinue
+    from goalrunner.app.controller import GoalController as GoalController
+    from goalrunner.app.controller import GoalDone as GoalDone
+    from goalrunner.app.judging import ajudge_goal as ajudge_goal
+    from goalrunner.app.judging import judge_goal as judge_goal
+    from goalrunner.app.library import arun_goal as arun_goal
+    from goalrunner.app.library import chat_conversation as chat_conversation
+    from goalrunner.app.library import run_goal as run_goal
+    from goalrunner.app.previous_run import read_attempts as read_attempts
+    from goalrunner.app.previous_run import read_chat as read_chat
+    from goalrunner.app.previous_run import read_events as read_events
+    from goalrunner.app.previous_run import read_state as read_state
     from goalrunner.app.resuming import aresume as aresume
     from goalrunner.app.resuming import resume as resume
-    from goalrunner.app.run_reading import read_attempts as read_attempts
-    from goalrunner.app.run_reading import read_chat as read_chat
-    from goalrunner.app.run_reading import read_events as read_events
-    from goalrunner.app.run_reading import read_state as read_state
     from goalrunner.core.agent_ports import ApprovalAnswer as ApprovalAnswer
     from goalrunner.core.agent_ports import ApprovalRequest as ApprovalRequest
     from goalrunner.core.agent_ports import Approver as Approver
@@ -70,9 +70,9 @@ _HOMES = {
     "CriticConfig": "core.critique",
     "Goal": "core.goal",
     "GoalAttempt": "core.outcome",
-    "GoalContinue": "app",
-    "GoalController": "app",
-    "GoalDone": "app",
+    "GoalContinue": "app.controller",
+    "GoalController": "app.controller",
+    "GoalDone": "app.controller",
     "GoalError": "core.errors",
     "GoalOutcome": "core.outcome",
     "GoalStatus": "core.outcome",
@@ -90,21 +90,21 @@ _HOMES = {
     "Usage": "core.outcome",
     "ValidationOutcome": "core.verdict",
     "ValidatorSpec": "core.goal_tables",
-    "ajudge_goal": "app",
+    "ajudge_goal": "app.judging",
     "aresume": "app.resuming",
-    "arun_goal": "app",
+    "arun_goal": "app.library",
     "build_judge_prompt": "judge",
-    "chat_conversation": "app",
+    "chat_conversation": "app.library",
     "json_schema": "core.schemas",
-    "judge_goal": "app",
+    "judge_goal": "app.judging",
     "load_goal": "goalfile",
-    "read_attempts": "app.run_reading",
-    "read_chat": "app.run_reading",
-    "read_events": "app.run_reading",
-    "read_state": "app.run_reading",
+    "read_attempts": "app.previous_run",
+    "read_chat": "app.previous_run",
+    "read_events": "app.previous_run",
+    "read_state": "app.previous_run",
     "read_transcript": "transcripts",
     "resume": "app.resuming",
-    "run_goal": "app",
+    "run_goal": "app.library",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  the table names every one of them

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner import app
+from goalrunner.app import run_options, session
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
@@ -35,10 +35,10 @@ pytestmark = [
 RUNNER = """
 import asyncio, sys
 from pathlib import Path
-from goalrunner import app as api
+from goalrunner.app import run_options, session
 from goalrunner.goalfile import load_goal
 
-asyncio.run(api.arun(load_goal(Path(sys.argv[1])), api.RunOptions(home=Path(sys.argv[2]))))
+asyncio.run(session.arun(load_goal(Path(sys.argv[1])), run_options.RunOptions(home=Path(sys.argv[2]))))
 """
 
 
@@ -61,10 +61,10 @@ class Course(AcpBench):
         )
 
     async def run(self, **more: Any) -> GoalOutcome:
-        return await app.arun(self.goal(**more), app.RunOptions(home=self.home))
+        return await session.arun(self.goal(**more), run_options.RunOptions(home=self.home))
 
     async def resume(self, **limits: float | None) -> GoalOutcome:
-        return await app.aresume(self.run_folder, app.RunOptions(home=self.home), limits)
+        return await session.aresume(self.run_folder, run_options.RunOptions(home=self.home), limits)
 
     @property
     def run_folder(self) -> RunFolder:
@@ -132,9 +132,10 @@ async def test_an_agent_is_told_to_ask_only_if_a_person_decides(tmp_path: Path) 
     speaker = Preset(acp=course.command, asking={"TOLD": "ask first"})
     agent = {"agent": AgentConfig(use="speaker", protocol="acp"), "agents": {"speaker": speaker}}
 
-    await app.arun(course.goal(**agent), app.RunOptions(home=tmp_path / "free"))
-    await app.arun(
-        course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE), app.RunOptions(home=course.home)
+    await session.arun(course.goal(**agent), run_options.RunOptions(home=tmp_path / "free"))
+    await session.arun(
+        course.goal(**agent, approvals=Approvals(commands=("git push",)), **TWICE),
+        run_options.RunOptions(home=course.home),
     )
 
     assert (course.workspace / "done").read_text() == "3 \n3 ask first\n"

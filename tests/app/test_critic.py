@@ -16,7 +16,7 @@ import pytest
 
 from goalrunner import LLM, Goal, GoalController, GoalDone, GoalOutcome, run_goal
 from goalrunner.app.build import check
-from goalrunner.app.readiness import foresee_run
+from goalrunner.app.doctor import foresee_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core import events

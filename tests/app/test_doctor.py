@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.doctor import Check, Diagnosis, examine, sign_in_check
+from goalrunner.app.agents import Check, sign_in_check
+from goalrunner.app.doctor import Diagnosis, examine
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, WorkspaceConfig

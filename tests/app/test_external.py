@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner import app
+from goalrunner.app import session
 from goalrunner.app.external_agent import check_installed, external_notes, refuse_unsupported, resolve_agent
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import choose_sandbox, location_of
@@ -49,7 +49,7 @@ def goal(place: Path, agent: AgentConfig, **more: Any) -> Goal:
 
 async def run(goal: Goal, home: Path) -> tuple[GoalOutcome, list[Any]]:
     """Run it; gives the outcome and the events."""
-    outcome = await app.arun(goal, RunOptions(home=home))
+    outcome = await session.arun(goal, RunOptions(home=home))
     return outcome, [record.event for record in read_records(Path(outcome.run_path) / "events.jsonl")]
 
 
@@ -220,7 +220,7 @@ def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(
 async def test_the_model_of_an_external_agent_cannot_be_the_judge(place: Path, tmp_path: Path) -> None:
     wanted = goal(place, AgentConfig(use="command", command=("true",)), judge=JudgeConfig("agent"))
     with pytest.raises(UsageError, match="does not share its model"):
-        await app.arun(wanted, RunOptions(home=tmp_path / "home"))
+        await session.arun(wanted, RunOptions(home=tmp_path / "home"))
 
 
 async def test_an_agent_that_is_planted_in_the_workspace_is_never_started(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.resolve import HIDDEN_READABLE, hidden_labels
+from goalrunner.app.resolve import hidden_readable
 from goalrunner.app.sandbox import secret_goal_file
 from goalrunner.core.goal import Goal
 from tests.support.workspaces import git
@@ -65,12 +65,12 @@ def test_a_run_is_labelled_unless_the_goal_file_is_kept_from_its_commands(
     goal_file: Path, sandboxed: bool, known: bool
 ) -> None:
     secret = goal_file if known else None
-    labels = hidden_labels(goal(OPEN, HIDDEN), goal_file.parent, secret, sandboxed=sandboxed)
-    assert labels == (() if sandboxed and known else (HIDDEN_READABLE,))
-    assert hidden_labels(goal(OPEN), goal_file.parent, None, sandboxed=sandboxed) == ()
+    readable = hidden_readable(goal(OPEN, HIDDEN), goal_file.parent, secret, sandboxed=sandboxed)
+    assert readable is not (sandboxed and known)
+    assert not hidden_readable(goal(OPEN), goal_file.parent, None, sandboxed=sandboxed)
 
 
 def test_a_script_of_a_hidden_validator_in_the_workspace_can_be_read(goal_file: Path) -> None:
     (goal_file.parent / "secret.sh").write_text("exit 0\n")
     scripted = {"name": "secret", "run": "sh secret.sh", "hidden": True}
-    assert hidden_labels(goal(OPEN, scripted), goal_file.parent, goal_file, sandboxed=True) == (HIDDEN_READABLE,)
+    assert hidden_readable(goal(OPEN, scripted), goal_file.parent, goal_file, sandboxed=True)

@@ -253,7 +253,7 @@ def test_a_watcher_that_fails_is_told_nothing_more_and_the_run_goes_on(
     model = recording(tmp_path / "r.jsonl", agent("a"))
     outcome = run_goal(chat_conversation(model, workspace=workspace), "x", validators=[passes], on_event=watch)
     assert (outcome.passed, told) == (True, ["goal_created"])
-    assert "EventCallback failed" in caplog.text
+    assert "Callback failed" in caplog.text
 
 
 def test_a_log_that_goes_away_in_mid_run_still_leaves_an_outcome(

@@ -11,11 +11,11 @@ import tomli_w
 
 from goalrunner.app import measures
 from goalrunner.app.measures import MEASURES, Measure, measure
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.events import Event
 from goalrunner.core.outcome import StopReason
 from goalrunner.records.event_log import EventLog, read_records
+from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from tests.support.finished_run import FinishedRun

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core.events import UsageRecorded
 from goalrunner.core.outcome import Usage
 from goalrunner.records.event_log import BEGINNING, EventLog, link
+from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from tests.bench.measuring import GOAL, Pairs, hold, pairs, process_seconds, remark
 from tests.support.told_run import summary

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app import RunOptions, arun
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import arun
 from goalrunner.cli.main import main
 from goalrunner.goalfile import load_goal
 from goalrunner.records.run_folder import list_runs

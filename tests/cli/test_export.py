@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app import RunOptions, arun
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import arun
 from goalrunner.cli.main import main
 from goalrunner.goalfile import load_goal
 from tests.support.recordings import agent, recording, shell

@@ -10,7 +10,7 @@ import pytest
 
 ASK = """
 import asyncio, gc, json, sys
-from goalrunner import app as api
+from goalrunner.app import session as api
 from goalrunner.cli import main
 
 async def arun(*arguments, **options):

@@ -122,10 +122,10 @@ def test_what_is_final_says_so(goal: Goal, status: str) -> None:
         assert "is already complete" in refused.err
     else:
         goal.run(kill=("after", 11))
-        from goalrunner.app.sandbox import SystemClock
         from goalrunner.core.events import RunEnded
         from goalrunner.core.outcome import StopReason
         from goalrunner.records.event_log import EventLog
+        from goalrunner.records.files import SystemClock
         from goalrunner.records.redaction import Redactor
 
         with EventLog(goal.folder / "events.jsonl", SystemClock(), Redactor({})) as log:

@@ -90,7 +90,7 @@ async def test_a_round_that_was_cut_begins_where_it_began(meanwhile: Snapshot, f
     await watch.take("resumed")
     assert watch.round_start == TWO
     folder.now = final
-    end = await watch.end_round(2)
+    end = (await watch.end_round(2))["snapshot"]
     stale = await watch.stale([report(1, 1, ONE), report(2, 2, TWO)], end)
     assert stale.get("o2", "") == said
     assert stale["o1"] == "a.py changed in the round in which claude reported o1"

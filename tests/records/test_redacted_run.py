@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app import RunOptions, arun
 from goalrunner.app.previous_run import frozen_goal
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import arun
 from goalrunner.core.events import SecretsReplaced
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile import load_goal

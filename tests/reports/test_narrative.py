@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.keywords import EventCallback
+from goalrunner.app.keywords import Callback
 from goalrunner.core import events
 from goalrunner.core.agent_ports import TextObserver
 from goalrunner.core.events import Event, Record
@@ -385,5 +385,5 @@ def test_only_a_terminal_needs_streamed_text() -> None:
     stream = io.StringIO()
     assert not isinstance(Progress(stream), TextObserver)
     assert not isinstance(QuietProgress(stream), TextObserver)
-    assert not isinstance(EventCallback(print), TextObserver)
+    assert not isinstance(Callback(print), TextObserver)
     assert isinstance(LiveProgress(stream), TextObserver)

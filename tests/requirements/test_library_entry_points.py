@@ -23,11 +23,11 @@ from goalrunner import (
     resume,
     run_goal,
 )
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.event_log import EventLog
+from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.testing import ScriptedConversation
 from tests.support.library_runs import (

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app import RunOptions, aresume, arun
 from goalrunner.app.previous_run import load_state
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import aresume, arun
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.events import Record

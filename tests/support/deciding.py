@@ -6,13 +6,13 @@ import json
 import os
 
 from goalrunner.app.previous_run import load_state
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.events import Decision
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import StopReason
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog
+from goalrunner.records.files import SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 

@@ -7,7 +7,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.app import RunOptions, arun
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import arun
 from goalrunner.goalfile import load_goal
 from goalrunner.records.run_folder import RunFolder
 from tests.support.recordings import agent, judge, quote, recording, shell, write_file

@@ -29,8 +29,8 @@ class ScriptedApi:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
         """Take the api's place for one test."""
-        monkeypatch.setattr("goalrunner.app.arun", self.arun)
-        monkeypatch.setattr("goalrunner.app.check", self.check)
+        monkeypatch.setattr("goalrunner.app.session.arun", self.arun)
+        monkeypatch.setattr("goalrunner.app.build.check", self.check)
         return self
 
     def check(self, goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from goalrunner.app.memory import PromotionRequest, promote
-from goalrunner.app.sandbox import SystemClock
 from goalrunner.core import events
 from goalrunner.core.decision import decide
 from goalrunner.core.errors import GoalError, UsageError
@@ -18,6 +17,7 @@ from goalrunner.core.fold import apply
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.files import SystemClock
 from goalrunner.records.memory import list_items
 from goalrunner.records.redaction import Redactor
 from tests.support.course import Course, effect

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.choices import JudgeChoice
+from goalrunner.app.keywords import JudgeChoice
 from goalrunner.app.session import finish
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult
 from goalrunner.core.errors import AgentError, AuthenticationFailed, GoalError, ModelNotFound, ProviderUnavailable

@@ -20,7 +20,7 @@ from goalrunner.adapters.common import (
     wrapped,
 )
 from goalrunner.agents.external_chat import GO_ON, with_history
-from goalrunner.app.choices import JudgeChoice
+from goalrunner.app.keywords import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
 

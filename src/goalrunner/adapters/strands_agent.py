@@ -22,7 +22,7 @@ from goalrunner.adapters.common import (
     wrapped,
 )
 from goalrunner.agents.external_chat import GO_ON
-from goalrunner.app.choices import JudgeChoice
+from goalrunner.app.keywords import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError
 from goalrunner.core.messages import text_of

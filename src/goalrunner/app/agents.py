@@ -1,4 +1,4 @@
-"""The agents that a goal may name, and their versions."""
+"""The agents that a goal may name: what each can, its version, and whether its program, its login or its model are there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,17 @@ from typing import Literal
 
 from goalrunner import __version__
 from goalrunner.agents.external_agents import program_of, resolve_executable
-from goalrunner.core.agent_preset import Preset
+from goalrunner.agents.failure import HIDDEN_HINT
+from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
-from goalrunner.core.goal_tables import BUILTIN
+from goalrunner.core.goal_tables import BUILTIN, AgentConfig
+from goalrunner.llm import LLM
+from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.launcher import ProcessLauncher, child_environment, program_outside
+from goalrunner.system.sandbox import hidden_path
+
+_TIMEOUT = 15.0  # seconds that an agent may take to print its version; those in Python take ten
+_NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
 
 
 def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None) -> tuple[str, str]:
@@ -33,14 +41,8 @@ def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Pa
     return program, str(found or shutil.which(program, path=environ.get("PATH", os.defpath)) or "")
 
 
-_TIMEOUT = 15.0
-"""Seconds that an agent may take to print its version; those in Python take ten."""
-_NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
-_LONGEST, _READ = 40, 65_536
-
-
 async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the version of each agent by name, empty if unknown."""
+    """Return the version of each agent by name, empty if unknown. All are asked at once."""
     launcher = ProcessLauncher()
 
     async def version(preset: Preset, folder: Path) -> str:
@@ -48,12 +50,15 @@ async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) ->
             return ""
         folder.mkdir()
         env = {**child_environment(environ, withhold=preset.keys), **preset.env}
-        out, errors = folder / "output", folder / "errors"
+        printed = folder / "output", folder / "errors"
         try:
             words = resolve_executable(preset.version, env, Path.cwd())
-            done = await launcher.launch(words, cwd=folder, env=env, output=out, errors=errors, timeout=_TIMEOUT)
+            done = await launcher.launch(
+                words, cwd=folder, env=env, output=printed[0], errors=printed[1], timeout=_TIMEOUT
+            )
             # Warnings are full of numbers, so stderr counts only if stdout is empty.
-            return (number_in(_head(out)) or number_in(_head(errors))) if done.exit_code == 0 else ""
+            found = (number_in(path.read_bytes()[:65_536].decode(errors="replace")) for path in printed)
+            return next(filter(None, found), "") if done.exit_code == 0 else ""
         except (GoalError, OSError):
             return ""
 
@@ -65,16 +70,10 @@ async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) ->
         launcher.close()
 
 
-def _head(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(_READ).decode(errors="replace")
-
-
 def number_in(text: str) -> str:
     """Return the first thing that looks like a version, else the first line that is not empty, shortened."""
     found = _NUMBER.search(text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return (found[0].rstrip(".") if found else next(iter(lines), ""))[:_LONGEST]
+    return (found[0].rstrip(".") if found else text.strip().partition("\n")[0].rstrip())[:40]
 
 
 Origin = Literal["built in", "installed", "user", "goal file"]
@@ -84,18 +83,12 @@ Origin = Literal["built in", "installed", "user", "goal file"]
 class Can:
     """The abilities of an agent when it is driven in one way."""
 
-    resume: bool
-    """Its own session continues in a later round, or in another process; else it gets the history again."""
-    usage: bool
-    """It reports its tokens, so that a budget of them can be kept."""
-    cost: bool
-    """It reports its dollars."""
-    cancel: bool
-    """It can be stopped in the middle of a round."""
-    permission: bool
-    """It asks before it acts, so that a person can decide."""
-    sandbox: bool
-    """It finds its login in a sandbox."""
+    resume: bool  # its own session continues in a later round, or in another process; else it gets the history again
+    usage: bool  # it reports its tokens, so that a budget of them can be kept
+    cost: bool  # it reports its dollars
+    cancel: bool  # it can be stopped in the middle of a round
+    permission: bool  # it asks before it acts, so that a person can decide
+    sandbox: bool  # it finds its login in a sandbox
 
 
 @dataclass(frozen=True)
@@ -129,22 +122,18 @@ class AgentFacts:
         return any(way.is_there for way in self.ways)
 
 
-CHAT_FACTS = AgentFacts(
-    BUILTIN,
-    "built in",
-    (Way("itself", "", "", Can(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)),),
-    __version__,
-)
+_ALL = Can(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)
+CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), __version__)
 """The built-in agent."""
 
 
 def survey(
     presets: Mapping[str, Preset], origins: Mapping[str, Origin], environ: Mapping[str, str]
 ) -> tuple[AgentFacts, ...]:
-    """Return the facts of each agent, in the order of `presets`. All version commands run at once."""
+    """Return the facts of each agent, in the order of `presets`."""
     ways = {name: ways_of(preset, environ) for name, preset in presets.items()}
-    there = {name for name in presets if any(way.is_there for way in ways[name])}
-    known = asyncio.run(versions({name: presets[name] for name in presets if name in there}, environ))
+    there = {name: presets[name] for name in presets if any(way.is_there for way in ways[name])}
+    known = asyncio.run(versions(there, environ))
     return tuple(
         AgentFacts(name, origins[name], ways[name], known.get(name, ""), preset.install)
         for name, preset in presets.items()
@@ -153,24 +142,85 @@ def survey(
 
 def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None = None) -> tuple[Way, ...]:
     """Return how an agent can be driven here; as a command first."""
-    # What the protocol ACP leaves to the agent counts as missing.
-    known: tuple[tuple[Literal["command", "acp"], tuple[str, ...], bool], ...] = (
-        ("command", preset.argv, bool(preset.resume)),
-        ("acp", preset.acp, True),
-    )
-    return tuple(
-        Way(
-            by,
-            *find_program(words, environ, workspace),
-            Can(
-                resume=resume,
-                usage="tokens" in preset.reports_by(by),
-                cost="cost_usd" in preset.reports_by(by),
-                cancel=True,
-                permission=by == "acp",
-                sandbox=bool(preset.home) or not preset.login,
-            ),
+    ways: list[Way] = []
+    known: tuple[tuple[Protocol, tuple[str, ...]], ...] = (("command", preset.argv), ("acp", preset.acp))
+    for by, words in known:
+        can = Can(
+            resume=by == "acp" or bool(preset.resume),
+            usage="tokens" in preset.reports_by(by),
+            cost="cost_usd" in preset.reports_by(by),
+            cancel=True,
+            permission=by == "acp",
+            sandbox=bool(preset.home) or not preset.login,
         )
-        for by, words, resume in known
-        if words
-    )
+        if words:
+            ways.append(Way(by, *find_program(words, environ, workspace), can))
+    return tuple(ways)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was checked, the result, and what to type next. With a `bad` one, the agent cannot be used."""
+
+    name: str
+    state: Literal["good", "bad", "note"]
+    message: str
+    hint: str = ""
+
+
+def sign_in_check(
+    preset: Preset, environ: Mapping[str, str], policy: SandboxPolicy | None = None, *, configured: bool = False
+) -> Check:
+    """Check that an external agent has a key or a login; only a real round shows whether it is valid.
+
+    In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
+    select another provider.
+    """
+    name, home, keys = "sign-in", environ.get("HOME", ""), preset.keys
+    if key := next((key for key in keys if environ.get(key, "").strip()), ""):
+        return Check(name, "good", f"{key} is set")
+    for path in preset.login if home else ():
+        if Path(home, path).exists():
+            if policy is not None and hidden_path((str(Path(home, path)),), policy, Path(home)):
+                hint = f'add it to home = ["{path}"] of the preset'
+                return Check(name, "bad", f"~/{path} exists, but is not visible in the sandbox", hint)
+            return Check(name, "good", f"~/{path} exists")
+    if not (keys or preset.login):
+        return Check(name, "note", "the preset names neither keys nor login files")
+    parts = [f"none of {', '.join(keys)} is set" if len(keys) > 1 else f"{keys[0]} is not set"] if keys else []
+    parts += [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"] if preset.login else []
+    missing = ", and ".join(parts)
+    if sys.platform == "darwin" and preset.login:
+        return Check(name, "note", f"{missing}; the login may be in the keychain", preset.sign_in)
+    if configured:
+        return Check(name, "note", f"{missing}; the args or env of [agent] may sign it in", preset.sign_in)
+    export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
+    return Check(name, "bad", missing, preset.sign_in or export)
+
+
+def model_check(agent: AgentConfig) -> Check:
+    """Check the model of the built-in agent and its key without calling the model. Imports LiteLLM."""
+    if not agent.model:
+        hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
+        return Check("model", "bad", "no model is set", hint)
+    try:
+        llm = LLM(agent.model, api_base=agent.api_base, api_key_env=agent.api_key_env, params=agent.params)
+        llm.check()
+        warned = asyncio.run(llm.foresee())
+    except GoalError as error:
+        message = error.message if agent.model in error.message else f"{agent.model}: {error.message}"
+        return Check("model", "bad", message, error.hint)
+    usable = f"{agent.model} can be used, as far as is known without calling it"
+    return Check("model", "note" if warned else "good", warned or usable)
+
+
+def program_check(way: Way, preset: Preset, policy: SandboxPolicy | None, folder: Path) -> Check:
+    if way.path and policy is not None and hidden_path((way.path,), policy, folder):
+        return Check("program", "bad", f"{way.path} is not visible in the sandbox", HIDDEN_HINT)
+    if way.is_there:
+        return Check("program", "good", way.path)
+    message, hint = f"{way.program} is not on PATH", f"install {way.program}, or give its full path"
+    if "/" in way.program:
+        message = f"{way.program} does not exist or is not executable"
+        hint = f"create it (chmod +x {way.program}), or name another program in [agent] command"
+    return Check("program", "bad", message, preset.installing("acp" if way.by == "acp" else "command") or hint)

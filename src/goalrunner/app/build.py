@@ -15,25 +15,25 @@ from goalrunner.app.external_agent import built_in_conversation, external_conver
 from goalrunner.app.memory import Recalled, recall
 from goalrunner.app.notify import notified
 from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
-from goalrunner.app.previous_run import chat_of, file_hash, kept_files, refuse_continuing, secret_notes, summary_writer
+from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes, summary_writer
 from goalrunner.app.replay import ReplayingChecks, make_judge
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import CHECKOUTS, SystemClock, clear_leftovers, clear_own, runner_outputs
+from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.app.sub_goals import within_parent
 from goalrunner.core.agent_ports import Conversation, Message, Resumable
-from goalrunner.core.errors import UsageError
 from goalrunner.core.events import GoalCreated, GoalRecord, Plan, RunStarted
 from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Launcher, Validator
-from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.run import Run
+from goalrunner.engine.validating import is_hidden
 from goalrunner.goalfile import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, LogEnd, TornTail
+from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread
@@ -49,8 +49,7 @@ class RunResources:
     journal: Journal
     prompts: Prompts
     close: Callable[[], None]
-    notes: tuple[str, ...] = ()
-    """What a person should know of recalled facts, and of checks that were undone."""
+    notes: tuple[str, ...] = ()  # what a person should know of recalled facts, and of checks that were undone
 
     def run(self, resumption: Resumption | None = None) -> Run:
         """Return the driver; `resumption` is what an earlier process left."""
@@ -66,10 +65,7 @@ class RunResources:
 
 
 def open_resources(
-    config: RunConfig,
-    folder: RunFolder,
-    on_torn: Callable[[TornTail], None] | None = None,
-    end: LogEnd | None = None,
+    config: RunConfig, folder: RunFolder, on_torn: Callable[[TornTail], None] | None = None, end: LogEnd | None = None
 ) -> RunResources:
     """Open the run's files and make its parts. Raise GoalError; RecordError if another process has the run.
 
@@ -91,12 +87,10 @@ def open_resources(
     checker = None
     if store is not None and config.check is not None:
         checker = ReplayingChecks(config, config.check, store, folder, launcher)
+    own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
     parts = Parts(
         conversation=options.conversation or _conversation(config, folder.run_id, launcher),
-        validators=(
-            *goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True)),
-            *options.validators,
-        ),
+        validators=(*own, *options.validators),
         judge=make_judge(config, checker),
         critic=make_critic(config, store, folder, launcher),
         log=log,
@@ -140,11 +134,9 @@ def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> 
     if config.agent is not None:
         policy = sandbox.agent_policy(sandbox.own_folder(run_id), config.agent.preset.home)
         return external_conversation(config.agent, config.workspace, launcher, sandbox.environ, config.withheld, policy)
-    if config.models.agent is None:
-        raise UsageError("the goal names no agent model", 'add model = "provider/model"')
     return built_in_conversation(
         goal,
-        config.models.agent,
+        config.models["agent"],
         config.workspace,
         sandbox.launcher(launcher, run_id, checks=False),
         child_environment(sandbox.environ, extra=goal.agent.env, withhold=config.withheld),
@@ -166,11 +158,15 @@ def check(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], 
     lines: list[tuple[str, str]] = []
     if config.check is not None:
         lines += describe_checks(goal, config.check, config.workspace, options.environ, options.goal_file)
-    agent = config.agent
-    notes = external_notes(agent, options.environ) if agent else ()
     secrets = secret_notes(dump_goal(goal, config.redactor.text), goal, options.goal_file, options.environ)
-    lines += [("warning", note) for note in (*notes, *critic_warnings(goal, options.environ), *secrets, *warned)]
-    return (agent.words if agent else "", tuple(lines))
+    lines += [("warning", note) for note in (*_agent_notes(config), *secrets, *warned)]
+    return (config.agent.words if config.agent else "", tuple(lines))
+
+
+def _agent_notes(config: RunConfig) -> tuple[str, ...]:
+    """Return what a person should know about the critic and an external agent before round 1."""
+    agent, environ = config.agent, config.options.environ
+    return (*(external_notes(agent, environ) if agent else ()), *critic_warnings(config.goal, environ))
 
 
 @dataclass(frozen=True)
@@ -194,8 +190,7 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     config = resolve(goal, options)
     earlier: tuple[Message, ...] = ()
     if options.continues is not None:
-        refuse_continuing(goal, has_own_agent=options.conversation is not None)
-        earlier = chat_of(options.continues)
+        earlier = chat_to_continue(options.continues, goal, has_own_agent=options.conversation is not None)
     config.refuse_shared_workspace()
     frozen = dump_goal(goal, config.redactor.text)
     folder = RunFolder.create(config.home, new_run_id(config.home, config.redactor.text(goal.objective)))
@@ -210,9 +205,8 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
 
         now = resources.parts.clock.now()
         secrets = secret_notes(frozen, goal, options.goal_file, options.environ)
-        run.start(
-            _goal_created(resources, folder.run_id, now), _run_started(resources, folder, now, secrets), take_over
-        )
+        started = _run_started(resources, folder, now, secrets)
+        run.start(_goal_created(resources, folder.run_id, now), started, take_over)
     except BaseException:
         resources.close()
         raise
@@ -222,13 +216,9 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
 def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCreated:
     """Return the first event: the goal record, and what policy needs of the goal."""
     config, parts = resources.config, resources.parts
-    goal, options, has_judge = config.goal, config.options, parts.judge is not None
-    names = tuple(validator.name for validator in parts.validators if not is_hidden(validator))
+    goal, options = config.goal, config.options
     hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
     commands = [spec for spec in goal.validators if spec.run is not None]
-    visible = sum(not spec.hidden for spec in commands)
-    # Only commands can be run before there is a response; a callable checks one.
-    takes_baseline = goal.deliverable == "workspace" and visible > 0
     checks_response = len(commands) < len(parts.validators)
     record = GoalRecord(
         goal_id=run_id,
@@ -244,12 +234,13 @@ def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCr
         tokens=goal.budget.tokens,
         cost_usd=goal.budget.cost_usd,
         unenforced=goal.budget.unenforced if config.agent or options.conversation is not None else (),
-        validators=names,
-        has_judge=has_judge,
+        validators=tuple(validator.name for validator in parts.validators if not is_hidden(validator)),
+        has_judge=parts.judge is not None,
         critic=critic_rule(config),
         minimum_score=goal.judge.minimum_score,
         require=goal.judge.require,
-        takes_baseline=takes_baseline,
+        # Only commands can be run before there is a response; a callable checks one.
+        takes_baseline=goal.deliverable == "workspace" and any(not spec.hidden for spec in commands),
         wants_red=goal.baseline == "red",
         needs_round=options.needs_round or checks_response,
         hidden=hidden if parts.checker is not None else (),
@@ -265,11 +256,11 @@ def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCr
 
 def _run_started(resources: RunResources, folder: RunFolder, now: datetime, secrets: tuple[str, ...]) -> RunStarted:
     config = resources.config
-    goal, options, agent, own = config.goal, config.options, config.agent, config.options.conversation
+    goal, options = config.goal, config.options
     return RunStarted(
         workspace=str(config.workspace),
         models=config.model_names,
-        agent_command=agent.words if agent else "",
+        agent_command=config.agent.words if config.agent else "",
         version=__version__,
         labels=config.labels,
         check_environment=config.check.kind if config.check else "",
@@ -277,9 +268,8 @@ def _run_started(resources: RunResources, folder: RunFolder, now: datetime, secr
         notes=(
             *(LABEL_NOTES[label] for label in config.labels if label in LABEL_NOTES),
             *warnings_before(goal, options.environ),
-            *critic_warnings(goal, options.environ),
-            *(external_notes(agent, options.environ) if agent else ()),
-            *config.sandbox.notes(has_own_agent=own is not None),
+            *_agent_notes(config),
+            *config.sandbox.notes(has_own_agent=options.conversation is not None),
             *resources.notes,
             *secrets,
         ),

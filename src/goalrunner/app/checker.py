@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalrunner.app.preflight import Choice, dependencies_of, goal_file_rule
 from goalrunner.app.resolve import RunConfig
-from goalrunner.app.sandbox import checkouts_of
+from goalrunner.app.sandbox import CHECKOUTS
 from goalrunner.checking.checkout import FreshCheckout
 from goalrunner.checking.dependencies import build_state
 from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, GitSettings, Layer
@@ -25,8 +25,7 @@ from goalrunner.core.events import ChangedChecks, Content
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.checks import is_hidden, run_validators
-from goalrunner.engine.snapshot_tracker import Answer, Flakiness, Results, flaky_red, third_run
+from goalrunner.engine.validating import Answer, Flakiness, Results, flaky_red, is_hidden, run_validators
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
@@ -81,7 +80,7 @@ class CheckRunner:
         elif choice.kind == "checkout":
             self._environment = FreshCheckout(
                 store,
-                checkouts_of(config.home, folder.run_id),
+                config.home / CHECKOUTS / folder.run_id,
                 setup=settings.setup or "",
                 commands=[spec.run or "" for spec in goal.validators],
                 env=self._env,
@@ -290,7 +289,8 @@ class CheckRunner:
             elif earlier:
                 flaky.append(result.name)
                 [(result, output)] = await run_validators([v for v in validators if v.name == flaky[-1]], context)
-                result = third_run(result, earlier)
+                said = f"{result.summary} (flaky: a third run decided; see {earlier})"
+                result = result.model_copy(update={"summary": said})
             decided.append((result, output))
             self._flakiness.note(result, where)
         return Results(tuple(decided), tuple(flaky))

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.choices import JudgeChoice
 from goalrunner.app.judging import run_blocking
-from goalrunner.app.keywords import RunKeywords, goal_and_options, shows_options
+from goalrunner.app.keywords import JudgeChoice, RunKeywords, goal_and_options, shows_options
 from goalrunner.app.library import interrupting, prepare_conversation, refuse_unconfined
 from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.resuming import Earlier, ResumeKeywords, load_earlier
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
-from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import RunEnded
@@ -27,23 +25,20 @@ from goalrunner.core.limits import guarding_key
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.summary import last_verdict
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.reported_chat import ReportedChat, refuse_no_chat
+from goalrunner.engine.turns import ReportedChat, refuse_no_chat
 
 CALLER = "the calling program"
 """The source of reports about the agent of a GoalController."""
 
 _TOKENS = frozenset({"input_tokens", "output_tokens"})
-_FIELDS: dict[BudgetName, frozenset[str]] = {"tokens": _TOKENS, "cost_usd": frozenset({"cost_usd"})}
-"""The fields of a usage that a budget needs."""
 
 
 @dataclass(frozen=True)
 class GoalContinue:
-    """Send `followup` to the agent as a user message, and let it work."""
+    """Send `followup` to the agent as a user message, and let it work. `verdict` is that on the round that was checked."""
 
     followup: str
     verdict: GoalVerdict | None = None
-    """The verdict on the round that was checked."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ class GoalController:
             self._prepared = await self._earlier.resume()
         else:
             self._prepared = prepare_conversation(self._goal, self._options, self._agent)
-        with settled(self._prepared, ended=self._is_over):
+        with settled(self._prepared, ended=lambda: self._round == 0):
             step = await self._advance(self._prepared)
         if isinstance(step, GoalDone):
             raise UsageError(f"the run ended before it began: {step.outcome.message}")
@@ -163,7 +158,7 @@ class GoalController:
             raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
         refuse_no_chat(messages)
         _refuse_untold_usage(self._goal.budget, usage)
-        with settled(prepared, ended=self._is_over):
+        with settled(prepared, ended=lambda: self._round == 0):
             # The first event since the agent began to work: from here on the time that it took counts.
             prepared.run.recorder.usage("agent", told_usage(usage))
             self._agent.messages = messages
@@ -195,9 +190,6 @@ class GoalController:
         outcome = prepared.run.end(step)
         return GoalDone(outcome.model_copy(update={"run_path": str(prepared.folder.path)}))
 
-    def _is_over(self) -> bool:
-        return self._round == 0
-
 
 class _CallerDrivenAgent:
     """The agent that the caller drives: it has messages, and never receives a prompt from here."""
@@ -222,7 +214,7 @@ def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:
         raise UsageError(f"usage must be a Usage, not a {type(usage).__name__}", "pass usage=Usage(input_tokens=...)")
     given = usage.model_fields_set if usage is not None else frozenset()
     for name in budget.limited:
-        if name not in budget.unenforced and not given & _FIELDS[name]:
+        if name not in budget.unenforced and not given & (_TOKENS if name == "tokens" else {name}):
             example = "cost_usd=0.05" if name == "cost_usd" else "input_tokens=1200, output_tokens=300"
             raise UsageError(
                 f"the goal has a budget of {name}, and on_run_finished was not given the agent's usage",

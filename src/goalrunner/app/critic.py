@@ -61,8 +61,8 @@ def critic_rule(config: RunConfig) -> CriticRule | None:
         name = given.model
     elif given is not None:
         name = str(getattr(given, "__name__", type(given).__name__))
-    elif config.models.critic is not None:
-        name = config.models.critic.model
+    elif "critic" in config.models:
+        name = config.models["critic"].model
     if not name:
         return None
     limits = {key: getattr(given, key, getattr(table, key)) for key in ("threshold", "max_refinements")}
@@ -78,8 +78,8 @@ def make_critic(
 ) -> Reviewer | None:
     """Return the part that asks the critic; None if the run has none. Raise UsageError."""
     given, table = config.options.critic, config.goal.critic
-    if config.models.critic is not None:
-        return ModelCritic(config.models.critic, redact=config.redactor.text)
+    if "critic" in config.models:
+        return ModelCritic(config.models["critic"], redact=config.redactor.text)
     if given is not None and not isinstance(given, LLM):
         return CallableCritic(given)
     if not (table.run or table.python):

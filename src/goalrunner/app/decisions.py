@@ -14,7 +14,7 @@ from goalrunner.app.external_agent import resolve_agent
 from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.app.run_snapshots import round_patch, snapshots_of
-from goalrunner.app.sandbox import SystemClock, person
+from goalrunner.app.sandbox import person
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalRequest, QuestionReply
 from goalrunner.core.errors import GoalError, RecordError, UsageError
@@ -29,7 +29,7 @@ from goalrunner.engine.approvals import record_answer
 from goalrunner.engine.journal import Journal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, TornTail, read_records
-from goalrunner.records.files import LogInUse, is_written
+from goalrunner.records.files import LogInUse, SystemClock, is_written
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, read_summary
 

@@ -8,9 +8,9 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from goalrunner.app import models
-from goalrunner.app.choices import JudgeChoice, no_judge, own_judge
+from goalrunner.app.keywords import JudgeChoice, no_judge, own_judge
 from goalrunner.app.resolve import goal_redactor, withheld
+from goalrunner.app.run_options import goal_model
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig
@@ -77,7 +77,7 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
 
 def goal_judge(goal: Goal) -> LLM:
     """Return a new model for the judge of a goal. Raise UsageError if it has none."""
-    llm = own_judge(judged_by(goal).judge) or models.judge_llm(goal)
+    llm = own_judge(judged_by(goal).judge) or goal_model(goal, "judge")
     assert llm is not None, "it has a judge"
     return llm
 

@@ -15,29 +15,28 @@ from pydantic import ValidationError
 
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
-from goalrunner.app.choices import JudgeChoice, MinimalConversation
 from goalrunner.app.external_agent import built_in_conversation
 from goalrunner.app.judging import run_blocking
 from goalrunner.app.keywords import (
+    JudgeChoice,
+    MinimalConversation,
     RunKeywords,
     existing_folder,
     goal_and_options,
     refusal,
     shows_options,
 )
-from goalrunner.app.models import critic_llm, judge_llm
 from goalrunner.app.resolve import withheld
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import RunOptions, goal_model
 from goalrunner.app.session import finish
 from goalrunner.core.agent_ports import Conversation
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig
+from goalrunner.core.goal_tables import AGENT_MODEL
 from goalrunner.core.limits import guarding_key
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.engine.journal import refuse_driven
-from goalrunner.engine.turns import WANTED, accepted_arguments
+from goalrunner.engine.turns import WANTED, accepts
 from goalrunner.llm import LLM, warm_up
 from goalrunner.llm.custom import OutsideModel
 from goalrunner.system.launcher import ProcessLauncher, child_environment
@@ -53,20 +52,18 @@ def refuse_no_conversation(value: Any) -> None:
         name = f'"{value}"' if isinstance(value, str) else kind_of(value)
         raise UsageError(f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint)
     kind, messages = type(value).__name__, value.messages
-    if not callable(value.send) or not accepted_arguments(value.send):
+    if not callable(value.send) or not (accepts(value.send, 2) or accepts(value.send, 1)):
         raise UsageError(f"{kind}.send cannot be called with a prompt and a recorder", WANTED)
     if callable(messages) or isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        raise UsageError(
-            f"{kind}.messages is {kind_of(messages)}, not a list", "make it a list, or a property that returns it"
-        )
+        hint = "make it a list, or a property that returns it"
+        raise UsageError(f"{kind}.messages is {kind_of(messages)}, not a list", hint)
 
 
 def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
     """Raise UsageError if each retry must begin with the same chat, and the conversation cannot return to it."""
-    if goal.preserve_context:
-        return
     methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
-    if not all(callable(method) and not inspect.iscoroutinefunction(method) for method in methods):
+    plain = all(callable(method) and not inspect.iscoroutinefunction(method) for method in methods)
+    if not (goal.preserve_context or plain):
         raise UsageError(
             f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
             "add these two plain methods, or omit preserve_context=False",
@@ -116,7 +113,13 @@ async def _run(
 ) -> GoalOutcome:
     refuse_no_conversation(conversation)
     goal, options = goal_and_options(name, objective, judge, keywords, conversation)
-    _refuse_unasked_actions(goal, conversation)
+    key = guarding_key(goal.approvals, goal.risk_class)
+    if key and not getattr(conversation, "supports_approvals", False):
+        raise UsageError(
+            f"{type(conversation).__name__} does not set supports_approvals, so {key} cannot be enforced",
+            "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
+            "or use chat_conversation, or remove the setting",
+        )
     return await finish(prepare_conversation(goal, options, cast(Conversation, conversation)))
 
 
@@ -142,32 +145,17 @@ def refuse_unconfined(goal: Goal) -> None:
         )
 
 
-def _refuse_unasked_actions(goal: Goal, conversation: object) -> None:
-    """Raise UsageError if a person must decide on actions, and the conversation does not ask before it acts."""
-    key = guarding_key(goal.approvals, goal.risk_class)
-    if key and not getattr(conversation, "supports_approvals", False):
-        raise UsageError(
-            f"{type(conversation).__name__} does not set supports_approvals, so {key} cannot be enforced",
-            "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
-            "or use chat_conversation, or remove the setting",
-        )
-
-
 def own_model(goal: Goal, account: Literal["judge", "critic"], conversation: Conversation) -> LLM | None:
     """Return an own instance for judge or critic; "agent" is the conversation's model, with an account of its own."""
-    config: JudgeConfig | CriticConfig = goal.judge if account == "judge" else goal.critic
-    goal_llm = judge_llm if account == "judge" else critic_llm
+    config = goal.judge if account == "judge" else goal.critic
     if config.model != AGENT_MODEL:
-        return goal_llm(goal)
+        return goal_model(goal, account)
     llm = getattr(conversation, "llm", None)
     if not isinstance(llm, LLM):
-        raise UsageError(
-            f'{account} "agent" is the agent\'s own model, but this conversation has no llm',
-            f"name a model for the {account}",
-        )
-    if config.api_base or config.api_key_env or config.params:
-        return goal_llm(goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})}))
-    return llm.separate(account)
+        why = f'{account} "agent" is the agent\'s own model, but this conversation has no llm'
+        raise UsageError(why, f"name a model for the {account}")
+    named = goal.model_copy(update={"agent": goal.agent.model_copy(update={"model": llm.model})})
+    return goal_model(named, account, agent=llm)
 
 
 def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent: Any) -> ChatConversation:
@@ -178,9 +166,8 @@ def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent:
     llm = model if isinstance(model, LLM) else None
     name = llm.model if llm else model
     if not isinstance(name, str) or not name.strip():
-        raise UsageError(
-            "the agent's model has no name", 'name it as LiteLLM does: chat_conversation("provider/model")'
-        )
+        hint = 'name it as LiteLLM does: chat_conversation("provider/model")'
+        raise UsageError("the agent's model has no name", hint)
     folder = existing_folder(workspace)
     try:
         goal = Goal.model_validate({"objective": "chat", "agent": {"model": name, **agent}})

@@ -1,4 +1,4 @@
-"""What is known of a run from its folder: state, goal with its secrets, chat and outcome."""
+"""What is known of a run from its folder: state, events, chat, outcome, and its goal with its secrets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
 from goalrunner.core.errors import GoalError, RecordError, UsageError
-from goalrunner.core.events import RunStarted
+from goalrunner.core.events import Event, RunStarted
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
-from goalrunner.core.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.outcome import GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.progress import FINAL
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, outcome_of, summary_of
@@ -30,8 +31,55 @@ from goalrunner.goalfile import dump_goal, load_goal, place_in, resolve_goal
 from goalrunner.records.artifacts import read_message
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED, is_written
-from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_folder import RunFolder, find_run, goal_home
 from goalrunner.records.secret_formats import is_redacted
+
+NEW_RUN = "start a new run: goal run GOAL_FILE"
+
+Reference = GoalOutcome | Path | str
+"""A run: its outcome, its folder, or its id."""
+
+
+def run_folder(run: Reference, home: Path | str | None = None) -> RunFolder:
+    """Return the folder of a run under `home` (default: GOAL_HOME). Raise UsageError if there is none."""
+    name = run.run_path or run.run_id if isinstance(run, GoalOutcome) else run
+    if not isinstance(name, str | Path) or not str(name).strip():
+        raise UsageError(f"{run!r:.60} is not a run", "pass its outcome, its folder (outcome.run_path), or its id")
+    return find_run(Path(home or goal_home(os.environ)), str(name))
+
+
+def read_state(run: Reference, *, home: Path | str | None = None) -> RunState:
+    """Return the state of a run, folded from its log. Raise UsageError, and RecordError for damage."""
+    return load_run(run_folder(run, home)).state
+
+
+def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[Event]:
+    """Yield the events of a run, oldest first. Raise UsageError, and RecordError for damage."""
+    for record in read_records(run_folder(run, home).events):
+        yield record.event
+
+
+def read_attempts(run: Reference, *, home: Path | str | None = None) -> Iterator[GoalAttempt]:
+    """Yield all attempts of a run, oldest first; `outcome.attempts` has the last 100. Raise as `read_events` does."""
+    state, last = None, tuple[GoalAttempt, ...]()
+    for record in read_records(run_folder(run, home).events):
+        state = apply(state, record)
+        if last and state.attempts and state.attempts[-1].attempt != last[0].attempt:
+            yield last[0]
+        last = state.attempts[-1:]
+    yield from last
+
+
+def read_chat(run: Reference, *, home: Path | str | None = None) -> list[dict[str, Any]]:
+    """Return the chat of a run in OpenAI's shape, its system prompt first. Raise as `read_events` does."""
+    return [dict(message) for message in _chat(run_folder(run, home))]
+
+
+def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ...]:
+    reader = Resumption(fresh_rounds=fresh_rounds)
+    for record in read_records(folder.events):
+        reader.add(record)
+    return reader.messages(partial(read_message, folder.transcript))
 
 
 @dataclass(frozen=True)
@@ -42,6 +90,11 @@ class LoadedRun:
     started: RunStarted
     evidence: EvidenceIndex
     end: LogEnd
+
+    @property
+    def goal_file(self) -> Path | None:
+        """The file that the goal was read from."""
+        return Path(self.started.goal_file) if self.started.goal_file else None
 
 
 def load_run(folder: RunFolder) -> LoadedRun:
@@ -74,29 +127,6 @@ def refuse_final(state: RunState) -> None:
         raise UsageError(f"run {run} {ended}", f"goal show {run}")
 
 
-def frozen_goal(
-    folder: RunFolder, environ: Mapping[str, str], goal_file: Path | None = None, *, runnable: bool = True
-) -> Goal:
-    """Return the goal that was kept with the run, with literal secrets from the goal file.
-
-    Raise UsageError if a secret is missing there; and, if the goal has to be `runnable`, without an agent and a check.
-    """
-    text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
-    without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
-    if not is_redacted(text):
-        return load_goal(folder.goal_file, {}, without_defaults, runnable=runnable)
-    table = with_secrets(text, goal_file, environ)
-    return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file), runnable=runnable)
-
-
-def frozen_table(folder: RunFolder) -> dict[str, Any]:
-    """Return the goal that was kept with a run as a table, without its secrets. Raise RecordError."""
-    try:
-        return tomllib.loads(folder.goal_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{folder.goal_file} cannot be read: {error}", NEW_RUN) from error
-
-
 def kept_files(folder: RunFolder) -> dict[str, str]:
     """Return the SHA-256 of each file about the start of a run. Raise RecordError for one that cannot be read.
 
@@ -115,30 +145,12 @@ def file_hash(path: Path) -> str:
         raise RecordError(f"{path} cannot be read: {error.strerror}", NEW_RUN) from error
 
 
-def chat_of(folder: RunFolder) -> tuple[Message, ...]:
-    """Return the conversation of a run without its system prompt.
+def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> tuple[Message, ...]:
+    """Return the conversation of a run without its system prompt, for a run of the goal.
 
-    Raise UsageError if there is none to continue, and RecordError for damage.
+    Raise UsageError if there is none to continue or the goal cannot continue one, and RecordError for damage.
     """
     run = folder.run_id
-    if is_written(folder.events):
-        raise UsageError(
-            f"run {run} is still active, so its conversation has not ended", "wait for its end, or cancel it"
-        )
-    reader = Resumption(fresh_rounds=frozen_table(folder).get("preserve_context") is False)
-    for record in read_records(folder.events):
-        reader.add(record)
-    chat = reader.messages(lambda ref: read_message(folder.transcript, ref))
-    messages = tuple(message for message in chat if message.get("role") != "system")
-    if not any(message.get("role") == "assistant" for message in messages):
-        raise UsageError(
-            f"run {run} has no conversation to continue: its agent wrote nothing", "remove --continue-from"
-        )
-    return messages
-
-
-def refuse_continuing(goal: Goal, *, has_own_agent: bool) -> None:
-    """Raise UsageError for a goal that cannot continue a conversation."""
     if not goal.preserve_context:
         raise UsageError(
             "with preserve_context = false each round starts a new conversation, so none can be continued",
@@ -146,6 +158,15 @@ def refuse_continuing(goal: Goal, *, has_own_agent: bool) -> None:
         )
     if has_own_agent:
         raise UsageError("only the built-in agent can continue the conversation of another run", "omit --continue-from")
+    if is_written(folder.events):
+        why = f"run {run} is still active, so its conversation has not ended"
+        raise UsageError(why, "wait for its end, or cancel it")
+    chat = _chat(folder, fresh_rounds=frozen_table(folder).get("preserve_context") is False)
+    messages = tuple(message for message in chat if message.get("role") != "system")
+    if not any(message.get("role") == "assistant" for message in messages):
+        why = f"run {run} has no conversation to continue: its agent wrote nothing"
+        raise UsageError(why, "remove --continue-from")
+    return messages
 
 
 def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
@@ -165,8 +186,11 @@ def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer]
 
     The observers get its records. Raise RecordError if the outcome cannot be written.
     """
-    if loaded.state.status is GoalStatus.RUNNING or _has_outcome(folder) or is_written(folder.events):
+    if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return None
+    with contextlib.suppress(OSError, ValueError):  # it is removed when a run goes on
+        if isinstance(json.loads(folder.outcome.read_bytes()), dict):
+            return None
     rows = loaded.evidence.rows(loaded.state)
     outcome = outcome_of(loaded.state, str(folder.path)).model_copy(update={"evidence": rows})
     folder.write_json(folder.outcome, outcome.model_dump(mode="json"))
@@ -177,17 +201,32 @@ def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer]
     return outcome
 
 
-def _has_outcome(folder: RunFolder) -> bool:
-    """Return whether there is an outcome; it is removed when a run goes on."""
-    with contextlib.suppress(OSError, ValueError):
-        return isinstance(json.loads(folder.outcome.read_bytes()), dict)
-    return False
+def frozen_table(folder: RunFolder) -> dict[str, Any]:
+    """Return the goal that was kept with a run as a table, without its secrets. Raise RecordError."""
+    try:
+        return tomllib.loads(folder.goal_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{folder.goal_file} cannot be read: {error}", NEW_RUN) from error
+
+
+def frozen_goal(
+    folder: RunFolder, environ: Mapping[str, str], goal_file: Path | None = None, *, runnable: bool = True
+) -> Goal:
+    """Return the goal that was kept with the run, with literal secrets from the goal file.
+
+    Raise UsageError if a secret is missing there; and, if the goal has to be `runnable`, without an agent and a check.
+    """
+    text = folder.goal_file.read_text(encoding="utf-8") if folder.goal_file.is_file() else ""
+    without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
+    if not is_redacted(text):
+        return load_goal(folder.goal_file, {}, without_defaults, runnable=runnable)
+    table = with_secrets(text, goal_file, environ)
+    return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file), runnable=runnable)
 
 
 Place = tuple[str | int, ...]
 """Where a text is in a goal: keys, and positions in lists."""
 
-NEW_RUN = "start a new run: goal run GOAL_FILE"
 _OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
 """Keys that options may have set instead of the file."""
 _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
@@ -196,18 +235,16 @@ _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
 
 def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return a warning if the goal holds literal secrets, which the text kept with the run does not."""
-    places = list(_redacted(tomllib.loads(frozen)))
-    if not places:
+    if not (places := list(_redacted(tomllib.loads(frozen)))):
         return ()
     try:
-        found, kept = with_secrets(frozen, goal_file, environ), tomllib.loads(dump_goal(goal))
-        again = all(_text(found, place) == _text(kept, place) for place in places)
+        again = with_secrets(frozen, goal_file, environ) == tomllib.loads(dump_goal(goal))
     except UsageError:
         again = False
     where = goal_file or "the agent's own file"
     resume = f"goal resume reads it from {where} again" if again else "this run cannot be resumed"
     advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
-    return (f"{_names(places)}: a secret is not stored with the run, and {resume}; {advice}",)
+    return (f"{_name(places[0])}: a secret is not stored with the run, and {resume}; {advice}",)
 
 
 def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -216,67 +253,47 @@ def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]
     They may have been renewed. Raise UsageError if one is missing, or if the text around it has changed.
     """
     table = tomllib.loads(frozen)
-    places = list(_redacted(table))
+    options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
+    without = {name: value for name, value in environ.items() if not name.startswith("GOAL_")}
     try:
-        goal = _goal_in(goal_file, table, environ)
+        if goal_file is not None:
+            goal = load_goal(goal_file, options, without, runnable=False)
+        else:  # only the user's own agents
+            goal = resolve_goal({}, {**options, "objective": table["objective"]}, without, runnable=False)
         redactor = goal_redactor(goal, environ, withheld(goal, resolve_agent(goal, environ)))
     except GoalError as error:
         raise UsageError(
-            f"{_names(places)}: a secret that was not stored with the run cannot be read again: {error.message}",
+            f"a secret that was not stored with the run cannot be read again: {error.message}",
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
     found = tomllib.loads(dump_goal(goal))
-    for place in places:
-        text = _text(found, place)
+    for place in list(_redacted(table)):
+        value: Any = found
+        kept: Any = table
+        target: Any = None
+        try:
+            for step in place:
+                value, target, kept = value[step], kept, kept[step]
+        except (KeyError, IndexError, TypeError):
+            value = None
         variable = place[0] == "validators" and "env" in place
-        if text is None or redactor.text(text) != _text(table, place) or (variable and _UNQUOTED.match(text)):
+        if not isinstance(value, str) or redactor.text(value) != kept or (variable and _UNQUOTED.match(value)):
             where = f"{place_in(goal_file, place)} " if goal_file is not None else ""
-            raise UsageError(f"{where}{_names([place])} was changed after the run began", f"put it back, or {NEW_RUN}")
-        target: Any = table
-        for step in place[:-1]:
-            target = target[step]
-        target[place[-1]] = text
+            raise UsageError(f"{where}{_name(place)} was changed after the run began", f"put it back, or {NEW_RUN}")
+        target[place[-1]] = value
     return table
 
 
 def _redacted(value: Any, place: Place = ()) -> Iterator[Place]:
     """Yield the places where something was replaced; what `[redact]` says is kept as it is."""
-    match value:
-        case str():
-            if is_redacted(value):
-                yield place
-        case Mapping():
-            for key, item in value.items():
-                if place or key != "redact":
-                    yield from _redacted(item, (*place, key))
-        case list():
-            for number, item in enumerate(value):
-                yield from _redacted(item, (*place, number))
+    if isinstance(value, str) and is_redacted(value):
+        yield place
+    elif isinstance(value, Mapping | list):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            if place or key != "redact":
+                yield from _redacted(item, (*place, key))
 
 
-def _goal_in(goal_file: Path | None, table: Mapping[str, Any], environ: Mapping[str, str]) -> Goal:
-    """Return the goal in the file; without one, only the user's own agents. Raise GoalError."""
-    options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
-    without = {name: value for name, value in environ.items() if not name.startswith("GOAL_")}
-    if goal_file is not None:
-        return load_goal(goal_file, options, without, runnable=False)
-    return resolve_goal({}, {**options, "objective": table["objective"]}, without, runnable=False)
-
-
-def _text(value: Any, place: Place) -> str | None:
-    for step in place:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value if isinstance(value, str) else None
-
-
-def _names(places: list[Place]) -> str:
-    """Return the keys as a person writes them: `validators[0].env.TOKEN`."""
-    named = [
-        "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
-        for place in places[:3]
-    ]
-    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-    return ", ".join(named) + more
+def _name(place: Place) -> str:
+    """Return the key as a person writes it: `validators[0].env.TOKEN`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from goalrunner.app.agents import ways_of
-from goalrunner.app.doctor import sign_in_check
+from goalrunner.app.agents import sign_in_check, ways_of
 from goalrunner.app.preflight import listed
 from goalrunner.checking.protection import is_test
 from goalrunner.core.errors import UsageError
@@ -19,22 +16,25 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile import all_presets
 from goalrunner.system.launcher import program_outside
 
-Read = Callable[[str], str]
-"""Returns the text of a file of the project; empty if there is none."""
-
-Has = Callable[[str], bool]
-"""Returns whether a program is on PATH."""
-
-_MOST_FOLDERS = 6
-"""Entries of `editable`; a project with more source folders gets `protect` instead."""
+_MOST_FOLDERS = 6  # entries of `editable`; a project with more source folders gets `protect` instead
 _SOURCES = {"py", "js", "jsx", "ts", "tsx", "mjs", "cjs", "rs", "go", "c", "h", "cc", "cpp", "java", "kt", "rb", "php"}
 _NO_SOURCES = {"docs", "doc", "examples", "example", "benchmarks", "bench", "scripts", "tools", "ci", "node_modules"}
 _NO_MODULES = {"setup.py", "conftest.py", "noxfile.py", "build.rs", "gulpfile.js"}
 _TEST_FOLDERS = {"test", "tests", "spec", "specs", "__tests__", "testing", "e2e"}
-_NAMES_PYTEST = re.compile(r"""^\s*["']?pytest\b|["']pytest["'<>=~\[ -]""", re.MULTILINE)
-_USES_PYTEST = re.compile(r"^(?:import pytest|from pytest |(?:async )?def test_)", re.MULTILINE)
-_NPM_DEFAULT = "no test specified"
-_LOCKS = (("pnpm-lock.yaml", "pnpm test"), ("yarn.lock", "yarn test"), ("bun.lock", "bun run test"))
+_TEST_MODULE = r"(.*/)?(test\w*|\w+_tests?)\.py"
+_PYTEST = (
+    (r"pyproject\.toml", r"^\[tool\.pytest"),
+    (r"pytest\.ini|tox\.ini", r"^\[pytest\]"),
+    (r"setup\.cfg", r"^\[tool:pytest\]"),
+    (r"pyproject\.toml|[\w-]*requirements[^/]*", r"""^\s*["']?pytest\b|["']pytest["'<>=~\[ -]"""),
+    (r"(.*/)?conftest\.py", ""),
+    (_TEST_MODULE, r"^(?:import pytest|from pytest |(?:async )?def test_)"),
+)
+"""What shows that the tests are pytest's: the name of a file, and a text in it."""
+_LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test", "bun.lock": "bun run test"}
+
+Read = Callable[[str], str]
+"""Returns the text of a file of the project; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class Project:
 
 def look(folder: Path, environ: Mapping[str, str]) -> Project:
     """Return what is detected in a folder."""
-    paths = listed(folder, environ, "--cached", "--others", "--exclude-standard")
 
     def read(name: str) -> str:
         try:
@@ -66,100 +65,72 @@ def look(folder: Path, environ: Mapping[str, str]) -> Project:
             return ""
 
     def has(program: str) -> bool:
-        if "/" in program:
-            return (folder / program).is_file()
-        return bool(program_outside(program, environ, ()))
+        return (folder / program).is_file() if "/" in program else bool(program_outside(program, environ, ()))
 
-    return detect(paths, read, has)
+    return detect(listed(folder, environ, "--cached", "--others", "--exclude-standard"), read, has)
 
 
-def detect(paths: Iterable[str], read: Read, has: Has) -> Project:
-    """Return what the files of a project say about it. `paths` are relative, without ignored ones."""
+def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Project:
+    """Return what the files of a project say about it. `paths` are relative, without ignored ones.
+
+    `has` returns whether a program is installed.
+    """
     names = frozenset(paths)
-    tests = frozenset(filter(_is_test, names))
+    tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
     commands = (*_python(names, tests, read, has), *_others(names, read))
     editable, protect = _rules(names, tests)
     return Project(tuple({found.command: found for found in commands}.values()), editable, protect, not names)
 
 
-def _is_test(path: str) -> bool:
-    return is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
+def _containing(names: Iterable[str], pattern: str, text: str, read: Read) -> str:
+    """Return the first file whose name and text match; empty if there is none."""
+    found = (name for name in sorted(names) if re.fullmatch(pattern, name))
+    return next((name for name in found if re.search(text, read(name), re.MULTILINE)), "")
 
 
-def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Has) -> Iterator[Found]:
+def _python(names: frozenset[str], tests: frozenset[str], read: Read, has: Callable[[str], bool]) -> Iterator[Found]:
     """Yield the command of pytest or unittest, then those of tox and nox."""
-    tools = _tools(read("pyproject.toml"))
-    modules = sorted(path for path in tests if re.search(r"(^|/)(test\w*|\w+_tests?)\.py$", path))
-    if why := _pytest_why(names, tools, modules, read):
-        yield Found(_started("pytest -q", "pytest", names, tools, has), why)
-    elif modules:
+    modules = [path for path in sorted(tests) if re.fullmatch(_TEST_MODULE, path)]
+    why = next(filter(None, (_containing(names, pattern, text, read) for pattern, text in _PYTEST)), "")
+    command = "pytest -q" if why else ""
+    if modules and not why:
         folder, slash, _ = modules[0].partition("/")
         is_package = not slash or f"{folder}/__init__.py" in names
         command = "python3 -m unittest" if is_package else f"python3 -m unittest discover -s {folder}"
-        yield Found(_started(command, "python3", names, tools, has), f"{modules[0]} uses unittest")
-    if "tox.ini" in names or "tox" in tools:
+        why = f"{modules[0]} uses unittest"
+    program, settings = command.partition(" ")[0], read("pyproject.toml")
+    for folder in (".venv", "venv"):
+        if command and has(f"{folder}/bin/{program}"):
+            yield Found(f"{folder}/bin/{command}", why)
+            command = ""
+    if command and "uv.lock" in names and has("uv"):
+        yield Found(f"uv run {command}", why)
+    elif command and ("poetry.lock" in names or "[tool.poetry" in settings) and has("poetry"):
+        yield Found(f"poetry run {command}", why)
+    elif command:
+        yield Found(command, why)
+    if "tox.ini" in names or "[tool.tox" in settings:
         yield Found("tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]")
     if "noxfile.py" in names:
         yield Found("nox", "noxfile.py")
 
 
-def _pytest_why(names: frozenset[str], tools: dict[str, Any], modules: list[str], read: Read) -> str:
-    """Return what shows that the tests are pytest's; empty if they are unittest's, or if there are none."""
-    if "pytest" in tools:
-        return "pyproject.toml: [tool.pytest]"
-    for name, header in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
-        if name in names and f"[{header}]" in read(name):
-            return f"{name}: [{header}]"
-    for name in ("pyproject.toml", *sorted(name for name in names if re.match(r"[\w-]*requirements[^/]*$", name))):
-        if _NAMES_PYTEST.search(read(name)):
-            return f"{name} requires pytest"
-    if found := next((path for path in sorted(names) if path.rpartition("/")[2] == "conftest.py"), ""):
-        return found
-    return next((path for path in modules[:50] if _USES_PYTEST.search(read(path))), "")
-
-
-def _started(command: str, program: str, names: frozenset[str], tools: dict[str, Any], has: Has) -> str:
-    """Return the command as it is started in the project's own environment, if it has one."""
-    for folder in (".venv", "venv"):
-        if has(f"{folder}/bin/{program}"):
-            return f"{folder}/bin/{command}"
-    if "uv.lock" in names and has("uv"):
-        return f"uv run {command}"
-    if ("poetry.lock" in names or "poetry" in tools) and has("poetry"):
-        return f"poetry run {command}"
-    return command
-
-
 def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
     """Yield the test commands of npm, cargo, go and make."""
-    if (script := _npm_test(read("package.json"))) and _NPM_DEFAULT not in script:
-        command = next((command for lock, command in _LOCKS if lock in names), "npm test")
+    try:
+        script = " ".join(str(json.loads(read("package.json") or "{}").get("scripts", {}).get("test", "")).split())
+    except (ValueError, AttributeError):
+        script = ""
+    if script and "no test specified" not in script:
+        command = next((command for lock, command in _LOCKS.items() if lock in names), "npm test")
         yield Found(command, f"package.json: scripts.test is {script}")
     if "Cargo.toml" in names:
         yield Found("cargo test", "Cargo.toml")
     if "go.mod" in names:
         yield Found("go test ./...", "go.mod")
-    for name in ("Makefile", "makefile", "GNUmakefile"):
-        target = re.search(r"(?m)^(test|tests|check)\s*:(?!=)", read(name)) if name in names else None
-        if target:
-            yield Found(f"make {target[1]}", f"{name}: target {target[1]}")
-
-
-def _tools(pyproject: str) -> dict[str, Any]:
-    """Return the table [tool] of pyproject.toml."""
-    try:
-        tools = tomllib.loads(pyproject).get("tool")
-    except tomllib.TOMLDecodeError:
-        return {}
-    return tools if isinstance(tools, dict) else {}
-
-
-def _npm_test(text: str) -> str:
-    try:
-        scripts = json.loads(text or "{}").get("scripts", {})
-        return " ".join(str(scripts.get("test", "")).split())
-    except (ValueError, AttributeError):
-        return ""
+    make = next((name for name in ("Makefile", "makefile", "GNUmakefile") if name in names), "")
+    if make and (target := re.search(r"(?m)^(test|tests|check)\s*:(?!=)", read(make))):
+        yield Found(f"make {target[1]}", f"{make}: target {target[1]}")
 
 
 def _rules(names: frozenset[str], tests: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -170,10 +141,9 @@ def _rules(names: frozenset[str], tests: frozenset[str]) -> tuple[tuple[str, ...
     """
     if not tests:
         return (), ()
-    sources = {path for path in names - tests if _is_source(path)}
-    tops = {_top(path) for path in sources}
-    mixed = {_top(path) for path in tests if "/" in path} & {top for top in tops if top.endswith("/**")}
-    if sources and not mixed and len(tops) <= _MOST_FOLDERS and all(top.endswith("/**") for top in tops):
+    tops = {_top(path) for path in names - tests if _is_source(path)}
+    mixed = {_top(path) for path in tests if "/" in path} & tops
+    if tops and not mixed and len(tops) <= _MOST_FOLDERS and all(top.endswith("/**") for top in tops):
         return tuple(sorted(tops)), ()
     return (), tuple(sorted({_pattern(path) for path in tests}))[:_MOST_FOLDERS]
 
@@ -193,15 +163,18 @@ def _top(path: str) -> str:
 def _pattern(path: str) -> str:
     """Return a pattern for a test: its folder of tests, or the form of its name."""
     *folders, name = path.split("/")
-    for index, folder in enumerate(folders):
-        if folder in _TEST_FOLDERS:
-            return f"{'/'.join(folders[: index + 1])}/**" if index == 0 else f"**/{folder}/**"
+    if found := next((folder for folder in folders if folder in _TEST_FOLDERS), ""):
+        return f"{found}/**" if found == folders[0] else f"**/{found}/**"
     stem, _, ending = name.partition(".")
-    if ".test." in name or ".spec." in name:
-        return f"**/*.{'test' if '.test.' in name else 'spec'}.*"
-    if stem.endswith("_test"):
-        return f"**/*_test.{ending}"
-    return f"**/test_*.{ending}" if stem.startswith("test_") else path
+    for pattern, matches in (
+        ("**/*.test.*", ".test." in name),
+        ("**/*.spec.*", ".spec." in name),
+        (f"**/*_test.{ending}", stem.endswith("_test")),
+        (f"**/test_*.{ending}", stem.startswith("test_")),
+    ):
+        if matches:
+            return pattern
+    return path
 
 
 @dataclass(frozen=True)

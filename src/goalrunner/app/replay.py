@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from goalrunner.app.resolve import RunConfig
     from goalrunner.checking.plan import Plan
     from goalrunner.core.ports import Completion, ValidationContext
-    from goalrunner.engine.snapshot_tracker import Results
+    from goalrunner.engine.validating import Results
     from goalrunner.records.run_folder import RunFolder
     from goalrunner.snapshots.store import SnapshotStore
     from goalrunner.system.launcher import ProcessLauncher
@@ -104,10 +104,10 @@ class ReplayingChecks(CheckRunner):
 
 def make_judge(config: RunConfig, checker: ReplayingChecks | None) -> LLMJudge | None:
     """Return the judge of a run; None if it has none. Without a word of the goal, a closed sandbox turns replay on."""
-    if config.models.judge is None:
+    if "judge" not in config.models:
         return None
     wanted = config.goal.judge.replay
     if wanted is None:
         wanted = config.sandbox.name != NONE and not config.goal.workspace.network
     replay = checker.replay if wanted and checker is not None else None
-    return LLMJudge(config.models.judge, config.goal.judge, redact=config.redactor.text, replay=replay)
+    return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=replay)

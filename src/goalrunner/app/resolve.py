@@ -1,21 +1,21 @@
-"""Resolving a goal, options and environment into the configuration of a run, with its models."""
+"""Resolving a goal, options and environment into the configuration of a run."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from goalrunner.app.critic import refuse_hopeless_critic
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
-from goalrunner.app.models import Models, goal_models
 from goalrunner.app.preflight import Choice, choose_environment, needs_environment, refuse_hopeless_validators
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import RunOptions, goal_models
 from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, location_of, workspace_of
 from goalrunner.core.errors import UsageError
+from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.state_updates import REPORTED_LABEL
 from goalrunner.judge import check_room
@@ -46,23 +46,18 @@ def withheld(goal: Goal, agent: ResolvedAgent | None = None, llms: Iterable[obje
 def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str]) -> Redactor:
     """Return what replaces secrets in everything that a run of the goal writes. Raise UsageError for a wrong [redact].
 
-    `names` are variables that hold secrets whatever their names look like.
+    `names` are variables that hold secrets whatever their names look like; the values in the goal are searched as well.
     """
-    return Redactor({**environ, **_values(goal)}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
-
-
-def _values(goal: Goal) -> dict[str, str]:
-    """Return the values that the goal file itself gives, by key; the redactor looks for secrets among them."""
-    found = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
+    given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
     for spec in goal.validators:
-        found |= {f"validators.env.{name}": value for name, value in spec.env.items()}
+        given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
     for agent, preset in goal.agents.items():
-        found |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
+        given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
     for table, config in (("agent", goal.agent), ("judge", goal.judge), ("critic", goal.critic)):
-        found |= {f"{table}.params.{name}": value for name, value in config.params.items() if isinstance(value, str)}
-        if password := urlsplit(config.api_base or "").password:
-            found[f"{table}.api_base.PASSWORD"] = password
-    return found
+        given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
+        given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
+    values = {name: value for name, value in given.items() if isinstance(value, str)}
+    return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
 
 
 @dataclass(frozen=True)
@@ -72,15 +67,12 @@ class RunConfig:
     goal: Goal
     options: RunOptions
     location: RunLocation
-    agent: ResolvedAgent | None
-    """The external agent; None for the built-in one, and for a conversation that the calling program passed."""
-    models: Models
-    withheld: tuple[str, ...]
-    """Environment variables that no child process gets."""
+    agent: ResolvedAgent | None  # the external agent, unless the calling program passed a conversation
+    models: dict[Account, LLM]
+    withheld: tuple[str, ...]  # environment variables that no child process gets
     redactor: Redactor
     sandbox: Sandbox
-    check: Choice | None
-    """The check environment; None if the goal needs none."""
+    check: Choice | None  # the check environment; None if the goal needs none
 
     @property
     def home(self) -> Path:
@@ -100,13 +92,11 @@ class RunConfig:
     @property
     def model_names(self) -> dict[str, str]:
         """The names of the models of agent, judge and critic; the agent's own name if its model is unknown."""
-        models = self.models
-        roles = (("agent", models.agent), ("judge", models.judge), ("critic", models.critic))
-        names = {role: llm.model for role, llm in roles if llm is not None}
         own = self.options.conversation
         llm = getattr(own, "llm", None)
         name = llm.model if isinstance(llm, LLM) else getattr(own, "name", None) or type(own).__name__
-        return {"agent": self.agent.name if self.agent else str(name), **names}
+        agent = self.agent.name if self.agent else str(name)
+        return {"agent": agent, **{account: model.model for account, model in self.models.items()}}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -116,15 +106,17 @@ class RunConfig:
             labels.append(SELF_JUDGED)
         if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
             labels.append(REPORTED_LABEL)
-        hidden = hidden_labels(goal, self.workspace, self.location.secret, sandboxed=self.sandbox_name != NONE)
-        return (*labels, *self.options.labels, *hidden)
+        labels += self.options.labels
+        if hidden_readable(goal, self.workspace, self.location.secret, sandboxed=self.sandbox_name != NONE):
+            labels.append(HIDDEN_READABLE)
+        return tuple(labels)
 
     def preflight(self) -> None:
         """Check agent, models and validators before anything is spent. Raise GoalError."""
         if self.agent is not None:
             policy = self.sandbox.agent_policy(self.location.home, self.agent.preset.home)
             check_installed(self.agent, self.workspace, self.options.environ, policy)
-        for llm in self.models.all:
+        for llm in self.models.values():
             llm.check()
         refuse_hopeless_validators(self.goal, self.options.environ)
         refuse_hopeless_critic(self.goal, self.options.environ)
@@ -132,7 +124,7 @@ class RunConfig:
     async def foresee(self) -> tuple[str, ...]:
         """Look up the models, that of a passed conversation as well, and return warnings. Raise GoalError."""
         own = getattr(self.options.conversation, "llm", None)
-        llms = (*self.models.all, *([own] if isinstance(own, LLM) else []))
+        llms = (*self.models.values(), *([own] if isinstance(own, LLM) else []))
         found = await asyncio.gather(*(llm.foresee() for llm in llms), return_exceptions=True)
         for item in found:
             if isinstance(item, BaseException):
@@ -145,12 +137,11 @@ class RunConfig:
             refuse_claimed(self.workspace, self.home / "stores" / store_name(self.workspace) / "lock")
 
 
-def hidden_labels(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> tuple[str, ...]:
-    """Return the label if the agent can read the goal file, or a script that a hidden validator names."""
+def hidden_readable(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> bool:
+    """Return whether the agent can read the goal file, or a script that a hidden validator names."""
     hidden = [spec for spec in goal.validators if spec.hidden]
-    if not hidden or (sandboxed and secret is not None and not any(named_paths(spec, workspace) for spec in hidden)):
-        return ()
-    return (HIDDEN_READABLE,)
+    unseen = sandboxed and secret is not None and not any(named_paths(spec, workspace) for spec in hidden)
+    return bool(hidden) and not unseen
 
 
 def resolve(goal: Goal, options: RunOptions) -> RunConfig:
@@ -160,8 +151,12 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     names = withheld(goal, agent, (getattr(own, "llm", None), options.judge_llm, options.critic))
     redactor = goal_redactor(goal, environ, names)
     tape = Tape(options.record, redact=redactor.text) if options.record else None
-    models = _models(goal, options, tape)
-    _refuse_unfit(goal, options.home, models, agent)
+    models = goal_models(goal, tape) if own is None else {}
+    if options.judge_llm is not None:
+        models["judge"] = options.judge_llm
+    if isinstance(options.critic, LLM):
+        models["critic"] = options.critic
+    _refuse_unfit(goal, options, models, agent)
     check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None
     if check is not None and check.kind == "in-place" and options.live:
         why = check.why or 'the goal says check = "in-place"'
@@ -174,35 +169,24 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     return RunConfig(goal, options, location, agent, models, names, redactor, sandbox, check)
 
 
-def _models(goal: Goal, options: RunOptions, tape: Tape | None) -> Models:
-    """Return the goal's models, or those that the calling program passed."""
-    if options.conversation is None:
-        models = goal_models(goal, tape)
-        models = replace(models, judge=options.judge_llm or models.judge)
-    else:
-        models = Models(agent=None, judge=options.judge_llm)
-    if isinstance(options.critic, LLM):
-        models = replace(models, critic=options.critic)
-    if models.judge is None and not options.validators and all(spec.hidden for spec in goal.validators):
+def _refuse_unfit(goal: Goal, options: RunOptions, models: dict[Account, LLM], agent: ResolvedAgent | None) -> None:
+    """Raise UsageError for settings that are each correct and cannot be combined."""
+    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
+    if "judge" not in models and not options.validators and len(hidden) == len(goal.validators):
         judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
         raise UsageError(
             "the goal has neither a validator nor a judge",
             f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
         )
-    return models
-
-
-def _refuse_unfit(goal: Goal, home: Path, models: Models, agent: ResolvedAgent | None) -> None:
-    """Raise UsageError for settings that are each correct and cannot be combined."""
-    _refuse_nested_home(goal, home)
-    hidden = [spec.name or spec.run or spec.python or "" for spec in goal.validators if spec.hidden]
+    if needs_environment(goal):
+        _refuse_nested_home(workspace_of(goal), options.home)
     if hidden and goal.deliverable != "workspace":
         raise UsageError(
             f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
             "remove hidden = true",
         )
     refuse_unseen_work(goal, goal.agent.use, unseen=goal.agent.external and not goal.validators)
-    for llm in models.all if goal.budget.cost_usd is not None else ():
+    for llm in models.values() if goal.budget.cost_usd is not None else ():
         if not llm.has_price():
             raise UsageError(
                 f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept",
@@ -210,7 +194,7 @@ def _refuse_unfit(goal: Goal, home: Path, models: Models, agent: ResolvedAgent |
             )
     if agent is not None:
         refuse_unsupported(agent)
-    if models.judge is not None:
+    if "judge" in models:
         check_room(goal)
 
 
@@ -223,11 +207,9 @@ def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
         )
 
 
-def _refuse_nested_home(goal: Goal, home: Path) -> None:
+def _refuse_nested_home(workspace: Path, home: Path) -> None:
     """Refuse a GOAL_HOME in the workspace: what is recorded about the checks lies outside of it."""
-    if not needs_environment(goal):
-        return
-    workspace, checkouts = workspace_of(goal), Path(os.path.realpath(home / CHECKOUTS))
+    checkouts = Path(os.path.realpath(home / CHECKOUTS))
     if checkouts.is_relative_to(workspace):
         what = f"{home}, where goal keeps its runs, lies in the workspace {workspace}"
     elif workspace.is_relative_to(checkouts):

@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
 from goalrunner.app.build import PreparedRun
-from goalrunner.app.choices import JudgeChoice, MinimalConversation, no_judge, one_judge, own_critic, own_judge
 from goalrunner.app.judging import run_blocking
-from goalrunner.app.keywords import given_options, refuse_wrong
+from goalrunner.app.keywords import (
+    JudgeChoice,
+    MinimalConversation,
+    given_options,
+    no_judge,
+    one_judge,
+    own_critic,
+    own_judge,
+)
 from goalrunner.app.library import interrupting, own_model, refuse_no_checkpoint, refuse_no_conversation
-from goalrunner.app.previous_run import LoadedRun, finalize, frozen_goal, load_run
+from goalrunner.app.previous_run import LoadedRun, Reference, finalize, frozen_goal, load_run, run_folder
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
-from goalrunner.app.run_reading import run_folder
 from goalrunner.app.session import Limits, finish, resume_run
 from goalrunner.core.agent_ports import Approver, Conversation
 from goalrunner.core.critic_ports import Critic
@@ -56,14 +62,8 @@ class ResumeKeywords(TypedDict, total=False):
     approver: Approver | None
 
 
-_LIMITS = ("max_iterations", "timeout", "tokens", "cost_usd")
-
-
 def resume(
-    run: GoalOutcome | Path | str,
-    conversation: MinimalConversation,
-    judge_llm: JudgeChoice = None,
-    **options: Unpack[ResumeKeywords],
+    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
 ) -> GoalOutcome:
     """Run `aresume`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop."""
     work = _resume("resume", run, conversation, judge_llm, options)
@@ -71,10 +71,7 @@ def resume(
 
 
 async def aresume(
-    run: GoalOutcome | Path | str,
-    conversation: MinimalConversation,
-    judge_llm: JudgeChoice = None,
-    **options: Unpack[ResumeKeywords],
+    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[ResumeKeywords]
 ) -> GoalOutcome:
     """Go on with a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
 
@@ -87,19 +84,13 @@ async def aresume(
 
 
 async def _resume(
-    name: str,
-    run: GoalOutcome | Path | str,
-    conversation: MinimalConversation,
-    judge: JudgeChoice,
-    options: ResumeKeywords,
+    name: str, run: Reference, conversation: MinimalConversation, judge: JudgeChoice, options: ResumeKeywords
 ) -> GoalOutcome:
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
     earlier = load_earlier(name, run, conversation, judge, options)
     outcome = finalize(earlier.folder, earlier.loaded, earlier.options.observers)
-    if outcome is not None and outcome.passed:
-        return outcome
-    return await finish(await earlier.resume())
+    return outcome if outcome is not None and outcome.passed else await finish(await earlier.resume())
 
 
 @dataclass(frozen=True)
@@ -119,8 +110,7 @@ class Earlier:
 
     def redact(self, text: str) -> str:
         """Return the text as the run recorded it, without secrets."""
-        environ = self.options.environ
-        return goal_redactor(self.goal, environ, withheld(self.goal)).text(text)
+        return goal_redactor(self.goal, self.options.environ, withheld(self.goal)).text(text)
 
     def reported(self, reporter: str) -> Trail:
         """Return what the run recorded of the chat: results that were reported by `reporter`, and the agent's texts."""
@@ -131,28 +121,32 @@ class Earlier:
 
 
 def load_earlier(
-    name: str, run: GoalOutcome | Path | str, conversation: Any, judge_llm: JudgeChoice, keywords: ResumeKeywords
+    name: str, run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: ResumeKeywords
 ) -> Earlier:
     """Return the run with the keywords of a call of `name`. Raise UsageError if one of them does not fit it."""
-    known = set(ResumeKeywords.__annotations__)
-    if unknown := sorted(keywords.keys() - known):
-        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'")
-    given: dict[str, Any] = {**dict.fromkeys(known), "validators": (), "note": "", **keywords}
-    refuse_wrong(given)
-    options = given_options(given)
+    defaults = {**dict.fromkeys(ResumeKeywords.__annotations__), "validators": (), "note": ""}
+    given, options = given_options(name, defaults, keywords)
     folder = run_folder(run, options.home)
     loaded = load_run(folder)
-    goal_file = Path(loaded.started.goal_file) if loaded.started.goal_file else None
-    goal = frozen_goal(folder, os.environ, goal_file, runnable=False)
+    goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
     refuse_no_checkpoint(goal, conversation)
-    parts: dict[str, Any] = {
-        "conversation": conversation,
-        "judge_llm": _judge(goal, one_judge(judge_llm, given["judge"]), conversation),
-        "critic": own_critic(given["critic"]) or own_model(goal, "critic", conversation),
-        "validators": _validators(goal, loaded, given["validators"]),
-    }
-    limits = {key: None if given[key] == math.inf else _limit(key, given[key]) for key in _LIMITS if key in keywords}
-    return Earlier(folder, loaded, goal, replace(options, **parts), limits, given["note"])
+    limits: dict[str, float | tuple[str, ...] | None] = {}
+    for key in ("max_iterations", "timeout", "tokens", "cost_usd"):
+        value = given[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+            raise UsageError(f"{key} must be a positive number, not {value!r}", "inf lifts the limit")
+        if key in keywords:
+            limits[key] = None if value == math.inf else value
+            if key in ("max_iterations", "tokens") and limits[key] is not None:
+                limits[key] = int(value or 0)
+    options = replace(
+        options,
+        conversation=conversation,
+        judge_llm=_judge(goal, one_judge(judge_llm, given["judge"]), conversation),
+        critic=own_critic(given["critic"]) or own_model(goal, "critic", conversation),
+        validators=_validators(goal, loaded, given["validators"]),
+    )
+    return Earlier(folder, loaded, goal, options, limits, given["note"])
 
 
 def _judge(goal: Goal, judge: JudgeChoice, conversation: Any) -> LLM | None:
@@ -164,10 +158,8 @@ def _judge(goal: Goal, judge: JudgeChoice, conversation: Any) -> LLM | None:
     elif judge is not None:
         raise no_judge(judge)
     elif is_custom(goal.judge.model):
-        raise UsageError(
-            f"the judge of this run, {goal.judge.model}, was made by the program that started it",
-            "pass it again: judge=...",
-        )
+        why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
+        raise UsageError(why, "pass it again: judge=...")
     return own_model(goal, "judge", conversation)
 
 
@@ -177,19 +169,13 @@ def _validators(goal: Goal, loaded: LoadedRun, given: Checks) -> tuple[Validator
     commands = {spec.run or spec.python for spec in goal.validators}
     if new := [spec.run or spec.python for spec in specs if (spec.run or spec.python) not in commands]:
         raise UsageError(f"the run has no validator {new[0]}", "a run goes on with its own validators; omit it")
-    names = {spec.name for spec in goal.validators}
-    plan = loaded.state.plan
-    wanted = sorted(item for item in (*plan.validators, *plan.hidden) if item not in names)
-    if wanted != sorted(validator.name for validator in own):
-        found = ", ".join(sorted(validator.name for validator in own)) or "none"
+    named, plan = {spec.name for spec in goal.validators}, loaded.state.plan
+    wanted = sorted(item for item in (*plan.validators, *plan.hidden) if item not in named)
+    found = sorted(validator.name for validator in own)
+    if wanted != found:
+        shown = [", ".join(names) or "none" for names in (wanted, found)]
         raise UsageError(
-            f"the run has the callable validators {', '.join(wanted) or 'none'}, and these were given: {found}",
+            f"the run has the callable validators {shown[0]}, and these were given: {shown[1]}",
             "pass the same callables as at its start: validators=[...]",
         )
     return own
-
-
-def _limit(name: str, value: Any) -> float | None:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
-        return value if name not in ("max_iterations", "tokens") or value is None else int(value)
-    raise UsageError(f"{name} must be a positive number, not {value!r}", "inf lifts the limit")

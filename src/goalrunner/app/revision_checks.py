@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.app.build import RunResources, open_resources
+from goalrunner.app.doctor import NoAgent
 from goalrunner.app.preflight import needs_environment
-from goalrunner.app.readiness import NoAgent
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
@@ -18,7 +18,7 @@ from goalrunner.core.goal_tables import Budget, MemoryConfig, NotifyConfig
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import CheckRun, ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
-from goalrunner.engine.checks import result_facts
+from goalrunner.engine.validating import result_facts
 from goalrunner.records.run_folder import RunFolder, new_run_id
 from goalrunner.snapshots.revision import revision_snapshot
 from goalrunner.snapshots.store import SnapshotStore

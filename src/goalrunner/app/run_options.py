@@ -1,4 +1,4 @@
-"""The options of a run beside its goal, and checks that a caller gives in several forms."""
+"""The options of a run beside its goal, the models of a goal by account, and checks that a caller gives in several forms."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 
 from goalrunner.core.agent_ports import Approver, Conversation, Observer
 from goalrunner.core.critic_ports import Critic
-from goalrunner.core.errors import UsageError
-from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.critique import CriticConfig
+from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.events import Account
+from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, JudgeConfig, ValidatorSpec
 from goalrunner.core.ports import Validator
 from goalrunner.engine.prompts import ResumePrompt
-from goalrunner.llm import LLM
+from goalrunner.llm import LLM, Tape
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.validators import CallableValidator
 from goalrunner.validators.child import arity
@@ -25,31 +28,20 @@ class RunOptions:
     """What a run is given beside its goal, by the command line or by a calling program."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    home: Path = field(default_factory=lambda: goal_home(os.environ))
-    """GOAL_HOME: where the run's folder is made."""
+    home: Path = field(default_factory=lambda: goal_home(os.environ))  # where the run's folder is made
     observers: Sequence[Observer] = ()
-    approver: Approver | None = None
-    """Asked where something waits for a person."""
-    goal_file: Path | None = None
-    """Where the goal was read from; it is always protected."""
-    record: Path | None = None
-    """Where the models' replies are recorded, for `scripted/<file>`."""
-    continues: RunFolder | None = None
-    """A run whose conversation goes on in this one."""
-    conversation: Conversation | None = None
-    """The agent; None: it is made from the goal. The same holds for `judge_llm`."""
+    approver: Approver | None = None  # asked where something waits for a person
+    goal_file: Path | None = None  # where the goal was read from; it is always protected
+    record: Path | None = None  # where the models' replies are recorded, for `scripted/<file>`
+    continues: RunFolder | None = None  # a run whose conversation goes on in this one
+    conversation: Conversation | None = None  # None: made from the goal, as judge and critic
     judge_llm: LLM | None = None
     critic: LLM | Critic | None = None
-    """The critic; None: it is made from the goal."""
-    validators: tuple[Validator, ...] = ()
-    """Run in this process, beside those of the goal."""
+    validators: tuple[Validator, ...] = ()  # run in this process, beside those of the goal
     resume_prompt: ResumePrompt | None = None
-    prompt: str | None = None
-    """The first user message, if the objective is only its quality bar."""
-    needs_round: bool = False
-    """Whether the agent works even if the baseline is green."""
-    labels: tuple[str, ...] = ()
-    """What else weakens the proof, as the caller knows."""
+    prompt: str | None = None  # the first user message, if the objective is only its quality bar
+    needs_round: bool = False  # whether the agent works even if the baseline is green
+    labels: tuple[str, ...] = ()  # what else weakens the proof, as the caller knows
 
     @property
     def live(self) -> bool:
@@ -69,13 +61,57 @@ class RunOptions:
         return tuple(name for name, value in given.items() if value)
 
 
+def model_names(goal: Goal) -> tuple[str, ...]:
+    """Return the models that a run of the goal asks, in LiteLLM's naming."""
+    agent = "" if goal.agent.external else goal.agent.model
+    others = (agent if name == AGENT_MODEL else name for name in (goal.judge.model, goal.critic.model))
+    return tuple(name for name in (agent, *others) if name)
+
+
+def goal_models(goal: Goal, tape: Tape | None = None) -> dict[Account, LLM]:
+    """Return the models of a goal by account; an external agent brings its own. Raise UsageError if a recording is missing."""
+    models: dict[Account, LLM] = {}
+    try:
+        for account in ("agent", "judge", "critic"):
+            if llm := goal_model(goal, account, tape, models.get("agent")):
+                models[account] = llm
+    except GoalError as error:
+        if type(error) is not GoalError:
+            raise
+        raise UsageError(error.message, error.hint) from error  # nothing has run: the recording is to be corrected
+    return models
+
+
+def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LLM | None = None) -> LLM | None:
+    """Return an own instance of the goal's model for an account; None if it has none. `agent` is the agent's model."""
+    tables: dict[Account, AgentConfig | JudgeConfig | CriticConfig]
+    tables = {"agent": goal.agent, "judge": goal.judge, "critic": goal.critic}
+    own, config = goal.agent, tables[account]
+    same = account != "agent" and config.model == AGENT_MODEL
+    if (account == "agent" and own.external) or (account != "agent" and not config.model):
+        return None
+    if same and agent is not None and not (config.api_base or config.api_key_env or config.params):
+        return agent.separate(account)
+    if same and own.external:
+        raise UsageError(
+            f'{account} "agent" is the agent\'s own model, and {own.use} does not share its model',
+            f'name a model for the {account}: {account} = "provider/model"',
+        )
+    return LLM(
+        own.model if same else config.model,
+        api_base=config.api_base or (own.api_base if same else None),
+        api_key_env=config.api_key_env or (own.api_key_env if same else None),
+        params=config.params,
+        account=account,
+        tape=tape,
+    )
+
+
 Check = str | ValidatorSpec | Validator | Callable[..., Any]
 """A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
 
 Checks = Check | Iterable[Check]
 """One check, or any number of them."""
-
-_HINT = "give shell commands, ValidatorSpecs, Validators, or callables (response, agent): validators=[...]"
 
 
 def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
@@ -83,11 +119,11 @@ def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Valida
 
     Raise UsageError for anything that is no check.
     """
-    many = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping | ValidatorSpec)
+    single = isinstance(given, str | bytes | Mapping | ValidatorSpec) or callable(given) or _is_validator(given)
     commands: list[ValidatorSpec] = []
     specs: list[ValidatorSpec] = []
     own: list[Any] = []
-    checks: Iterable[Any] = given if many and not (callable(given) or _is_validator(given)) else (given,)  # type: ignore[assignment]
+    checks: Iterable[Any] = (given,) if single or not isinstance(given, Iterable) else given
     for check in checks:
         if isinstance(check, str) and check.strip():
             commands.append(ValidatorSpec(name=check, run=check))
@@ -98,13 +134,12 @@ def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Valida
         elif callable(check) and not isinstance(check, type):
             if arity(check) is None:
                 name = getattr(check, "__name__", type(check).__name__)
-                raise UsageError(
-                    f"the validator {name} cannot be called with (response, agent)",
-                    f"write: def {name}(response, agent):",
-                )
+                why = f"the validator {name} cannot be called with (response, agent)"
+                raise UsageError(why, f"write: def {name}(response, agent):")
             own.append(CallableValidator(check))
         else:
-            raise UsageError(f"{check!r:.60} is not a validator", _HINT)
+            hint = "give shell commands, ValidatorSpecs, Validators, or callables (response, agent): validators=[...]"
+            raise UsageError(f"{check!r:.60} is not a validator", hint)
     return (*commands, *specs), tuple(own)
 
 

@@ -23,10 +23,9 @@ from goalrunner.snapshots.repositories import Start
 from goalrunner.snapshots.restore import finish, last_used, put_aside, remove_store, remove_whole, shrink, unfinished
 from goalrunner.snapshots.store import SnapshotStore
 
-_WAITING = ("approval_required", "question_open")
-"""Stop reasons of a run that waits for a person."""
+_WAITING = ("approval_required", "question_open")  # stop reasons of a run that waits for a person
+# What may be the id of a snapshot: in doubt it is kept, in a damaged log as well.
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-"""What may be the id of a snapshot: in doubt it is kept, in a damaged log as well."""
 
 
 class KeptStore:
@@ -65,10 +64,9 @@ class KeptStore:
         return await find_snapshot(self._git, beginning)
 
     async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
-        """Return what would be changed, of these paths or of all.
+        """Return what would be changed, of these paths or of all. Until `close`, no run may work in the workspace.
 
-        From now to `close`, no run may work in the workspace. Raise WorkspaceError if a run works there, if the workspace is
-        gone, or if the snapshot is no longer kept.
+        Raise WorkspaceError if a run works there, if the workspace is gone, or if the snapshot is no longer kept.
         """
         from goalrunner.checking.undo import replay  # not at the top: reading snapshots does not need it
 
@@ -87,10 +85,7 @@ class KeptStore:
         return tuple(change for change in changes if not paths or change.path in paths)
 
     async def perform(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[tuple[Change, ...], Snapshot]:
-        """Restore; return what was changed, and a snapshot of the state before.
-
-        Raise WorkspaceError with what could not be restored; its hint names the snapshot.
-        """
+        """Restore; return what was changed, and a snapshot of the state before, which an error names as well."""
         before = await self.store.snapshot()
         with contextlib.suppress(OSError):  # a later `goal prune` may drop it then
             put_aside(self.store.folder, before.id)
@@ -168,10 +163,7 @@ def snapshots_of(records: Iterable[Record]) -> RunSnapshots:
 
 @dataclass(frozen=True)
 class RoundPatch:
-    """What a round changed, as a unified patch; `round` None: what the whole run changed.
-
-    Bytes of the patch that are not valid UTF-8 are surrogates in `text`.
-    """
+    """What a round, or with `round` None the whole run, changed. In `text`, bytes that are not UTF-8 are surrogates."""
 
     round: int | None
     changes: tuple[Change, ...]
@@ -240,15 +232,11 @@ def remove_run(home: Path, folder: RunFolder) -> None:
 class Pruned:
     """What `prune` removed, or would remove: unfinished removals, and snapshots that no run needs."""
 
-    half_removed: int = 0
-    """Folders that an interrupted removal left."""
-    unused: tuple[str, ...] = ()
-    """Workspaces whose last run would be removed."""
+    half_removed: int = 0  # folders that an interrupted removal left
+    unused: tuple[str, ...] = ()  # workspaces whose last run would be removed
     stores: list[str] = field(default_factory=list)
-    snapshots: int = 0
-    """Snapshots that were removed from other stores."""
-    left: list[str] = field(default_factory=list)
-    """Why other snapshots were not removed."""
+    snapshots: int = 0  # that were removed from other stores
+    left: list[str] = field(default_factory=list)  # why other snapshots were not removed
 
 
 def prune(home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since: float, *, dry_run: bool) -> Pruned:

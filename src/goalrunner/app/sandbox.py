@@ -9,10 +9,8 @@ import os
 import socket
 import stat
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -33,19 +31,10 @@ from goalrunner.system.sandbox_view import private_paths, sandbox_environment, v
 CHECKOUTS = "checkouts"
 """The folder of clean checkouts in GOAL_HOME."""
 
-_GIT_TIMEOUT = 10.0
-_STREAMS = (1, 2)
-"""Descriptors of stdout and stderr."""
-
 
 def workspace_of(goal: Goal) -> Path:
     """Return the workspace, absolute and without links."""
     return Path(goal.workspace.path or Path.cwd()).resolve()
-
-
-def checkouts_of(home: Path, run_id: str) -> Path:
-    """Return the folder of a run's checkouts."""
-    return home / CHECKOUTS / run_id
 
 
 def clear_leftovers(home: Path) -> None:
@@ -61,18 +50,17 @@ def clear_own(home: Path, *run_ids: str) -> None:
     """Remove the checkouts of runs that are over. Never raise."""
     for run_id in run_ids:
         with contextlib.suppress(OSError):
-            clear(checkouts_of(home, run_id))
+            clear(home / CHECKOUTS / run_id)
 
 
 @dataclass(frozen=True)
 class RunLocation:
-    """Where a run happens. `home` is GOAL_HOME; paths are without links."""
+    """Where a run happens. `home` is GOAL_HOME; `secret` is a goal file that commands must not read. Paths are without links."""
 
     workspace: Path
     home: Path
     environ: Mapping[str, str]
     secret: Path | None = None
-    """The goal file, if commands must not read it."""
 
     @property
     def user_home(self) -> Path:
@@ -95,48 +83,29 @@ def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
     path = Path(os.path.realpath(goal_file))
     if not path.is_file() or any(path.name in (spec.run or "") for spec in goal.validators):
         return None
-    return None if _is_in_repository(path) else path
-
-
-def _is_in_repository(path: Path) -> bool:
-    ask = partial(ask_git, path.parent, environ=os.environ, timeout=_GIT_TIMEOUT)
-    try:
+    ask = partial(ask_git, path.parent, environ=os.environ, timeout=10.0)
+    with contextlib.suppress(OSError):
         code, digest, _ = ask("hash-object", "--stdin", stdin=path.read_bytes())
-    except OSError:
-        return False
-    return code == 0 and ask("cat-file", "-e", digest.decode().strip())[0] == 0
+        if code == 0 and ask("cat-file", "-e", digest.decode().strip())[0] == 0:
+            return None
+    return path
 
 
-def runner_outputs(workspace: Path, record: Path | None, streams: Iterable[int] = _STREAMS) -> tuple[str, ...]:
+def runner_outputs(workspace: Path, record: Path | None, streams: Iterable[int] = (1, 2)) -> tuple[str, ...]:
     """Return a .gitignore pattern for each file in the workspace that the runner writes: `record`, stdout, stderr."""
     written = [Path(os.path.realpath(record))] if record else []
+    get_path = getattr(fcntl, "F_GETPATH", None)  # on macOS
     for number in streams:
         with contextlib.suppress(OSError, ValueError):
-            status, path = os.fstat(number), _path_of(number)
+            if get_path is None:
+                path = Path(f"/proc/self/fd/{number}").readlink()
+            else:
+                path = Path(os.fsdecode(fcntl.fcntl(number, get_path, bytes(1024)).partition(b"\0")[0])).resolve()
+            status = os.fstat(number)
             if stat.S_ISREG(status.st_mode) and os.path.samestat(status, path.stat()):
                 written.append(path)
     inside = {path.relative_to(workspace) for path in written if path.is_relative_to(workspace)}
     return tuple(sorted("/" + os.fsdecode(literal(os.fsencode(path))) for path in inside))
-
-
-def _path_of(number: int) -> Path:
-    command = getattr(fcntl, "F_GETPATH", None)  # on macOS
-    if command is None:
-        return Path(f"/proc/self/fd/{number}").readlink()
-    found = fcntl.fcntl(number, command, bytes(1024))
-    return Path(os.fsdecode(found.partition(b"\0")[0])).resolve()
-
-
-class SystemClock:
-    """The machine's clocks, as the port `Clock`."""
-
-    def now(self) -> datetime:
-        """Return the time of day in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return seconds that only grow."""
-        return time.monotonic()
 
 
 def person() -> str:
@@ -148,8 +117,7 @@ def person() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-NONE = "none"
-"""The name of no sandbox at all."""
+NONE = "none"  # the name of no sandbox at all
 
 
 @dataclass(frozen=True)
@@ -159,8 +127,7 @@ class Sandbox:
     goal: Goal
     location: RunLocation
     choice: Choice
-    hides: tuple[Path, ...] = ()
-    """GOAL_HOME, the default GOAL_HOME, and the logins of all agents."""
+    hides: tuple[Path, ...] = ()  # GOAL_HOME, the default GOAL_HOME, and the logins of all agents
 
     @property
     def name(self) -> str:
@@ -200,7 +167,7 @@ class Sandbox:
         if checks:
             roots.insert(0, WritableRoot(own / ROOM, own / ROOM_TMP, (workspace,)))
         within = Confinement(
-            hidden=self._hidden,
+            hidden=tuple(filter(Path.exists, self.hides)),
             emptied=self._emptied,
             readable=visible_paths(self.location.environ),
             network=self.goal.workspace.network,
@@ -209,11 +176,7 @@ class Sandbox:
 
     def own_folder(self, run_id: str) -> Path:
         """Return the folder of what commands of a run write outside of the workspace."""
-        return Path(os.path.realpath(checkouts_of(self.location.home, run_id)))
-
-    @property
-    def _hidden(self) -> tuple[Path, ...]:
-        return tuple(filter(Path.exists, self.hides))
+        return Path(os.path.realpath(self.location.home / CHECKOUTS / run_id))
 
     @property
     def _emptied(self) -> tuple[Path, ...]:
@@ -235,7 +198,7 @@ class Sandbox:
             # The folder of the program itself must be there for it to start.
             writable=theirs if logins else tuple(path for path in theirs if path in programs),
             readable=programs,
-            hidden=tuple(path for path in self._hidden if path not in theirs),
+            hidden=tuple(path for path in self.hides if path.exists() and path not in theirs),
             emptied=self._emptied,
             home=(user, own / "agent-home"),
         )
@@ -250,18 +213,15 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
     config = goal.workspace
     if config.sandbox == "none":
         if not config.network:
-            raise UsageError(
-                "network = false needs a sandbox",
-                'write [workspace] sandbox = "auto", or remove network = false',
-            )
+            hint = 'write [workspace] sandbox = "auto", or remove network = false'
+            raise UsageError("network = false needs a sandbox", hint)
         return Sandbox(goal, location, Choice(None))
     choice = _exposed(location) or choose(location.environ, (location.workspace,), network=config.network)
     if choice.sandbox is not None:
         return Sandbox(goal, location, choice, _hidden(goal, location))
     if not config.network:
-        raise UsageError(
-            f"network = false cannot be enforced: {choice.why}", f"{choice.remedy}, or remove network = false"
-        )
+        why = f"network = false cannot be enforced: {choice.why}"
+        raise UsageError(why, f"{choice.remedy}, or remove network = false")
     if config.sandbox != "auto":
         raise UsageError(
             f'sandbox = "{config.sandbox}" does not work here: {choice.why}',

@@ -10,22 +10,20 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Self
 
 from goalrunner import __version__
 from goalrunner.app.build import PreparedRun, RunResources, deadline_at, open_resources, prepare_run
-from goalrunner.app.models import Models, model_names, refuse_missing_keys
 from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
 from goalrunner.app.resolve import resolve
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import RunOptions, goal_models, model_names
 from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable
 from goalrunner.core.errors import RecordError, UsageError
-from goalrunner.core.events import Account, Plan, RunResumed
+from goalrunner.core.events import Plan, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
-from goalrunner.core.outcome import GoalOutcome, StopReason, Usage
+from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.progress import with_cut
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import Resumption, cut_calls
@@ -34,12 +32,9 @@ from goalrunner.llm import warm_up
 from goalrunner.records.event_log import TornTail, read_records
 from goalrunner.records.run_folder import RunFolder
 
-_INTERVAL = 0.25
-"""Seconds between two looks for a cancel request: one stat of a file that rarely exists."""
-_GRACE = 0.7
-"""Seconds that child processes have to end by themselves; a cancelled run ends within two."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Each ends a run; SIGHUP comes when the terminal is closed."""
+_INTERVAL = 0.25  # seconds between two looks for a cancel request
+_GRACE = 0.7  # seconds that child processes have to end by themselves; a cancelled run ends within two
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP comes when the terminal is closed
 
 
 class Interruption:
@@ -84,19 +79,19 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
 
     Raise GoalError before the run begins, and RecordError with the `outcome` when the run's own records fail.
     """
-    refuse_missing_keys(goal, options)
+    for llm in goal_models(goal).values() if options.conversation is None else ():
+        llm.check()  # before a run is made and LiteLLM is imported
     warm_up(model_names(goal))
     with Interruption() as interruption:
         return await finish(prepare_run(goal, options), interruption)
 
 
+OnTorn = Callable[[TornTail], None] | None
+"""Called if the log ended in an incomplete record, which was cut."""
+
+
 async def aresume(
-    folder: RunFolder,
-    options: RunOptions,
-    limits: Limits,
-    *,
-    note: str = "",
-    on_torn: Callable[[TornTail], None] | None = None,
+    folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "", on_torn: OnTorn = None
 ) -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
@@ -167,7 +162,7 @@ async def resume_run(
     limits: Limits,
     *,
     note: str = "",
-    on_torn: Callable[[TornTail], None] | None = None,
+    on_torn: OnTorn = None,
 ) -> PreparedRun:
     """Open a run's folder, make its resources again from the loaded log, and record that the run goes on.
 
@@ -175,19 +170,22 @@ async def resume_run(
     """
     state = loaded.state
     refuse_final(state)
-    plan = raised(state.plan, limits)
-    refuse_low_limits(state, plan)
+    plan = _raised(state.plan, limits)
+    _refuse_low_limits(state, plan)
     _refuse_other_start(folder, loaded, options.handed)
-    goal_file = Path(loaded.started.goal_file) if loaded.started.goal_file else None
-    goal = frozen_goal(folder, options.environ, goal_file, runnable=options.conversation is None)
-    config = resolve(goal, replace(options, goal_file=goal_file))
+    goal = frozen_goal(folder, options.environ, loaded.goal_file, runnable=options.conversation is None)
+    config = resolve(goal, replace(options, goal_file=loaded.goal_file))
     resources = open_resources(config, folder, on_torn, loaded.end)
     try:
         config.refuse_shared_workspace()
         run, left = _replayed(resources, folder, loaded)
         totals = config.agent.totals if config.agent and left.unfinished.session is not None else frozenset()
-        cut = {} if options.live else cut_calls(run.state, left.chat, totals)
-        in_flight = {account: _priced(account, usage, config.models) for account, usage in cut.items()}
+        in_flight = {} if options.live else cut_calls(run.state, left.chat, totals)
+        for account, usage in in_flight.items():
+            if usage.cost_usd is None and account in config.models:
+                # Without its dollars an estimate would count as unknown for ever.
+                cost = config.models[account].cost_of(usage)
+                in_flight[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
         _refuse_unknown_spend(with_cut(run.state.model_copy(update={"plan": plan}), in_flight))
         for observer in options.observers:
             if isinstance(observer, Rejoining):
@@ -218,7 +216,7 @@ def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> 
 
     The log is read once more for what the goal says of it: no other process can have written since.
     """
-    parts, models = resources.parts, resources.config.models
+    parts = resources.parts
     resources.journal.resume_from(loaded.state, loaded.evidence)
     reader = Resumption(fresh_rounds=not resources.config.goal.preserve_context)
     for record in read_records(folder.events):
@@ -228,21 +226,12 @@ def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> 
     run.tracker.recall(left.snapshots, left.ends, left.round_start)
     if isinstance(run.conversation, Resumable) and left.chat:
         run.conversation.load(left.chat, left.unfinished, run.recorder)
-    for llm in models.all:
-        llm.skip(left.taken.get(llm.account, 0))
+    for account, llm in resources.config.models.items():
+        llm.skip(left.taken.get(account, 0))
     return run, left
 
 
-def _priced(account: Account, usage: Usage, models: Models) -> Usage:
-    """Return an estimate with its dollars, if the model has a price: without them it would count as unknown for ever."""
-    llm = models.of(account)
-    if usage.cost_usd is not None or llm is None:
-        return usage
-    cost = llm.cost_of(usage)
-    return usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
-
-
-def raised(plan: Plan, limits: Limits) -> Plan:
+def _raised(plan: Plan, limits: Limits) -> Plan:
     """Return the plan with other limits."""
     values = dict(limits)
     allowed = values.pop("allow_unenforced", None)
@@ -251,7 +240,7 @@ def raised(plan: Plan, limits: Limits) -> Plan:
     return plan.model_copy(update=values)
 
 
-def refuse_low_limits(state: RunState, plan: Plan) -> None:
+def _refuse_low_limits(state: RunState, plan: Plan) -> None:
     """Raise UsageError if a limit would stop the run at once, naming the option that raises it."""
     run, rounds, why, option = state.goal.run_id, plan.max_iterations, "", ""
     if state.stop_reason is StopReason.MAX_ITERATIONS and rounds is not None and rounds <= state.iterations:

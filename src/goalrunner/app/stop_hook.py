@@ -26,7 +26,7 @@ from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.engine.reported_chat import refuse_no_chat
+from goalrunner.engine.turns import refuse_no_chat
 from goalrunner.goalfile import load_goal
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, pairwise
@@ -37,14 +37,12 @@ class CitationReview:
     """
 
     def __init__(self, folder: RunFolder, outputs: Sequence[str], home: Path, environ: Mapping[str, str]) -> None:
-        """Prepare a review. `outputs` are patterns of files that checks may write; `home` is the folder of snapshots."""
         self.state: RunState | None = None
         self.evidence = EvidenceIndex()
         self.checked = self.unchecked = 0
         self.gone = ""
         self._transcript = folder.transcript
-        # Nothing is written through it, so there is nothing to replace.
-        self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))
+        self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
         self._outputs, self._home, self._environ = tuple(outputs), home, environ
         self._store: KeptStore | None = None
         self._taken: dict[str, Snapshot] = {}
@@ -99,10 +97,8 @@ class CitationReview:
 
     async def _stale(self, item: Observation, final: Snapshot | None) -> str:
         """Return why an observation was outdated at `final`; empty if it was not, or if that is no longer known."""
-        if final is None:
-            return ""
         try:
-            return await why_stale(item, self._taken, self._ends, final, self._changes)
+            return await why_stale(item, self._taken, self._ends, final, self._changes) if final is not None else ""
         except WorkspaceError as error:
             self.gone = self.gone or error.message
             self.unchecked += 1
@@ -117,8 +113,7 @@ class CitationReview:
         return tuple(sorted(change.path for change in await self._store.store.changes(old, new)))
 
 
-_FIRST = ("status", "iterations", "verdict")
-"""Fields of an outcome that must be there, and that are compared first."""
+_FIRST = ("status", "iterations", "verdict")  # must be in an outcome, and are compared first
 
 
 @dataclass(frozen=True)
@@ -140,31 +135,28 @@ class Verification:
     messages: int = 0
     artifacts: int = 0
     citations: int = 0
-    notes: list[str] = field(default_factory=list)
-    """What could not be checked, or is unusual and no damage."""
+    notes: list[str] = field(default_factory=list)  # what could not be checked, or is unusual and no damage
     broken: Broken | None = None
 
 
 class _Damage(Exception):
-    def __init__(self, file: Path, byte: int | None, what: str) -> None:
-        super().__init__(what)
-        self.broken = Broken(str(file), byte, what)
+    """Raised with the file, the byte where the damage begins, and what is wrong."""
 
 
 async def verify(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
     """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
     done = Verification(folder.run_id, str(folder.path))
     try:
-        outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
-    except RecordError as error:
-        done.broken = Broken(str(folder.goal_file), None, error.message)
-        return done
-    try:
+        try:
+            outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
+        except RecordError as error:
+            raise _Damage(folder.goal_file, None, error.message) from error
         review = CitationReview(folder, outputs, home, environ)
         state = await _check_log(folder, review, done)
         _check_outcome(folder, state, review.evidence.rows(state), done)
     except _Damage as damage:
-        done.broken = damage.broken
+        file, *what = damage.args
+        done.broken = Broken(str(file), *what)
     except LogDamage as damage:
         done.broken = Broken(str(damage.path), damage.offset, damage.message.removeprefix(f"{damage.path}: "))
     except RecordError as error:
@@ -176,15 +168,15 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
     """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
     torn: list[TornTail] = []
     seen: set[str] = set()
-    hashed = False
     kept: dict[str, str] = {}
-    for record, place in _one_behind(read_places(folder.events, torn.append)):
+    # One behind: a record has the hash of the one before, so a damaged one is found before it is used.
+    for (record, place), _ in pairwise(chain(read_places(folder.events, torn.append), ((None, 0),))):
+        assert record is not None
         done.events += 1
         try:
             await review.add(record)
         except RecordError as error:
             raise _Damage(folder.events, place, error.message) from error
-        hashed = hashed or (isinstance(record.event, events.RunStarted) and bool(record.event.goal_sha256))
         _check_references(folder, review.artifacts, record, seen, done)
         if isinstance(record.event, events.StartKept):
             kept = dict(record.event.files)  # a resumed run may record the start anew
@@ -197,8 +189,6 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
         done.notes.append(f"{folder.events}: the last {tail.length} bytes are an incomplete record and are ignored")
     if review.state is None:
         raise _Damage(folder.events, None, "it contains no event")
-    if not hashed:
-        done.notes.append("the log has no hash of the goal, so a changed goal.toml is not noticed")
     if review.unchecked:
         what = f"{review.unchecked} cited observations were" if review.unchecked > 1 else "a cited observation was"
         done.notes.append(f"whether {what} fresh cannot be checked again: {review.gone}")
@@ -210,7 +200,7 @@ def _check_references(
 ) -> None:
     """Check the files that an event names by their hashes; `seen` are the artifacts that were checked."""
     match record.event:
-        case events.RunStarted(goal_sha256=sha256) if sha256:
+        case events.RunStarted(goal_sha256=sha256):
             _check_hash(folder.goal_file, sha256, "the goal of the run")
         case events.MessageRecorded(text=ref):
             try:
@@ -227,13 +217,6 @@ def _check_references(
             _check_hash(artifacts.path(item.output), item.output.sha256, what)
             seen.add(item.output.sha256)
             done.artifacts += 1
-
-
-def _one_behind(records: Iterator[tuple[Record, int]]) -> Iterator[tuple[Record, int]]:
-    """Yield each record after the next one was read, which has its hash: a damaged record is found before it is used."""
-    for before, _ in pairwise(chain(records, (None,))):
-        if before is not None:
-            yield before
 
 
 def _check_hash(path: Path, sha256: str, what: str) -> None:
@@ -274,24 +257,21 @@ def _table(path: Path) -> dict[str, Any]:
     return value
 
 
-def first_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    """Return the first field of a written table that does not follow from the log, in words; empty if there is none.
+def first_difference(ours: Any, theirs: Any, place: str = "") -> str:
+    """Return the first value of a written table that does not follow from the log, in words; empty if there is none.
 
     Fields that only one of them has are of another version.
     """
-    shared = sorted((key for key in ours if key in theirs), key=lambda key: key not in _FIRST)
-    if found := next(filter(None, (_difference(key, ours[key], theirs[key]) for key in shared)), ""):
-        return found
-    return next((f"it has no {key}" for key in _FIRST if key in ours and key not in theirs), "")
-
-
-def _difference(place: str, ours: Any, theirs: Any) -> str:
     match ours, theirs:
         case dict(), dict():
-            pairs = [(f"{place}.{key}", ours[key], theirs[key]) for key in ours if key in theirs]
+            shared = sorted((key for key in ours if key in theirs), key=lambda key: key not in _FIRST)
+            pairs = [(ours[key], theirs[key], f"{place}.{key}".removeprefix(".")) for key in shared]
         case list(), list() if len(ours) == len(theirs):
-            pairs = [(f"{place}[{at}]", *pair) for at, pair in enumerate(zip(ours, theirs, strict=True))]
+            pairs = [(*pair, f"{place}[{at}]") for at, pair in enumerate(zip(ours, theirs, strict=True))]
         case _:
             mine, other = (json.dumps(value, ensure_ascii=False) for value in (ours, theirs))
             return "" if mine == other else f"{place} is {other[:80]}, and {mine[:80]} by the log"
-    return next(filter(None, (_difference(*pair) for pair in pairs)), "")
+    found = next(filter(None, (first_difference(*pair) for pair in pairs)), "")
+    if found or place:
+        return found
+    return next((f"it has no {key}" for key in _FIRST if key in ours and key not in theirs), "")

@@ -13,8 +13,8 @@ from goalrunner.cli.options import Json
 from goalrunner.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from goalrunner.app import RunOptions
-    from goalrunner.app.readiness import Baseline, Readiness
+    from goalrunner.app.doctor import Baseline, Readiness
+    from goalrunner.app.run_options import RunOptions
     from goalrunner.core.goal import Goal
     from goalrunner.reports.layout import Line
 
@@ -36,8 +36,8 @@ def check(
     judge, sandbox. No model is called. The exit code is 0 if a run could start, 2 for an error in the goal file, else 4.
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
-    from goalrunner.app import RunOptions
-    from goalrunner.app.readiness import foresee_run, has_baseline
+    from goalrunner.app.doctor import foresee_run, has_baseline
+    from goalrunner.app.run_options import RunOptions
     from goalrunner.reports.layout import Layout
 
     options = RunOptions(home=runs.home(), goal_file=path)
@@ -55,7 +55,7 @@ def check(
 
 def run_baseline(goal: Goal, options: RunOptions) -> Baseline:
     """Run the validators once, with a line on stderr while a person waits."""
-    from goalrunner.app.readiness import take_baseline
+    from goalrunner.app.doctor import take_baseline
 
     commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
     output.complain(f"Running the validators once: {commands}")

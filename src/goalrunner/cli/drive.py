@@ -16,7 +16,7 @@ from goalrunner.core.errors import RecordError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from goalrunner.app import RunOptions
+    from goalrunner.app.run_options import RunOptions
     from goalrunner.cli.ci import CiFiles
     from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
     from goalrunner.core.outcome import GoalOutcome

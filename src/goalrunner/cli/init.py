@@ -18,8 +18,8 @@ from goalrunner.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from goalrunner.app.doctor import Baseline
     from goalrunner.app.project import Installed, Project
-    from goalrunner.app.readiness import Baseline
     from goalrunner.core.goal import Goal
 
 _GREEN_TESTS = "Make the tests pass."
@@ -165,7 +165,7 @@ def _goal(proposal: _Proposal) -> Goal:
 
 def _baseline(proposal: _Proposal) -> Baseline:
     """Run the validator once in the check environment of the goal file, and print the result."""
-    from goalrunner.app import RunOptions
+    from goalrunner.app.run_options import RunOptions
     from goalrunner.reports.layout import Layout
 
     baseline = check.run_baseline(_goal(proposal), RunOptions(home=runs.home()))

@@ -55,8 +55,9 @@ def promote(
     """
     from goalrunner.app import memory as promotion
     from goalrunner.app.decisions import run_redactor
-    from goalrunner.app.sandbox import SystemClock, person
+    from goalrunner.app.sandbox import person
     from goalrunner.goalfile import parse_duration
+    from goalrunner.records.files import SystemClock
     from goalrunner.reports.tables import promoted_text
 
     seconds = parse_duration(expires) if expires is not None else None

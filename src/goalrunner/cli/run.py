@@ -17,7 +17,7 @@ from goalrunner.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from goalrunner.app import RunOptions
+    from goalrunner.app.run_options import RunOptions
     from goalrunner.core.goal import Goal
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.reports.result_file import ResultFile
@@ -117,23 +117,25 @@ def run(
         return _dry_run(goal, goal_file, json=json)
     if canary:
         refuse_credulous_judge(goal)
-    from goalrunner import app
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.app.session import arun
 
-    options = app.RunOptions(
+    options = RunOptions(
         home=runs.home(),
         goal_file=goal_file,
         record=record,
         continues=runs.find(continue_from) if continue_from is not None else None,
     )
-    return drive(lambda options: app.arun(goal, options), options, copy, files, json=json, quiet=quiet)
+    return drive(lambda options: arun(goal, options), options, copy, files, json=json, quiet=quiet)
 
 
 def _dry_run(goal: Goal, goal_file: Path | None, *, json: bool) -> int:
     """Check a goal and print it, without calling a model or running a validator."""
-    from goalrunner import app
+    from goalrunner.app.build import check
+    from goalrunner.app.run_options import RunOptions
     from goalrunner.reports.header import resolved_text
 
-    agent, checked = app.check(goal, app.RunOptions(home=runs.home(), goal_file=goal_file))
+    agent, checked = check(goal, RunOptions(home=runs.home(), goal_file=goal_file))
     if json:
         output.say_json(goal.model_dump(mode="json"))
     else:
@@ -181,7 +183,8 @@ def resume(
     Conversation, counters, usage and evidence are those of the run; nothing that was done is done again. A limit that is
     used up must be raised. A run that is complete, or was ended by `goal cancel`, cannot be resumed.
     """
-    from goalrunner import app
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.app.session import aresume
     from goalrunner.goalfile import resolve_limits
     from goalrunner.reports.result_file import ResultFile
 
@@ -196,8 +199,8 @@ def resume(
     folder = runs.find(run)
 
     def start(options: RunOptions) -> Coroutine[Any, Any, GoalOutcome]:
-        return app.aresume(folder, options, limits, note=note, on_torn=runs.warn_torn)
+        return aresume(folder, options, limits, note=note, on_torn=runs.warn_torn)
 
     copy = ResultFile(output_file) if output_file is not None else None
     files = ci.open_files(junit, summary, gitlab)
-    return drive(start, app.RunOptions(home=runs.home()), copy, files, json=json, quiet=quiet)
+    return drive(start, RunOptions(home=runs.home()), copy, files, json=json, quiet=quiet)

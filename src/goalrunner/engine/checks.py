@@ -1,23 +1,24 @@
-"""Running and recording baseline, validators, audit and second opinion."""
+"""Running and recording baseline, validators, critique, audit and second opinion."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import time
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
-from goalrunner.core.errors import EnvironmentFailed, RecordError
-from goalrunner.core.observation import Observation, Snapshot, names_in
-from goalrunner.core.ports import AuditRequest, CheckRun, Judge, ValidationContext, Validator
+from goalrunner.core.critic_ports import CritiqueRequest
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.observation import Snapshot
+from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.state_updates import baseline_standing
-from goalrunner.core.verdict import SuiteRecord, ValidatorResult
-from goalrunner.engine.journal import Journal, OutputStore, Parts
+from goalrunner.engine.journal import Journal, Parts
 from goalrunner.engine.recorder import Resumption, RunRecorder
-from goalrunner.engine.snapshot_tracker import Answer, SnapshotTracker
+from goalrunner.engine.snapshot_tracker import SnapshotTracker
+from goalrunner.engine.validating import is_hidden, observe, run_validators, usable
 
 OUTSIDE = "changed while the run was interrupted"
 
@@ -28,7 +29,6 @@ class Checks:
     def __init__(
         self, parts: Parts, journal: Journal, tracker: SnapshotTracker, recorder: RunRecorder, left: Resumption
     ) -> None:
-        """`left` is what an earlier process recorded of the run."""
         self._parts = parts
         self._journal = journal
         self._tracker = tracker
@@ -40,12 +40,6 @@ class Checks:
     @property
     def _state(self) -> RunState:
         return self._journal.state
-
-    @property
-    def _judge(self) -> Judge:
-        if self._parts.judge is None:
-            raise RuntimeError("an audit was decided for a run without a judge")
-        return self._parts.judge
 
     async def keep_start(self, *, checked: bool = False) -> None:
         """Record what the run's folder holds about the start, so that a resumed run knows what must be there.
@@ -74,7 +68,7 @@ class Checks:
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None and after is not None:
             red = [result for result in results if not result.passed]
-            if found := await checker.compare(after, red, self.context(0, "")):
+            if found := await checker.compare(after, red, self._context(0, "")):
                 standing, reason = "differs", found
         await self.keep_start(checked=True)
         self._journal.append(
@@ -129,8 +123,9 @@ class Checks:
     async def audit(self, number: int) -> None:
         """Let the judge audit the recorded evidence, with outdated observations marked."""
         self._journal.append(events.AuditStarted(round=number))
-        request = await self.request(number)
-        audit = await self._judge.audit(request, self._recorder)
+        request = await self._request(number)
+        assert self._parts.judge is not None  # the plan says so
+        audit = await self._parts.judge.audit(request, self._recorder)
         self._journal.append(
             events.VerdictRecorded(
                 round=number,
@@ -145,25 +140,51 @@ class Checks:
     async def confirm(self, claim: str) -> None:
         """Ask for a second opinion on a claim that the goal is blocked, in a new context."""
         self._begin(f"confirm-{self._state.round}", "ask for a second opinion on whether the goal is blocked")
-        opinion = await self._judge.confirm(await self.request(self._state.round), claim, self._recorder)
+        assert self._parts.judge is not None  # the plan says so
+        opinion = await self._parts.judge.confirm(await self._request(self._state.round), claim, self._recorder)
         self._journal.append(
             events.ConfirmationRecorded(claim=claim, confirmed=opinion.confirmed, reason=opinion.reason)
         )
+
+    async def criticize(self, number: int, response: str) -> None:
+        """Ask the critic once, and record what it says; with `response`, the text of the agent's last message."""
+        reviewer = self._parts.critic
+        assert reviewer is not None  # the plan says so
+        self._journal.append(events.CritiqueStarted(round=number))
+        before, began = self._state.usage.get("critic", Usage()), time.monotonic()
+        context = self._context(self._state.iterations + 1, response)
+        request = CritiqueRequest(context, await self._request(number))
+        with self._agent_paused():
+            said = await usable(reviewer.review(request, self._recorder))
+        used = self._state.usage.get("critic", Usage()).since(before)
+        self._journal.append(
+            events.CritiqueFinished(
+                round=number,
+                score=said.score,
+                feedback=self._parts.redact(said.feedback),
+                problem=self._parts.redact(said.problem),
+                duration=time.monotonic() - began,
+                usage=used if used != Usage() else None,
+            )
+        )
+
+    def _agent_paused(self) -> AbstractContextManager[None]:
+        conversation = self._parts.conversation
+        return conversation.paused() if isinstance(conversation, Pausing) else nullcontext()
 
     def _begin(self, step: str, description: str) -> None:
         self._journal.append(events.StepStarted(step_id=step, description=description))
 
     async def _run(self, iteration: int, response: str, when: str) -> tuple[CheckRun, Snapshot | None, tuple[str, ...]]:
         """Run the validators; return the results, the workspace afterwards, and the paths that changed meanwhile."""
-        context = self.context(iteration, response)
+        context = self._context(iteration, response)
         now, base, checker = self._tracker.last, self._state.base, self._parts.checker
         if checker is None or now is None or base is None:
             visible = [validator for validator in self._parts.validators if not is_hidden(validator)]
             ran = CheckRun(tuple(await run_validators(visible, context)))
         else:
             now = await self._tracker.take("validators") or now
-            conversation = self._parts.conversation
-            with conversation.paused() if isinstance(conversation, Pausing) else nullcontext():
+            with self._agent_paused():
                 check = partial(checker.check, base, now, context, when=when, approved=self._state.approved_checks)
                 try:
                     ran = await check()
@@ -178,7 +199,7 @@ class Checks:
         leaked = (*await self._tracker.changed(now, after), *ran.leaked) if checker is not None else ()
         return ran, after, leaked
 
-    def context(self, iteration: int, response: str) -> ValidationContext:
+    def _context(self, iteration: int, response: str) -> ValidationContext:
         parts = self._parts
         return ValidationContext(
             run_id=self._state.goal.run_id,
@@ -190,7 +211,7 @@ class Checks:
             scratch=parts.scratch,
         )
 
-    async def request(self, number: int) -> AuditRequest:
+    async def _request(self, number: int) -> AuditRequest:
         state = self._state
         trail = self._journal.trail()
         paths = await self._tracker.changed(state.base, state.snapshot)
@@ -208,93 +229,3 @@ class Checks:
             left=state.lingering,
             changed=tuple(map(self._parts.redact, (*state.protected_changes, *changed))),
         )
-
-
-class InterruptedByValidatorError(Exception):
-    """A validator raised KeyboardInterrupt; an ordinary exception, since a bare one would tear down the event loop."""
-
-
-def is_hidden(validator: Validator) -> bool:
-    """Return whether a validator is hidden; custom validators need no such attribute."""
-    return bool(getattr(validator, "hidden", False))
-
-
-async def run_validators(validators: Sequence[Validator], context: ValidationContext) -> list[Answer]:
-    """Return every validator's result in the order of the goal. Serial ones run one by one after the others."""
-    answers: dict[int, Answer] = {}
-
-    async def run(index: int) -> None:
-        answers[index] = await _answer(validators[index], context)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for index, validator in enumerate(validators):
-                if not validator.serial:
-                    group.create_task(run(index))
-    except BaseExceptionGroup as group_error:
-        raise group_error.exceptions[0] from None
-    for index, validator in enumerate(validators):
-        if validator.serial:
-            await run(index)
-    return [answers[index] for index in range(len(validators))]
-
-
-async def _answer(validator: Validator, context: ValidationContext) -> Answer:
-    """Return the result under the validator's own name. A validator that raises is red."""
-    try:
-        result, output = await validator.validate(context)
-    except RecordError:
-        raise
-    except KeyboardInterrupt:
-        raise InterruptedByValidatorError from None
-    except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}"
-        result, output = ValidatorResult(name=validator.name, passed=False, reason="crashed", feedback=said), None
-        result = result.model_copy(update={"summary": said.splitlines()[0][:200], "command": validator.command})
-    return result.model_copy(update={"name": validator.name}), output
-
-
-async def observe(
-    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: Snapshot | None = None
-) -> tuple[tuple[ValidatorResult, ...], tuple[Observation, ...], tuple[Observation, ...]]:
-    """Store the outputs and number the results, so that the judge can cite them like any other observation.
-
-    Return the results, their observations, and those of hidden validators. `seen` is the snapshot that they ran on. A
-    cancellation takes effect before anything is numbered.
-    """
-    store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
-    refs = [None if output is None else await store.take(output) for _, output in answers]
-    store.settle()
-    results: list[ValidatorResult] = []
-    visible: list[Observation] = []
-    concealed: list[Observation] = []
-    for ahead, ((raw, _), kept) in enumerate(zip(answers, refs, strict=True)):
-        shown = {name: redact(getattr(raw, name)) for name in ("feedback", "command", "summary")}
-        result = raw.model_copy(update=shown)
-        ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
-        identifier = journal.next_observation(ahead)
-        update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
-        results.append(result.model_copy(update=update))
-        (concealed if result.hidden else visible).append(
-            Observation(
-                id=identifier,
-                source=f"validator {result.name}",
-                facts=result_facts(result),
-                names=names_in(*journal.artifacts.ends(ref, 1 << 16)),
-                command=result.command,
-                round=journal.state.round,
-                output=ref,
-                before=seen.id if seen else None,
-                after=seen.id if seen else None,
-            )
-        )
-    return tuple(results), tuple(visible), tuple(concealed)
-
-
-def result_facts(result: ValidatorResult) -> tuple[str, ...]:
-    colour = "green" if result.passed else "red"
-    if result.reason == "flaky":
-        return ("flaky", colour)
-    if result.exit_code is not None:
-        return (f"exit {result.exit_code}", colour)
-    return (colour,) if result.reason in ("passed", "red") else (result.reason.replace("_", " "), colour)

@@ -7,7 +7,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,20 +40,14 @@ class Parts:
     clock: Clock
     workspace: Path
     scratch: Callable[[str], Path]
-    watch: Workspace | None = None
-    """Takes the snapshots; None if the workspace is not the deliverable."""
-    checker: Checker | None = None
-    """Runs the validators in the check environment; None if they run in the workspace as it is."""
+    watch: Workspace | None = None  # takes the snapshots; None if the workspace is not the deliverable
+    checker: Checker | None = None  # None if validators run in the workspace as it is
     redact: Callable[[str], str] = lambda text: text
-    replaced: Callable[[], dict[str, int]] = dict
-    """Return how many secrets were replaced since the last call, by kind."""
-    kept: Callable[[], dict[str, str]] = dict
-    """Return the files about the start in the run's folder, and their SHA-256."""
+    replaced: Callable[[], dict[str, int]] = dict  # counts the secrets replaced since the last call, by kind
+    kept: Callable[[], dict[str, str]] = dict  # the files about the start in the run's folder, and their SHA-256
     critic: Reviewer | None = None
-    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread
-    """Call a plain function without blocking the event loop."""
-    approver: Approver | None = None
-    """Asks a person for approvals and answers; None if no person is available."""
+    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls a plain function beside the event loop
+    approver: Approver | None = None  # None if no person is available
 
 
 class Journal:
@@ -67,9 +61,9 @@ class Journal:
         observers: Sequence[Observer] = (),
         save: Callable[[RunState], None] | None = None,
     ) -> None:
+        self.log = log
         self.transcript = transcript
         self.artifacts = artifacts
-        self._log = log
         self._observers = list(observers)
         self._save = save
         self._state: RunState | None = None
@@ -84,14 +78,10 @@ class Journal:
 
     def append(self, event: Event) -> Record:
         """Write an event, fold it, and notify the observers."""
-        record = self._log.append(event)
+        record = self.log.append(event)
         self.replay(record)
         self._notify(lambda observer: observer.on_record(record))
         return record
-
-    def sync(self) -> None:
-        """Wait until everything recorded is durable."""
-        self._log.sync()
 
     def count(self, replaced: dict[str, int]) -> None:
         """Record how many secrets were replaced since the last call, by kind."""
@@ -120,10 +110,6 @@ class Journal:
     def evidence(self) -> tuple[EvidenceRow, ...]:
         """Return the evidence table of the last verdict."""
         return self._evidence.rows(self.state)
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Return a context whose duration is not active time, such as waiting for a person."""
-        return self._log.paused()
 
     def save(self) -> None:
         """Rewrite the summary of the state."""
@@ -162,10 +148,10 @@ class Journal:
 
 
 class Deadline:
-    """The time limit of a run. `paused` stops the clock of the log."""
+    """The time limit of a run."""
 
-    def __init__(self, paused: Callable[[], AbstractContextManager[None]]) -> None:
-        self._paused = paused
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._timeout: asyncio.Timeout | None = None
 
     def begin(self, seconds: float | None) -> asyncio.Timeout:
@@ -175,18 +161,20 @@ class Deadline:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Stop the clock inside of this context."""
+        """Stop the clock, also that of the log, inside of this context: waiting for a person is no active time."""
         loop, timeout = asyncio.get_running_loop(), self._timeout
         until = timeout.when() if timeout is not None and not timeout.expired() else None
-        left = None if until is None else until - loop.time()
-        if timeout is not None and left is not None:
-            timeout.reschedule(None)
+        if timeout is None or until is None:
+            with self._log.paused():
+                yield
+            return
+        left = until - loop.time()
+        timeout.reschedule(None)
         try:
-            with self._paused():
+            with self._log.paused():
                 yield
         finally:
-            if timeout is not None and left is not None:
-                timeout.reschedule(loop.time() + left)
+            timeout.reschedule(loop.time() + left)
 
 
 _driven: set[int] = set()
@@ -205,16 +193,14 @@ def refuse_driven(conversation: Conversation) -> None:
 def exclusive(conversation: Conversation) -> Iterator[None]:
     """Use a conversation exclusively. Raise ConversationBusy if another run uses it."""
     refuse_driven(conversation)
-    key = id(conversation)
-    _driven.add(key)
+    _driven.add(id(conversation))
     try:
         yield
     finally:
-        _driven.discard(key)
+        _driven.discard(id(conversation))
 
 
-_SMALL = 4_000_000
-"""Bytes of an output that are stored without a thread."""
+_SMALL = 4_000_000  # bytes of an output that are stored without a thread
 
 
 class OutputStore:
@@ -234,14 +220,10 @@ class OutputStore:
 
     async def adopt(self, path: Path) -> ArtifactRef | None:
         """Store a file and remove it; return None if it is empty or missing. Raise RecordError."""
-        try:
-            size = path.stat().st_size
-        except OSError:
-            return None
-        if not size:
-            path.unlink(missing_ok=True)
-            return None
-        return await self.take(path)
+        if path.exists() and path.stat().st_size:
+            return await self.take(path)
+        path.unlink(missing_ok=True)
+        return None
 
     async def take(self, path: Path) -> ArtifactRef:
         """Store a file and remove it. Raise RecordError, also if it is missing."""
@@ -262,17 +244,14 @@ class OutputStore:
             raise self._cut
 
 
-SHOWN_BYTES = 100_000
-"""Bytes of each end of an output; no model is shown more."""
+SHOWN_BYTES = 100_000  # of each end of an output; no model is shown more
 
 
 def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
     """Return an observation with both ends of its output."""
     ref = observation.output
-    if ref is None:
-        return Recorded(observation, b"")
-    head, tail = artifacts.ends(ref, SHOWN_BYTES)
-    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
+    head, tail = artifacts.ends(ref, SHOWN_BYTES) if ref else (b"", b"")
+    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail) if ref else 0)
 
 
 def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str]) -> str:

@@ -27,8 +27,7 @@ from goalrunner.engine.approvals import Approvals, answered_by
 from goalrunner.engine.journal import Journal, OutputStore, recorded
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
-_SMALL = 1_000_000
-"""Bytes of an output in memory that are stored without a thread."""
+_SMALL = 1_000_000  # bytes of an output in memory that are stored without a thread
 
 
 class RunRecorder:
@@ -161,7 +160,7 @@ class RunRecorder:
 
     def check_budget(self) -> None:
         """Make the record durable before the next call. Raise BudgetExhausted if nothing is left to pay the call with."""
-        self._journal.sync()
+        self._journal.log.sync()
         if found := shortfall(self._journal.state):
             raise BudgetExhausted(found.words, "raise [budget] tokens or cost_usd (--tokens, --cost)")
 

@@ -17,12 +17,12 @@ from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, Criticize, RunRound, TakeBaseline, Validate
 from goalrunner.engine.approvals import Approvals
-from goalrunner.engine.checks import Checks, InterruptedByValidatorError
-from goalrunner.engine.critiques import Critiques
+from goalrunner.engine.checks import Checks
 from goalrunner.engine.journal import Deadline, Journal, Parts, exclusive, kept_traceback
 from goalrunner.engine.recorder import Resumption, RunRecorder
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns
+from goalrunner.engine.validating import InterruptedByValidatorError
 
 T = TypeVar("T")
 
@@ -61,12 +61,11 @@ class Run:
         self._signal: int | None = None
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
-        self._deadline = Deadline(journal.paused)
+        self._deadline = Deadline(journal.log)
         self._approvals = Approvals(parts, journal, self.tracker, self._deadline)
         self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch, parts.redact)
         self._turns = Turns(parts, self.recorder, lambda: self.state)
         self._checks = Checks(parts, journal, self.tracker, self.recorder, self._resumption)
-        self._critiques = Critiques(parts, journal, self.recorder, self._checks)
 
     @property
     def conversation(self) -> Conversation:
@@ -204,7 +203,7 @@ class Run:
                 case TakeBaseline():
                     await self._checks.baseline()
                 case Criticize():
-                    await self._critiques.criticize(step.round, self._reply.text)
+                    await self._checks.criticize(step.round, self._reply.text)
                 case Validate():
                     await self._checks.validate(step.round, self._reply.text)
                 case Audit():
@@ -254,7 +253,7 @@ class Run:
         if brief.kind == "refine":
             self._journal.append(events.RefinementStarted(round=brief.round, number=self.state.refinements + 1))
         else:
-            self.tracker.begin_round()
+            self.tracker.round_start = self.tracker.last
             self._journal.append(events.RoundStarted(round=brief.round, prompt=brief.kind))
         return self._render(brief)
 
@@ -271,10 +270,8 @@ class Run:
                 steps=reply.steps,
                 response=response,
                 said=said,
-                snapshot=await self.tracker.end_round(number),
-                idle=self.tracker.idle,
                 left=tuple(map(self._parts.redact, reply.left)),
-                **await self.tracker.diff_stats(),
+                **await self.tracker.end_round(number),
             )
         )
         self._journal.count(self._parts.replaced())

@@ -1,4 +1,4 @@
-"""One turn of a conversation: `send` as it is declared, its answer as a RoundReply, and a record of what it left out."""
+"""One turn of a conversation: its answer as a RoundReply, and a record of what the conversation did not record itself."""
 
 from __future__ import annotations
 
@@ -8,57 +8,130 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from goalrunner.core.agent_ports import Recorder, Resumable, RoundReply, Unfinished
+from goalrunner.core.agent_ports import Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import AgentError, GoalError, UsageError, kind_of
-from goalrunner.core.messages import blocks_of, text_of
+from goalrunner.core.messages import (
+    DEEPEST,
+    KNOWN_BLOCKS,
+    ROLES,
+    blocks_of,
+    is_too_deep,
+    text_of,
+    trail_of,
+    unknown_block,
+)
+from goalrunner.core.observation import Observation, Trail, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.journal import Parts, kept_traceback
-from goalrunner.engine.reported_chat import ReportedChat, refuse_no_chat
 
 WANTED = "write: async def send(self, prompt, recorder), which returns a RoundReply, or the text of the answer"
+_SHAPE = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, ...]"
 
 
-def accepted_arguments(send: Callable[..., Any]) -> int:
-    """Return how many arguments `send` takes: 2 with a recorder, 1 without, 0 if it can be called in neither way."""
+def refuse_no_chat(messages: object) -> None:
+    """Raise UsageError if this is no list of chat messages; the list may be empty."""
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        raise UsageError(f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE)
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, Mapping):
+            raise UsageError(f"message {number} is {kind_of(message)}, not a chat message", _SHAPE)
+        if is_too_deep(message):
+            raise UsageError(f"message {number} is nested more than {DEEPEST} levels deep", _SHAPE)
+        role, content = message.get("role"), message.get("content")
+        if not isinstance(role, str) or role not in ROLES:
+            raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _SHAPE)
+        if not isinstance(content, str | list | tuple | Mapping | None):
+            wrong = f"the content of message {number} is {kind_of(content)}, not text or a list of blocks"
+            raise UsageError(wrong, _SHAPE)
+        if kind := unknown_block(content):
+            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
+
+
+class ReportedChat:
+    """The chat of an agent that does not record what it does: what is new in it is recorded after each turn.
+
+    A chat that does not begin with the last one, because it is fresh or was shortened, is new as a whole.
+    """
+
+    def __init__(self, reporter: str, redact: Callable[[str], str] = str) -> None:
+        """Know nothing yet. `reporter` reports the tool results; `redact` replaces secrets as in what was recorded."""
+        self._reporter = reporter
+        self._redact = redact
+        self._known: list[tuple[str, str, str, str]] = []
+
+    def recall(self, trail: Trail) -> None:
+        """Take a chat, or what an earlier process recorded of it, as known."""
+        self._known = [
+            (
+                item.kind,
+                source_of(getattr(item, "source", "")),
+                self._redact(getattr(item, "command", "")),
+                self._redact(trail.read(item)),
+            )
+            for item in trail.items
+        ]
+
+    async def record(self, messages: Sequence[Message], recorder: Recorder) -> str:
+        """Record what is new: tool results as reported observations, texts as claims; return the last new text."""
+        trail, known, response = trail_of(messages), self._known, ""
+        self.recall(trail)
+        for item in trail.items[len(known) if self._known[: len(known)] == known else 0 :]:
+            text = trail.read(item)
+            if isinstance(item, Observation):
+                result = ToolResult(
+                    tool_call_id=item.id,
+                    tool=item.source,
+                    command=item.command,
+                    facts=item.facts,
+                    output=text.encode("utf-8", errors="replace"),
+                    reported_by=self._reporter,
+                )
+                await recorder.tool_result(result)
+            else:
+                recorder.message({"role": "assistant", "content": text})
+                response = text
+        return response
+
+
+def accepts(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
     try:
-        signature = inspect.signature(send)
-    except (TypeError, ValueError):  # a builtin
-        return 2
-    for count in (2, 1):
-        try:
-            signature.bind(*[None] * count)
-        except TypeError:
-            continue
-        return count
-    return 0
+        inspect.signature(function).bind(*[None] * count)
+    except ValueError:  # a builtin
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 class Turns:
     """The turns of one conversation. A `send` that is no coroutine function runs in a thread, so that limits cut it."""
 
     def __init__(self, parts: Parts, recorder: Recorder, state: Callable[[], RunState]) -> None:
-        self._conversation = conversation = parts.conversation
+        self._parts = parts
+        self._conversation = parts.conversation
         self._recorder = recorder
         self._state = state
-        self._redact = parts.redact
-        self._in_thread = parts.in_thread
-        self._name = type(conversation).__name__
-        self._chat = ReportedChat(str(getattr(conversation, "name", None) or self._name))
+        self._name = type(parts.conversation).__name__
+        self._chat = ReportedChat(str(getattr(parts.conversation, "name", None) or self._name))
 
     async def send(self, prompt: str) -> RoundReply:
         """Let the agent work on a user message. Raise GoalError; AgentError for another error and an unusable answer."""
-        before = self._messages()
+        before, recorder = self._messages(), self._recorder
         if before is not None:
-            self._chat.skip(before)
+            self._chat.recall(trail_of(before))
         seen, spent = self._state().observations, self._state().usage.get("agent")
-        reply = reply_of(await self._sent(prompt), self._name)
-        state = self._state()
-        if not state.prompted:
+        reply = _reply_of(await self._sent(prompt), self._name)
+        if not self._state().prompted:  # the conversation recorded no message
+            recorder.message({"role": "user", "content": prompt})
             # Tool results that the conversation recorded itself may be in its messages as well.
-            await self._record(prompt, reply.text, with_chat=state.observations == seen)
+            messages = self._messages() if self._state().observations == seen else None
+            last = await self._chat.record(messages, recorder) if messages is not None else ""
+            if reply.text and reply.text != last:
+                recorder.message({"role": "assistant", "content": reply.text})
         if self._state().usage.get("agent") == spent:  # a budget must not take what was not reported for 0
-            self._recorder.usage("agent", Usage.unknown())
+            recorder.usage("agent", Usage.unknown())
         return reply
 
     async def resume(self, notice: str, left: Unfinished) -> RoundReply:
@@ -68,16 +141,16 @@ class Turns:
 
     async def _sent(self, prompt: str) -> Any:
         send: Any = self._conversation.send
-        count = accepted_arguments(send)
+        count = 2 if accepts(send, 2) else 1
         with self._errors("send"):
             if inspect.iscoroutinefunction(send):
                 return await send(*(prompt, self._recorder)[:count])
             bridge = _Bridge(self._recorder)
             try:
-                value = await self._in_thread(send, *(prompt, bridge)[:count])
+                value = await self._parts.in_thread(send, *(prompt, bridge)[:count])
                 return await value if inspect.isawaitable(value) else value
             finally:
-                bridge.close()
+                bridge.over = True
 
     @contextlib.contextmanager
     def _errors(self, method: str) -> Iterator[None]:
@@ -89,7 +162,7 @@ class Turns:
         except Exception as error:
             if type(self._conversation).__module__.startswith("goalrunner."):
                 raise
-            where = kept_traceback(self._recorder.scratch, self._redact)
+            where = kept_traceback(self._recorder.scratch, self._parts.redact)
             raise AgentError(f"{self._name}.{method} raised {where}") from error
 
     def _messages(self) -> Sequence[Mapping[str, Any]] | None:
@@ -101,16 +174,8 @@ class Turns:
             return None
         return messages
 
-    async def _record(self, prompt: str, text: str, *, with_chat: bool) -> None:
-        """Record a turn of which the conversation recorded no message."""
-        recorder, messages = self._recorder, self._messages() if with_chat else None
-        recorder.message({"role": "user", "content": prompt})
-        last = await self._chat.record(messages, recorder) if messages is not None else ""
-        if text and text != last:
-            recorder.message({"role": "assistant", "content": text})
 
-
-def reply_of(value: object, name: str) -> RoundReply:
+def _reply_of(value: object, name: str) -> RoundReply:
     """Return the answer of `send`: a RoundReply, a text, a list of content blocks, or a message. Raise AgentError."""
     if isinstance(value, RoundReply):
         return value
@@ -124,16 +189,15 @@ def reply_of(value: object, name: str) -> RoundReply:
 
 
 class _Bridge:
-    """The recorder for a `send` in a thread: each call waits until the event loop has performed it."""
+    """The recorder for a `send` in a thread: each call waits until the event loop has performed it.
+
+    Once the turn is `over`, or was cut, calls are refused.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._loop = asyncio.get_running_loop()
-        self._over = False
-
-    def close(self) -> None:
-        """Refuse further calls: the turn is over, or was cut."""
-        self._over = True
+        self.over = False
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._recorder, name)
@@ -141,7 +205,7 @@ class _Bridge:
             return value
 
         async def work(*arguments: Any, **named: Any) -> Any:
-            if self._over:
+            if self.over:
                 raise AgentError("the turn is over; nothing more is recorded")
             result = value(*arguments, **named)
             return await result if inspect.isawaitable(result) else result

@@ -7,7 +7,9 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from goalrunner.core.errors import RecordError, record_errors
@@ -231,3 +233,15 @@ def is_written(log: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+class SystemClock:
+    """The machine's clocks, as the port `Clock`."""
+
+    def now(self) -> datetime:
+        """Return the time of day in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+        return time.monotonic()

@@ -13,8 +13,8 @@ from goalrunner.reports.layout import Fact, Layout, Line, cut, one_line, pad, wi
 from goalrunner.reports.summary import RUNNING, Summary
 
 if TYPE_CHECKING:
-    from goalrunner.app.agents import AgentFacts
-    from goalrunner.app.doctor import Check, Diagnosis
+    from goalrunner.app.agents import AgentFacts, Check
+    from goalrunner.app.doctor import Diagnosis
     from goalrunner.core.events import RiskClass
     from goalrunner.core.goal_tables import Approvals
     from goalrunner.records.memory import MemoryItem
