@@ -2,20 +2,94 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Literal
+
 from goalrunner.core.events import PromptKind, RunEnded
 from goalrunner.core.limits import awaiting_approval, completion_rule, denied, out_of_budget, shortfall, unreadable
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import Approval, Baseline, Phase, RunState
-from goalrunner.core.steps import AskApproval as AskApproval
-from goalrunner.core.steps import Audit as Audit
-from goalrunner.core.steps import Brief as Brief
-from goalrunner.core.steps import Confirm as Confirm
-from goalrunner.core.steps import Criticize as Criticize
-from goalrunner.core.steps import RunRound as RunRound
-from goalrunner.core.steps import Step as Step
-from goalrunner.core.steps import TakeBaseline as TakeBaseline
-from goalrunner.core.steps import Validate as Validate
+from goalrunner.core.run_state import Baseline, Interruption, Phase, RunState
 from goalrunner.core.verdict import feedback_of, protected_message, verdict_of
+
+
+@dataclass(frozen=True)
+class TakeBaseline:
+    """Run the validators once before the agent works."""
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The content of a prompt, before it is rendered."""
+
+    kind: PromptKind
+    round: int
+    feedback: str | None = None
+    """Red output or the judge's `missing`, verbatim; None if there is none."""
+    interruption: Interruption | None = None
+    """What happened while the run was interrupted, if anything."""
+
+
+@dataclass(frozen=True)
+class RunRound:
+    """Let the agent work."""
+
+    prompt: Brief
+
+
+@dataclass(frozen=True)
+class Criticize:
+    """Ask the critic for a score of the round."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Validate:
+    """Run every validator once."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Ask the judge."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """Ask for a second, independent opinion on a claim that the goal is blocked."""
+
+    claim: str
+
+
+@dataclass(frozen=True)
+class AskApproval:
+    """Let a person decide whether the run may end complete, or which versions of the checks count."""
+
+    action: str
+    rule: str
+    kind: Literal["complete", "checks"] = "complete"
+
+
+Step = TakeBaseline | RunRound | Criticize | Validate | Audit | Confirm | AskApproval | RunEnded
+"""The next thing to do."""
+
+UNSTABLE_AUDITS = 2
+"""Audits in a row that fail on freshness alone before the run is blocked."""
+
+UNREAD_AUDITS = 3
+"""Audits in a row whose answers cannot be parsed before the run fails."""
+
+OBSTACLES = 2
+"""How often validators may be unable to run in one round before the run fails."""
+
+LEAKS = 2
+"""How often the workspace may change while it is checked before the run stops."""
+
+FIRST_BLOCKED_ROUND = 2
+"""The round from which a blocked verdict may be confirmed; never in round 1 alone."""
 
 
 def proven(state: RunState) -> bool:
@@ -34,22 +108,6 @@ def proven(state: RunState) -> bool:
     return judged and bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
 
 
-UNSTABLE_AUDITS = 2
-"""Audits in a row that fail on freshness alone before the run is blocked."""
-
-UNREAD_AUDITS = 3
-"""Audits in a row whose answers cannot be parsed before the run fails."""
-
-OBSTACLES = 2
-"""How often validators may be unable to run in one round before the run fails."""
-
-LEAKS = 2
-"""How often the workspace may change while it is checked before the run stops."""
-
-FIRST_BLOCKED_ROUND = 2
-"""The round from which a blocked verdict may be confirmed; never in round 1 alone."""
-
-
 def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
     """Return the next step, which depends on the state alone."""
     match state.phase:
@@ -57,7 +115,10 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
             return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
-            return _unstable_workspace(state)
+            more = f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else ""
+            said = f"the workspace changed while it was checked: {', '.join(state.leaked[:5])}{more}"
+            hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
+            return _end(StopReason.EVIDENCE_UNSTABLE, said, hint)
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
@@ -68,30 +129,32 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return _unless_spent(state, RunRound(_again(state)))
         case Phase.WORKED if _is_open(state) and state.critique is None:
             return Criticize(state.round)
-        case Phase.WORKED if _is_open(state) and _wants_refinement(state):
-            return RunRound(_refinement(state))
+        case Phase.WORKED if _is_open(state) and (refinement := _refinement(state)):
+            return RunRound(refinement)
         case Phase.WORKED if state.plan.validators:
             return Validate(state.round)
         case Phase.WORKED:
             return _unless_spent(state, Audit(state.round))
         case Phase.VALIDATED if state.obstacles >= OBSTACLES:
-            return _validators_cannot_run(state)
+            hint = f"correct that; then goal resume {state.goal.run_id}"
+            return _end(StopReason.VALIDATOR_MISSING, state.obstacle, hint)
         case Phase.VALIDATED if state.leaked or state.obstacle:
             return Validate(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
-            return AskApproval(
-                f"checks changed: {', '.join(state.changed_checks.paths)}",
-                "the validators pass only with the agent's versions of these files",
-                "checks",
-            )
+            why = "the validators pass only with the agent's versions of these files"
+            return AskApproval(f"checks changed: {', '.join(state.changed_checks.paths)}", why, "checks")
         case Phase.VALIDATED if not state.decided_by_validators:
             return _unless_spent(state, Audit(state.round))
         case Phase.VALIDATED | Phase.JUDGED:
             return _after_decision(state)
         case Phase.CONFIRMED if state.confirmed:
-            return RunEnded(stop_reason=StopReason.IMPOSSIBLE, message=state.confirmed)
+            return _end(StopReason.IMPOSSIBLE, state.confirmed)
         case Phase.CONFIRMED:
             return _go_on(state)
+
+
+def _end(reason: StopReason, message: str, hint: str = "") -> RunEnded:
+    return RunEnded(stop_reason=reason, message=f"{message}\n{hint}" if hint else message)
 
 
 def _is_open(state: RunState) -> bool:
@@ -102,56 +165,29 @@ def _is_open(state: RunState) -> bool:
     return acts and not state.block_report and not shortfall(state)
 
 
-def _wants_refinement(state: RunState) -> bool:
-    critic, critique = state.plan.critic, state.critique
-    below = critic is not None and critique is not None and critique.asks(critic)
-    return below and critic is not None and state.refinements < critic.max_refinements
-
-
-def _refinement(state: RunState) -> Brief:
-    """Return the prompt with the critic's feedback, in the same round."""
+def _refinement(state: RunState, *, again: bool = False) -> Brief | None:
+    """Return the prompt with the critic's feedback, in the same round; None if the critic does not ask for one."""
     critic, critique = state.plan.critic, state.critique
     if critic is None or critique is None or critique.score is None:
-        return _brief(state, "neutral", state.round)
+        return None
+    if not again and not (critique.asks(critic) and state.refinements < critic.max_refinements):
+        return None
     score = f"score {critique.score:.2f}, at least {critic.threshold:.2f} is wanted"
     return _brief(state, "refine", state.round, f"{score}\n\n{critique.feedback}".strip())
-
-
-def _unstable_workspace(state: RunState) -> RunEnded:
-    """Return how a run ends whose workspace changes while it is checked."""
-    shown = ", ".join(state.leaked[:5]) + (f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else "")
-    return RunEnded(
-        stop_reason=StopReason.EVIDENCE_UNSTABLE,
-        message=f"the workspace changed while it was checked: {shown}\n"
-        f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}",
-    )
-
-
-def _validators_cannot_run(state: RunState) -> RunEnded:
-    """Return how a run ends whose validators cannot run; a person must correct that."""
-    hint = f"correct that; then goal resume {state.goal.run_id}"
-    return RunEnded(stop_reason=StopReason.VALIDATOR_MISSING, message=f"{state.obstacle}\n{hint}")
 
 
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:
     match baseline.standing:
         case "cannot_run":
-            return RunEnded(stop_reason=StopReason.VALIDATOR_MISSING, message=baseline.reason)
+            return _end(StopReason.VALIDATOR_MISSING, baseline.reason)
         case "differs":
-            return RunEnded(stop_reason=StopReason.ENVIRONMENT_FAILED, message=baseline.reason)
+            return _end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
-            return RunEnded(
-                stop_reason=StopReason.BASELINE_GREEN,
-                message='every validator passes before round 1, but the goal has baseline = "red"\n'
-                'add a validator that fails, or set baseline = "any"',
-            )
-        case "green" if state.plan.needs_round:
-            return _unless_spent(state, RunRound(_brief(state, "first", 1)))
-        case "green" if not state.plan.has_judge:
-            return _with_leave(state)
-        case "green":
-            return _unless_spent(state, Audit(0))
-        case "red":
+            said = 'every validator passes before round 1, but the goal has baseline = "red"'
+            return _end(StopReason.BASELINE_GREEN, said, 'add a validator that fails, or set baseline = "any"')
+        case "green" if not state.plan.needs_round:
+            return _unless_spent(state, Audit(0)) if state.plan.has_judge else _with_leave(state)
+        case "green" | "red":
             return _unless_spent(state, RunRound(_brief(state, "first", 1)))
 
 
@@ -160,71 +196,47 @@ def _after_decision(state: RunState) -> Step:
         return _with_leave(state)
     if state.unread >= UNREAD_AUDITS:
         return unreadable(state)
-    claim = _blocked_claim(state)
+    verdict = state.verdict
+    # The agent's own claim that it is blocked only reaches the judge.
+    claim = verdict.blocked if verdict is not None and verdict.source == "judge" else ""
     if claim and claim != state.refuted and state.round >= FIRST_BLOCKED_ROUND:
         return _unless_spent(state, Confirm(claim))
     if state.unstable >= UNSTABLE_AUDITS:
-        missing = state.verdict.missing if state.verdict else ""
-        remedy = "stop what changes these files while the run is checked"
-        return RunEnded(stop_reason=StopReason.EVIDENCE_UNSTABLE, message=f"{missing}\n{remedy}")
+        hint = "stop what changes these files while the run is checked"
+        return _end(StopReason.EVIDENCE_UNSTABLE, verdict.missing if verdict else "", hint)
     return _go_on(state)
-
-
-def _blocked_claim(state: RunState) -> str:
-    """Return the judge's claim that the goal is blocked; the agent's own claim only reaches the judge."""
-    verdict = state.verdict
-    return verdict.blocked if verdict is not None and verdict.source == "judge" else ""
 
 
 def _with_leave(state: RunState) -> Step:
     """Return the completion, unless the goal requires the approval of a person for this snapshot."""
     rule = completion_rule(state.plan.approvals, state.goal.risk_class)
     approval = state.completion
-    if not rule or (approval is not None and approval.decision == "approved"):
-        return _complete(state)
-    if approval is not None and approval.refused:
-        return denied(approval) if _stops(state, approval) else _go_on(state)
-    return AskApproval(f"complete: {state.goal.description}", rule)
-
-
-def _stops(state: RunState, refused: Approval) -> bool:
-    """Return whether the run ends with a denial; after a resume it does not end with the same one again."""
-    return state.plan.approvals.on_deny == "stop" and not refused.told
-
-
-def _complete(state: RunState) -> RunEnded:
+    if rule and (approval is None or approval.decision is None):
+        return AskApproval(f"complete: {state.goal.description}", rule)
+    if rule and approval is not None and approval.refused:
+        return _go_on(state)
     if state.waiting:
         return awaiting_approval(state)
     by = "verdict" if state.plan.has_judge else "validators"
-    where = f"round {state.round}" if state.round else "the baseline"
-    return RunEnded(stop_reason=StopReason.SATISFIED, message=f"{by} of {where}")
+    return _end(StopReason.SATISFIED, f"{by} of {f'round {state.round}' if state.round else 'the baseline'}")
 
 
 def _go_on(state: RunState) -> Step:
     """Return the next round, unless a limit or a stall stops the run."""
-    refused = state.completion
-    if refused is not None and refused.refused and _stops(state, refused):
+    refused, run = state.completion, state.goal.run_id
+    # After a resume, the run does not end with the same denial again.
+    if refused is not None and refused.refused and state.plan.approvals.on_deny == "stop" and not refused.told:
         return denied(refused)
-    limit = state.plan.max_iterations
+    limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
-        plural = "round" if limit == 1 else "rounds"
-        return RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=f"not complete after {limit} {plural}")
-    stall = state.plan.stall_rounds
+        return _end(StopReason.MAX_ITERATIONS, f"not complete after {limit} {'round' if limit == 1 else 'rounds'}")
     if stall is not None and state.stall.rounds > stall:
-        return RunEnded(
-            stop_reason=StopReason.STALLED,
-            message=f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change",
-        )
+        said = f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change"
+        return _end(StopReason.STALLED, said)
     if state.memory.open_questions:
-        return _open_questions(state)
+        said = "only a person can answer: " + "\n".join(state.memory.open_questions)
+        return _end(StopReason.QUESTION_OPEN, said, f'goal answer {run} "..."; then goal resume {run}')
     return _unless_spent(state, RunRound(_retry(state)))
-
-
-def _open_questions(state: RunState) -> RunEnded:
-    questions = "\n".join(state.memory.open_questions)
-    run = state.goal.run_id
-    hint = f'goal answer {run} "..."; then goal resume {run}'
-    return RunEnded(stop_reason=StopReason.QUESTION_OPEN, message=f"only a person can answer: {questions}\n{hint}")
 
 
 def _again(state: RunState) -> Brief:
@@ -232,16 +244,14 @@ def _again(state: RunState) -> Brief:
     if state.prompted:
         return _brief(state, "resumed", state.round)
     if state.refinements:
-        return _refinement(state)
+        return _refinement(state, again=True) or _brief(state, "neutral", state.round)
     if state.round <= 1:
         return _brief(state, "first", 1, _feedback(state))
-    brief = _retry(state)
-    return _brief(state, brief.kind, state.round, brief.feedback)
+    return replace(_retry(state), round=state.round)
 
 
 def _retry(state: RunState) -> Brief:
-    verdict = state.verdict
-    number = state.round + 1
+    verdict, number = state.verdict, state.round + 1
     if state.round == 0:
         return _brief(state, "first", 1, _feedback(state))
     if state.plan.stall_rounds is not None and state.stall.rounds == state.plan.stall_rounds:
@@ -257,12 +267,12 @@ def _brief(state: RunState, kind: PromptKind, number: int, feedback: str | None 
 
 def _feedback(state: RunState) -> str | None:
     """Return what is missing according to validators or judge, and which protected files the agent changed."""
-    if state.verdict is not None and state.verdict.source == "validators" and state.verdict.missing:
-        return feedback_of(state.verdict, state.validators)
+    verdict = state.verdict
+    if verdict is not None and verdict.source == "validators" and verdict.missing:
+        return feedback_of(verdict, state.validators)
     if state.validators and not state.validators_green:
         return verdict_of(state.validators, state.refusal, state.protected_changes).missing.strip() or None
-    by_judge = state.verdict is not None and state.verdict.source == "judge"
-    missing = state.verdict.missing.strip() if state.verdict and by_judge else ""
+    missing = verdict.missing.strip() if verdict is not None and verdict.source == "judge" else ""
     note = protected_message(state.protected_changes)
     return "\n\n".join(part for part in (missing, note) if part) or None
 

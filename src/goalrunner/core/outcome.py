@@ -65,6 +65,11 @@ class Usage(Frozen):
         """Input and output tokens together, as far as they are known: beside `uncounted_calls` a lower bound."""
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
+    @property
+    def known_tokens(self) -> int | None:
+        """The tokens; None if nothing is known of them."""
+        return None if self.input_tokens is None else self.tokens
+
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
         cost = self.known_cost_usd + other.known_cost_usd

@@ -1,17 +1,16 @@
-"""Changes of a state: its fields, usage by account, steps of the runner and of the agent's plan, and resuming."""
+"""Changes of a state: its fields, usage by account, steps of the runner and of the agent's plan."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ProposedPlan
-from goalrunner.core.events import Account
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.core.run_state import KEPT, BudgetState, Interruption, Phase, RunState, Stall
+from goalrunner.core.run_state import KEPT, Approval, Interruption, MemoryStop, Phase, RunState, Stall
 from goalrunner.core.verdict import GoalVerdict
 
 
@@ -27,44 +26,40 @@ def with_memory(state: RunState, **changes: Any) -> RunState:
 
 def with_budget(state: RunState, **changes: Any) -> RunState:
     """Return the state with other fields of its budget."""
-    budget: BudgetState = state.memory.budget_state.model_copy(update=changes)
-    return with_memory(state, budget_state=budget)
+    return with_memory(state, budget_state=state.memory.budget_state.model_copy(update=changes))
 
 
 def with_evidence(state: RunState, ids: Sequence[str], *, counted: bool = True) -> RunState:
     """Return the state with more references to evidence; `counted` where they are new observations."""
-    refs = state.memory.evidence_refs
-    for identifier in ids:
-        refs = kept(refs, identifier)
-    numbered = state.observations + (len(ids) if counted else 0)
-    newest = ids[-1] if ids else state.seen
-    return with_fields(with_memory(state, evidence_refs=refs), observations=numbered, seen=newest)
+    noted = with_memory(state, evidence_refs=(*state.memory.evidence_refs, *ids)[-KEPT:])
+    number = state.observations + (len(ids) if counted else 0)
+    return with_fields(noted, observations=number, seen=ids[-1] if ids else state.seen)
 
 
-def kept(refs: tuple[str, ...], new: str) -> tuple[str, ...]:
-    """Return the newest references with one more."""
-    return (*refs[-KEPT + 1 :], new)
+def with_approvals(state: RunState, which: Callable[[Approval], bool], **changes: object) -> RunState:
+    """Return the state with other fields of some approvals."""
+    changed = tuple(item.model_copy(update=changes) if which(item) else item for item in state.approvals)
+    return with_fields(state, approvals=changed) if changed != state.approvals else state
 
 
 def labelled(state: RunState, label: str) -> RunState:
     """Return the state with a label, once."""
-    return state if label in state.labels else with_fields(state, labels=(*state.labels, label))
+    return with_fields(state, labels=tuple(dict.fromkeys((*state.labels, label))))
 
 
 def spent(state: RunState, account: str, usage: Usage) -> RunState:
     """Return the state after a model call, or a part of an agent's turn, reported its usage."""
-    last = state.last_call
+    last, call = state.last_call, usage
     if usage.calls or usage.known_cost_usd:
-        before = last.get(account)
         # An agent may report tokens on one line and dollars on the next.
-        follows = state.external and state.awaiting is None and before is not None and not usage.calls
-        last = {**last, account: before + usage if follows and before is not None else usage}
-    accounts = {**state.usage, account: state.usage.get(account, Usage()) + usage}
-    return count_usage(with_fields(state, usage=accounts, last_call=last, awaiting=None))
+        if state.external and state.awaiting is None and account in last and not usage.calls:
+            call = last[account] + usage
+        last = {**last, account: call}
+    return with_fields(with_cut(state, {account: usage}), last_call=last)
 
 
-def with_cut(state: RunState, cut: Mapping[Account, Usage] | Mapping[str, Usage]) -> RunState:
-    """Return the state with the estimated usage of calls that were running when a process ended."""
+def with_cut(state: RunState, cut: Mapping[Any, Usage]) -> RunState:
+    """Return the state with more usage by account, such as the estimate for calls that were running when a process ended."""
     more = {account: state.usage.get(account, Usage()) + usage for account, usage in cut.items()}
     return count_usage(with_fields(state, usage={**state.usage, **more}, awaiting=None))
 
@@ -90,8 +85,7 @@ def count_usage(state: RunState) -> RunState:
     """Return the state with the current usage in its budget."""
     total = total_of(state)
     cents = None if total.cost_usd is None else round(total.cost_usd * 100, 6)
-    tokens = None if total.input_tokens is None else total.tokens
-    return with_budget(state, token_estimate=tokens, cost_cents=cents)
+    return with_budget(state, token_estimate=total.known_tokens, cost_cents=cents)
 
 
 _RUNNERS = re.compile(r"baseline|(?:round|critique|validate|audit|confirm|prove)-.*")
@@ -102,52 +96,41 @@ def is_runners(step: str) -> bool:
     return _RUNNERS.fullmatch(step) is not None
 
 
-def begun(state: RunState, step: str) -> RunState:
-    """Return the state after a step of the runner started. A step that was open before was interrupted."""
-    return with_fields(with_memory(_returned(state), current_step=step), seen="")
+def begun(state: RunState, step: str | None) -> RunState:
+    """Return the state after a step of the runner started. A step that was open before was interrupted.
+
+    A step of the agent's plan is pending again: the end of a turn does not prove that it is done.
+    """
+    current, pending = state.memory.current_step, state.memory.pending_steps
+    if current is not None and not is_runners(current):
+        pending = (current, *pending)
+    return with_fields(with_memory(state, current_step=step, pending_steps=pending), seen="" if step else state.seen)
 
 
 def ended(state: RunState, evidence: str = "") -> RunState:
     """Return the state after the current step is done, with its evidence: an observation, or the event itself."""
-    if state.memory.current_step is None:
-        return state
     current = state.memory.current_step
+    if current is None:
+        return state
     step = current if is_runners(current) else f"round-{state.round}"
-    shown = evidence or state.seen or f"e{state.memory.version + 1}"
-    return completed(with_memory(_returned(state), current_step=None), {step: shown})
+    return completed(begun(state, None), {step: evidence or state.seen or f"e{state.memory.version + 1}"})
 
 
 def completed(state: RunState, steps: dict[str, str]) -> RunState:
     """Return the state with completed steps and their evidence; the newest are kept."""
-    memory = state.memory
-    before = tuple(step for step in memory.completed_steps if step not in steps)
+    before = (step for step in state.memory.completed_steps if step not in steps)
     done = (*before, *steps)[-KEPT:]
-    evidence = {**memory.step_evidence, **steps}
+    evidence = {**state.memory.step_evidence, **steps}
     return with_memory(state, completed_steps=done, step_evidence={step: evidence[step] for step in done})
 
 
 def remaining(state: RunState) -> tuple[str, ...]:
     """Return the pending steps: those of the agent's plan, then the runner's. There are none after completion."""
+    memory = state.memory
     if state.phase is Phase.ENDED:
-        return () if state.memory.stop_reason == "success" else state.memory.pending_steps
-    planned = (step for step in state.memory.pending_steps if not is_runners(step))
-    current = state.memory.current_step
-    return tuple(dict.fromkeys(step for step in (*planned, *_upcoming(state)) if step != current))
-
-
-def audit_evidence(state: RunState, verdict: GoalVerdict) -> str:
-    """Return the evidence of an audit: the first observation that it cites, else the newest one."""
-    known = {f"o{number}" for number in range(1, state.observations + 1)}
-    newest = state.memory.evidence_refs[-1] if state.memory.evidence_refs else ""
-    return next((name for name in verdict.cited if name in known), newest)
-
-
-def _returned(state: RunState) -> RunState:
-    """Return the state with the agent's own step pending: the end of a turn does not prove that it is done."""
-    current = state.memory.current_step
-    if current is None or is_runners(current):
-        return state
-    return with_memory(state, pending_steps=(current, *state.memory.pending_steps))
+        return () if memory.stop_reason == "success" else memory.pending_steps
+    planned = (step for step in memory.pending_steps if not is_runners(step))
+    return tuple(dict.fromkeys(step for step in (*planned, *_upcoming(state)) if step != memory.current_step))
 
 
 def _upcoming(state: RunState) -> list[str]:
@@ -159,8 +142,7 @@ def _upcoming(state: RunState) -> list[str]:
         case Phase.READY:
             return [*(["baseline"] if plan.takes_baseline else []), *again]
         case Phase.BASELINED:
-            green = state.baseline is not None and state.baseline.standing == "green"
-            return audit if green else again
+            return audit if state.baseline is not None and state.baseline.standing == "green" else again
         case Phase.WORKING | Phase.WORKED:
             critique = [f"critique-{number}"] if plan.critic and state.critique is None else []
             return [*critique, *([f"validate-{number}"] if plan.validators else []), *audit]
@@ -168,10 +150,14 @@ def _upcoming(state: RunState) -> list[str]:
             return audit
         case Phase.VALIDATED | Phase.JUDGED:
             return [] if state.verdict is not None and state.verdict.complete else again
-        case Phase.CONFIRMED:
-            return [] if state.confirmed else again
         case _:
-            return []
+            return again if state.phase is Phase.CONFIRMED and not state.confirmed else []
+
+
+def audit_evidence(state: RunState, verdict: GoalVerdict) -> str:
+    """Return the evidence of an audit: the first observation that it cites, else the newest one."""
+    known = {f"o{number}" for number in range(1, state.observations + 1)}
+    return next((name for name in verdict.cited if name in known), "".join(state.memory.evidence_refs[-1:]))
 
 
 Find = Callable[[str], Observation | None]
@@ -183,62 +169,80 @@ def settle_plan(plan: ProposedPlan, find: Find) -> tuple[events.PlanProposed, st
 
     The reply contains none of the agent's words, because it becomes an observation that a judge may quote.
     """
-    believed: dict[str, str] = {}
-    refused: list[str] = []
-    told: list[str] = []
-    for number, (step, shown) in enumerate(plan.completed.items(), start=1):
-        why = _refusal(step, shown, find)
-        if why:
-            refused.append(step)
-            told.append(f"- completed step {number} is not believed: {why}")
-        else:
-            believed[step] = shown
-    own = (*plan.pending, plan.current)
-    if any(map(is_runners, own)):
+    refusals = {step: why for step, shown in plan.completed.items() if (why := _refusal(step, shown, find))}
+    numbers = {step: number for number, step in enumerate(plan.completed, start=1)}
+    told = [f"- completed step {numbers[step]} is not believed: {why}" for step, why in refusals.items()]
+    if any(map(is_runners, (*plan.pending, plan.current))):
         told.append("- names such as round-1 and audit-1 are the runner's own steps; they are left out")
     event = events.PlanProposed(
         current="" if is_runners(plan.current) else plan.current,
         pending=tuple(step for step in plan.pending if not is_runners(step)),
-        completed=believed,
-        refused=tuple(refused),
+        completed={step: shown for step, shown in plan.completed.items() if step not in refusals},
+        refused=tuple(refusals),
         stop_reason=plan.stop_reason,
     )
-    head = f"The plan is kept: {len(believed)} completed, {len(event.pending)} pending."
+    head = f"The plan is kept: {len(event.completed)} completed, {len(event.pending)} pending."
     return event, "\n".join([head, *told]) + "\n"
 
 
 def _refusal(step: str, shown: str, find: Find) -> str:
     if is_runners(step):
         return "its name is one of the runner's own"
-    observation = find(shown)
-    if observation is None:
+    if (observation := find(shown)) is None:
         return f"there is no result {shown}"
-    if not observation.shows:
-        return f"{shown} shows nothing that was done"
-    return ""
+    return "" if observation.shows else f"{shown} shows nothing that was done"
 
 
 def planned(state: RunState, event: events.PlanProposed) -> RunState:
     """Return the state with the agent's plan, which replaces the one before it except for completed steps."""
     done = completed(state, event.completed)
-    before = done.memory
-    current = event.current or before.current_step
+    current = event.current or done.memory.current_step
     if current in event.completed:
-        current = None if state.round == 0 else f"round-{state.round}"
+        current = f"round-{state.round}" if state.round else None
     left = (step for step in event.pending if step != current and step not in event.completed)
-    runners = (step for step in before.pending_steps if is_runners(step))
-    return with_memory(
-        done,
-        current_step=current,
-        pending_steps=tuple(dict.fromkeys((*left, *runners))),
-        proposed_stop=event.stop_reason,
-    )
+    runners = (step for step in done.memory.pending_steps if is_runners(step))
+    pending = tuple(dict.fromkeys((*left, *runners)))
+    return with_memory(done, current_step=current, pending_steps=pending, proposed_stop=event.stop_reason)
 
 
+RecordStatus = Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"]
+
+_RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
+    GoalStatus.COMPLETE: ("completed", "success"),
+    # A person lifts a limit: the goal is blocked until then, not failed.
+    GoalStatus.CAPPED: ("blocked", "budget_exhausted"),
+    GoalStatus.BLOCKED: ("blocked", "blocked"),
+    GoalStatus.CANCELLED: ("cancelled", "cancelled"),
+    GoalStatus.FAILED: ("failed", "failed"),
+}
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Stop reasons after which a run cannot be resumed."""
+NOT_CHECKED = {"leaks": 0, "obstacle": "", "obstacles": 0}
+"""Fields of a state in which nothing kept the checks from running."""
 
-_CHECKED = (Phase.WORKED, Phase.VALIDATED, Phase.JUDGED, Phase.CONFIRMED)
+
+def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
+    """Return the status of the goal record and the stop reason of the working memory for the end of a run."""
+    if reason is StopReason.APPROVAL_REQUIRED:
+        return "waiting_for_approval", "approval_required"
+    return _RECORDS[reason.status]
+
+
+def over(state: RunState, event: events.RunEnded) -> RunState:
+    """Return the state of a run that has ended."""
+    record, stop = record_status(event.stop_reason)
+    step = None if event.status is GoalStatus.COMPLETE else state.memory.current_step
+    ended = with_fields(
+        with_memory(state, stop_reason=stop, current_step=step),
+        goal=state.goal.model_copy(update={"status": record}),
+        phase=Phase.ENDED,
+        left=state.left if state.phase is Phase.ENDED else state.phase,
+        status=event.status,
+        stop_reason=event.stop_reason,
+        message=event.message,
+        signal=event.signal if event.status is GoalStatus.CANCELLED else state.signal,
+    )
+    return count_usage(ended)
 
 
 def resumed(state: RunState, event: events.RunResumed) -> RunState:
@@ -246,17 +250,12 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
     if state.stop_reason in FINAL:
         return state
     if state.stop_reason is StopReason.DENIED:  # it does not end with the same denial again
-        told_approvals = (item.model_copy(update={"told": True}) if item.refused else item for item in state.approvals)
-        state = with_fields(state, approvals=tuple(told_approvals))
-    state = with_cut(state, event.in_flight)
-    state = with_budget(with_memory(state, stop_reason=None), deadline_at=event.deadline_at)
+        state = with_approvals(state, lambda item: item.refused, told=True)
     told = state.interruption or Interruption()
-    told = Interruption(
-        note=event.note or told.note,
-        changed=tuple(dict.fromkeys((*told.changed, *event.changed))),
-        answers=told.answers,
-    )
-    going = with_fields(
+    changed = tuple(dict.fromkeys((*told.changed, *event.changed)))
+    told = told.model_copy(update={"note": event.note or told.note, "changed": changed})
+    state = with_budget(with_memory(with_cut(state, event.in_flight), stop_reason=None), deadline_at=event.deadline_at)
+    return with_fields(
         state,
         goal=state.goal.model_copy(update={"status": "active"}),
         plan=event.plan,
@@ -267,34 +266,28 @@ def resumed(state: RunState, event: events.RunResumed) -> RunState:
         ended_at="",
         resumes=state.resumes + 1,
         sandbox=event.sandbox if event.sandbox == state.sandbox else "none",
-        awaiting=None,
-        interruption=None if told.is_silent else told,
+        interruption=None if told == Interruption() else told,
         outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
+        stall=Stall(),
+        unstable=0,
+        unread=0,
+        **NOT_CHECKED,
+        **_place(state, event),
     )
-    return _placed(going, event)
 
 
-def _placed(state: RunState, event: events.RunResumed) -> RunState:
-    """Return the state in the last phase whose result is still valid, with counters reset."""
+def _place(state: RunState, event: events.RunResumed) -> dict[str, object]:
+    """Return the last phase whose result is still valid, and what else follows from it."""
     phase = state.left if state.phase is Phase.ENDED else state.phase
-    fresh = {"phase": phase, "stall": Stall(), "unstable": 0, "unread": 0, "leaks": 0, "obstacle": "", "obstacles": 0}
-    corrected = state.obstacle and phase is Phase.VALIDATED
-    if corrected or (state.leaked and phase in (Phase.WORKED, Phase.VALIDATED)):
+    decided, verdict = phase in (Phase.JUDGED, Phase.CONFIRMED), state.verdict
+    if (state.obstacle and phase is Phase.VALIDATED) or (state.leaked and phase in (Phase.WORKED, Phase.VALIDATED)):
         # A person may have corrected why the validators could not run, or what changed the workspace meanwhile.
-        return state.model_copy(update={**fresh, "phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot})
+        return {"phase": Phase.WORKED, "snapshot": event.snapshot or state.snapshot}
     if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
-        # It may be what was corrected.
-        return state.model_copy(update={**fresh, "phase": Phase.READY})
+        return {"phase": Phase.READY}  # it may be what was corrected
     if phase is Phase.CONFIRMED and state.confirmed:
-        claim = state.verdict.blocked if state.verdict is not None else ""
-        return state.model_copy(update={**fresh, "phase": Phase.JUDGED, "confirmed": "", "refuted": claim})
-    if phase in _CHECKED and event.changed and _rests_on_files(state, phase):
-        # The proof is void: the files are different now.
-        again = Phase.WORKED if state.round else Phase.READY
-        return state.model_copy(update={**fresh, "phase": again, "snapshot": event.snapshot})
-    return state.model_copy(update=fresh)
-
-
-def _rests_on_files(state: RunState, phase: Phase) -> bool:
-    """Return whether the next step relies on results for the earlier files."""
-    return phase in (Phase.WORKED, Phase.VALIDATED) or (state.verdict is not None and state.verdict.complete)
+        return {"phase": Phase.JUDGED, "confirmed": "", "refuted": verdict.blocked if verdict is not None else ""}
+    proof = phase in (Phase.WORKED, Phase.VALIDATED) or (decided and verdict is not None and verdict.complete)
+    if proof and event.changed:  # the files are different now
+        return {"phase": state.unchecked, "snapshot": event.snapshot}
+    return {"phase": phase}

@@ -28,11 +28,9 @@ class BudgetState(Frozen):
     """What has been spent, in the units of the pattern."""
 
     iteration_count: int = 0
-    token_estimate: int | None = Field(
-        default=0, description="tokens, agent and judge together, as far as they are known; None: nothing is"
-    )
-    cost_cents: float | None = Field(default=0.0, description="US cents; None: some call had no known price")
-    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC; without waiting for a person")
+    token_estimate: int | None = Field(0, description="tokens of agent and judge, as far as known; None: nothing is")
+    cost_cents: float | None = Field(0.0, description="US cents; None: some call had no known price")
+    deadline_at: str | None = Field(None, description="ISO 8601, UTC; without waiting for a person")
 
 
 class WorkingMemory(Frozen):
@@ -47,19 +45,15 @@ class WorkingMemory(Frozen):
     constraints: tuple[str, ...] = ()
     evidence_refs: tuple[str, ...] = ()
     evidence_names: dict[str, str] = Field(
-        default_factory=dict,
-        description='the newest observation of each name: {"order:O-104": "o7"}, the last 100 names',
+        {}, description='newest observation by name: {"order:O-104": "o7"}, 100 names'
     )
     tool_result_refs: tuple[str, ...] = ()
     approval_refs: tuple[str, ...] = ()
-    budget_state: BudgetState = Field(default_factory=BudgetState)
-    step_evidence: dict[str, str] = Field(
-        default_factory=dict,
-        description='of completed steps: the observation that shows it ("o7"); where there is none, the event ("e12")',
-    )
-    proposed_stop: str = Field(default="", description="why the agent says that it may stop; decides nothing")
+    budget_state: BudgetState = BudgetState()
+    step_evidence: dict[str, str] = Field({}, description='by completed step: its observation ("o7") or event ("e12")')
+    proposed_stop: str = Field("", description="why the agent says that it may stop; decides nothing")
     stop_reason: MemoryStop | None = None
-    version: int = Field(default=0, description="place in the log of the last event that was applied")
+    version: int = Field(0, description="place in the log of the last event that was applied")
 
 
 class Phase(StrEnum):
@@ -81,7 +75,7 @@ class AuditFailures(Frozen):
     parse: int = 0
     transport: int = 0
     authentication: int = 0
-    detail: str = Field(default="", description="what was wrong with the last one")
+    detail: str = Field("", description="what was wrong with the last one")
 
 
 class Baseline(Frozen):
@@ -99,7 +93,7 @@ class Stall(Frozen):
     """
 
     key: str = ""
-    before: str = Field(default="", description="the other one of two states between which rounds alternate")
+    before: str = Field("", description="the other one of two states between which rounds alternate")
     rounds: int = 0
 
 
@@ -116,15 +110,13 @@ class Approval(Frozen):
     expires_at: str | None = None
     preview: ArtifactRef | None = None
     evidence_refs: tuple[str, ...] = ()
-    decision: Literal["approved", "denied", "expired", "withdrawn"] | None = Field(
-        default=None, description="None: it waits; withdrawn: what it was about is there no more"
-    )
+    decision: Literal["approved", "denied", "expired", "withdrawn"] | None = Field(None, description="None: it waits")
     decided_at: str = ""
     by: str = ""
     reason: str = ""
     guarded: bool = True
-    used: bool = Field(default=False, description="whether the tool call has begun: it permits no other one")
-    told: bool = Field(default=False, description="whether the run ended with its denial and was resumed")
+    used: bool = Field(False, description="whether the tool call has begun: it permits no other one")
+    told: bool = Field(False, description="whether the run ended with its denial and was resumed")
 
     @property
     def titled(self) -> str:
@@ -142,12 +134,7 @@ class Interruption(Frozen):
 
     note: str = ""
     changed: tuple[str, ...] = ()
-    answers: tuple[tuple[str, str], ...] = Field(default=(), description="question and answer")
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether there is nothing to tell."""
-        return not (self.note or self.changed or self.answers)
+    answers: tuple[tuple[str, str], ...] = Field((), description="question and answer")
 
 
 class RunState(Frozen):
@@ -157,90 +144,82 @@ class RunState(Frozen):
     memory: WorkingMemory
     plan: Plan
     phase: Phase = Phase.READY
-    left: Phase = Field(default=Phase.READY, description="where it stood when it ended")
-    round_ended: bool = Field(default=False, description="whether the agent has ended a turn")
-    prompted: bool = Field(default=False, description="whether the agent has the prompt of the round at hand")
-    calling: str | None = Field(default=None, description="id of the tool call that has begun and has no result")
-    awaiting: Account | None = Field(default=None, description="whose model is being asked")
-    external: bool = Field(default=False, description="whether the agent is a program of its own")
-    agent_command: str = Field(default="", description="an external agent and its command, for people")
-    last_call: dict[str, Usage] = Field(default_factory=dict, description="by account: its last answered call")
-    resumes: int = Field(default=0, description="how often another process resumed the run")
-    interruption: Interruption | None = Field(default=None, description="for the agent's next prompt")
-    outside: tuple[str, ...] = Field(
-        default=(), description="paths that changed while the run was interrupted; the newest"
-    )
-    approvals: tuple[Approval, ...] = Field(default=(), description="the newest, decided or not")
-    requested: int = Field(default=0, description="approvals requested so far")
-    redacted: dict[str, int] = Field(default_factory=dict, description="secrets replaced, by kind")
-    round: int = Field(default=0, description="rounds begun")
-    critique: Critique | None = Field(default=None, description="of the agent's last turn; None: not scored")
-    refinements: int = Field(default=0, description="refinements of the round at hand that the critic asked for")
-    iterations: int = Field(default=0, description="rounds decided")
-    counted: int = Field(default=-1, description="the round that was counted last")
-    observations: int = Field(default=0, description="observations numbered so far")
-    seen: str = Field(default="", description="id of the newest observation of the step at hand")
-    validators: tuple[ValidatorResult, ...] = Field(default=(), description="of the round at hand")
-    refusal: str = Field(default="", description="why the validators' results do not count; empty: they do")
-    leaked: tuple[str, ...] = Field(
-        default=(), description="paths that changed in the workspace while it was checked, or between check and end"
-    )
-    obstacle: str = Field(default="", description="why validators could not run; only a person can change that")
-    obstacles: int = Field(default=0, description="how often that happened in a row in the round at hand")
-    leaks: int = Field(default=0, description="how often that happened in the round at hand")
+    left: Phase = Field(Phase.READY, description="where it stood when it ended")
+    round_ended: bool = Field(False, description="whether the agent has ended a turn")
+    prompted: bool = Field(False, description="whether the agent has the prompt of the round at hand")
+    calling: str | None = Field(None, description="id of the tool call that has begun and has no result")
+    awaiting: Account | None = Field(None, description="whose model is being asked")
+    external: bool = Field(False, description="whether the agent is a program of its own")
+    agent_command: str = Field("", description="an external agent and its command, for people")
+    last_call: dict[str, Usage] = Field({}, description="by account: its last answered call")
+    resumes: int = Field(0, description="how often another process resumed the run")
+    interruption: Interruption | None = Field(None, description="for the agent's next prompt")
+    outside: tuple[str, ...] = Field((), description="the newest paths that changed while the run was interrupted")
+    approvals: tuple[Approval, ...] = Field((), description="the newest, decided or not")
+    requested: int = Field(0, description="approvals requested so far")
+    redacted: dict[str, int] = Field({}, description="secrets replaced, by kind")
+    round: int = Field(0, description="rounds begun")
+    critique: Critique | None = Field(None, description="of the agent's last turn; None: not scored")
+    refinements: int = Field(0, description="refinements of the round at hand that the critic asked for")
+    iterations: int = Field(0, description="rounds decided")
+    counted: int = Field(-1, description="the round that was counted last")
+    observations: int = Field(0, description="observations numbered so far")
+    seen: str = Field("", description="id of the newest observation of the step at hand")
+    validators: tuple[ValidatorResult, ...] = Field((), description="of the round at hand")
+    refusal: str = Field("", description="why the validators' results do not count; empty: they do")
+    leaked: tuple[str, ...] = Field((), description="paths that changed in the workspace during or after its check")
+    leaks: int = Field(0, description="how often that happened in the round at hand")
+    obstacle: str = Field("", description="why validators could not run; only a person can change that")
+    obstacles: int = Field(0, description="how often that happened in a row in the round at hand")
     protected_changes: tuple[str, ...] = Field(
-        default=(), description="protected paths that differ from the start, one line each"
+        (), description="protected paths that differ from the start, a line each"
     )
-    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
-    check_labels: tuple[str, ...] = Field(default=(), description="what weakens the results of the round at hand")
-    changed_checks: ChangedChecks | None = Field(
-        default=None, description="set while a person must decide on the agent's versions of the checks"
-    )
+    differing: tuple[str, ...] = Field((), description="these paths alone")
+    check_labels: tuple[str, ...] = Field((), description="what weakens the results of the round at hand")
+    changed_checks: ChangedChecks | None = Field(None, description="the agent's versions, while a person must decide")
     check_environment: str = ""
-    goal_file: str = Field(default="", description="where the goal was read from; empty: from no file")
-    handed: tuple[str, ...] = Field(default=(), description="parts that only the calling program can make again")
-    notes: tuple[str, ...] = Field(default=(), description="warnings before the first round")
-    verdict: GoalVerdict | None = Field(default=None, description="the last one")
+    goal_file: str = Field("", description="where the goal was read from; empty: from no file")
+    handed: tuple[str, ...] = Field((), description="parts that only the calling program can make again")
+    notes: tuple[str, ...] = Field((), description="warnings before the first round")
+    verdict: GoalVerdict | None = Field(None, description="the last one")
     baseline: Baseline | None = None
-    base: Snapshot | None = Field(default=None, description="the workspace at the start")
-    kept: dict[str, str] = Field(
-        default_factory=dict,
-        description="files that say more of the start, and their SHA-256; empty: none, or not known",
-    )
-    snapshot: Snapshot | None = Field(default=None, description="the workspace as the last finished round left it")
-    changes: DiffStat | None = Field(default=None, description="from the start to the end of the last round")
-    content: str = Field(
-        default="", description="id of the snapshot that the agent's last change led to: a stall keeps it"
-    )
-    response: str = Field(default="", description="hash of the response of the last round, where it is the deliverable")
-    said: str = Field(default="", description="hash of the response of the last round, where a callable checks it")
-    lingering: tuple[str, ...] = Field(
-        default=(), description="processes that the agent left running at the end of the last round; they were ended"
-    )
-    block_report: str = Field(default="", description="why the agent says that it cannot go on, in the round at hand")
-    refuted: str = Field(default="", description="a claim of being blocked that the second opinion did not confirm")
-    confirmed: str = Field(default="", description="why the goal is blocked, by two opinions")
-    stall: Stall = Field(default_factory=Stall)
-    unread: int = Field(default=0, description="audits in a row that gave no answer that can be read")
-    unstable: int = Field(default=0, description="audits in a row that failed on freshness alone")
+    base: Snapshot | None = Field(None, description="the workspace at the start")
+    kept: dict[str, str] = Field({}, description="files that say more of the start, and their SHA-256")
+    snapshot: Snapshot | None = Field(None, description="the workspace as the last finished round left it")
+    changes: DiffStat | None = Field(None, description="from the start to the end of the last round")
+    content: str = Field("", description="id of the snapshot after the agent's last change: a stall keeps it")
+    response: str = Field("", description="hash of the last response, where it is the deliverable")
+    said: str = Field("", description="hash of the last response, where a callable checks it")
+    lingering: tuple[str, ...] = Field((), description="processes that the agent left at the end of the last round")
+    block_report: str = Field("", description="why the agent says that it cannot go on, in the round at hand")
+    refuted: str = Field("", description="a claim of being blocked that the second opinion did not confirm")
+    confirmed: str = Field("", description="why the goal is blocked, by two opinions")
+    stall: Stall = Stall()
+    unread: int = Field(0, description="audits in a row that gave no answer that can be read")
+    unstable: int = Field(0, description="audits in a row that failed on freshness alone")
     attempts: tuple[GoalAttempt, ...] = ()
-    usage: dict[str, Usage] = Field(default_factory=dict, description="by account")
-    audit_failures: AuditFailures = Field(default_factory=AuditFailures)
-    models: dict[str, str] = Field(default_factory=dict)
-    labels: tuple[str, ...] = Field(default=(), description="what weakens the proof of this run")
+    usage: dict[str, Usage] = Field({}, description="by account")
+    audit_failures: AuditFailures = AuditFailures()
+    models: dict[str, str] = Field({})
+    labels: tuple[str, ...] = Field((), description="what weakens the proof of this run")
     workspace: str = ""
-    sandbox: str = Field(default="none", description="the sandbox of every command of the run; none: not all had one")
-    elapsed: float = Field(default=0.0, description="seconds of active time")
+    sandbox: str = Field("none", description="the sandbox of every command of the run; none: not all had one")
+    elapsed: float = Field(0.0, description="seconds of active time")
     status: GoalStatus = GoalStatus.RUNNING
     stop_reason: StopReason | None = None
-    message: str = Field(default="", description="why it ended, for people")
+    message: str = Field("", description="why it ended, for people")
     signal: int | None = None
-    ended_at: str = Field(default="", description="ISO 8601, UTC; empty while it goes on")
+    ended_at: str = Field("", description="ISO 8601, UTC; empty while it goes on")
 
     @property
     def total(self) -> Usage:
         """What agent and judge spent together."""
         return sum(self.usage.values(), Usage())
+
+    @property
+    def unchecked(self) -> Phase:
+        """The phase in which the files are checked again."""
+        return Phase.WORKED if self.round else Phase.READY
 
     @property
     def waiting(self) -> tuple[Approval, ...]:

@@ -8,7 +8,7 @@ from goalrunner.core import events, progress
 from goalrunner.core.events import Standing
 from goalrunner.core.outcome import GoalAttempt, StopReason
 from goalrunner.core.ports import CheckRun
-from goalrunner.core.progress import kept, labelled, with_budget, with_evidence, with_fields, with_memory
+from goalrunner.core.progress import labelled, with_approvals, with_budget, with_evidence, with_fields, with_memory
 from goalrunner.core.run_state import KEPT, Approval, Baseline, Interruption, Phase, RunState, Stall
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, feedback_of, normalised, verdict_of
 
@@ -22,75 +22,72 @@ REPORTED_LABEL = "rests on reports"
 """Label of a run without validators whose evidence the agent itself reported."""
 
 
-def stalled(state: RunState) -> RunState:
+def stalled(state: RunState, verdict: GoalVerdict) -> Stall:
     """Compare the round with the two kinds of rounds before it: same content, same results, same things missing.
 
     The response belongs to the content if it is the deliverable or a callable checks it, because no snapshot shows it.
     Rounds that alternate between two states count like rounds that stay the same.
     """
     content = (state.content or (state.snapshot.id if state.snapshot else ""), state.response or state.said)
-    if state.verdict is None or state.verdict.complete or not any(content):
-        return with_fields(state, stall=Stall())
+    if verdict.complete or not any(content):
+        return Stall()
     checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
-    key = repr((content, checks, _missing(state.verdict)))
-    last = state.stall
+    missing: object = normalised(verdict.missing)
+    if verdict.source == "judge" and verdict.criteria:  # its words vary by themselves, the criteria do not
+        missing = tuple((item.criterion, item.satisfied) for item in verdict.criteria)
+    key, last = repr((content, checks, missing)), state.stall
     rounds = last.rounds + 1 if key in (last.key, last.before) else 1
-    before = last.before if key == last.key else last.key
-    return with_fields(state, stall=Stall(key=key, before=before, rounds=rounds))
-
-
-def _missing(verdict: GoalVerdict) -> object:
-    """Return what is missing, without what varies by itself: the words of a judge do, the criteria do not."""
-    if verdict.source == "judge" and verdict.criteria:
-        return tuple((item.criterion, item.satisfied) for item in verdict.criteria)
-    return normalised(verdict.missing)
+    return Stall(key=key, before=last.before if key == last.key else last.key, rounds=rounds)
 
 
 def baselined(state: RunState, event: events.BaselineTaken) -> RunState:
     """Return the state after the baseline."""
     seen = progress.ended(with_evidence(state, [item.id for item in (*event.observations, *event.concealed)]))
-    baseline = Baseline(standing=event.standing, reason=event.reason, results=event.results)
-    green = event.standing == "green"
     ran_on = event.snapshot or state.base
-    taken = with_fields(seen, phase=Phase.BASELINED, baseline=baseline, validators=event.results, snapshot=ran_on)
-    taken = with_fields(taken, content=ran_on.id if ran_on else "", leaked=(), refusal="", changed_checks=None)
+    taken = with_fields(
+        seen,
+        phase=Phase.BASELINED,
+        baseline=Baseline(standing=event.standing, reason=event.reason, results=event.results),
+        validators=event.results,
+        snapshot=ran_on,
+        content=ran_on.id if ran_on else "",
+        leaked=(),
+        refusal="",
+        changed_checks=None,
+    )
     # A baseline that decides is iteration 1.
-    decides = green and not state.plan.has_judge and not state.plan.needs_round
+    decides = event.standing == "green" and not state.plan.has_judge and not state.plan.needs_round
     return decided(taken, verdict_of(event.results)) if decides else taken
 
 
 def validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
     """Return the state after the validators ran."""
-    seen = [observation.id for observation in (*event.observations, *event.concealed)]
-    ran = progress.ended(with_evidence(state, seen))
+    seen = [item.id for item in (*event.observations, *event.concealed)]
+    obstacle, changed = obstacle_of(event.results), event.changed_checks
+    denied = _denied(state, changed) if not obstacle else None
     ran = with_fields(
-        ran,
+        progress.ended(with_evidence(state, seen)),
         phase=Phase.VALIDATED,
         validators=event.results,
         refusal=event.refusal,
         leaked=event.leaked,
-        leaks=ran.leaks + bool(event.leaked),
-        snapshot=event.snapshot or ran.snapshot,
+        leaks=state.leaks + bool(event.leaked),
+        snapshot=event.snapshot or state.snapshot,
         protected_changes=event.protected_changes,
         differing=event.differing,
         check_labels=event.labels,
-        changed_checks=event.changed_checks,
+        # There is no second question about versions that were denied before.
+        changed_checks=None if obstacle or denied else changed,
+        obstacle=obstacle,
+        obstacles=state.obstacles + 1 if obstacle else 0,
     )
-    if obstacle := obstacle_of(event.results):
-        # The round is not decided, and the agent reads nothing of it: it cannot change that.
-        return with_fields(ran, obstacle=obstacle, obstacles=ran.obstacles + 1, changed_checks=None)
-    ran = with_fields(ran, obstacle="", obstacles=0)
-    denied = _denied(state, event.changed_checks)
-    if denied is not None:
-        # These very versions were denied before: there is no second question.
-        ran = with_fields(ran, changed_checks=None)
-    if event.leaked or not ran.decided_by_validators:
+    if obstacle or event.leaked or not ran.decided_by_validators:
+        # With an obstacle the round is not decided, and the agent reads nothing of it: it cannot change that.
         return ran
-    if event.changed_checks is not None and denied is not None:
-        return _not_accepted(ran, event.changed_checks, denied)
-    verdict = verdict_of(event.results, event.refusal, event.protected_changes)
+    if changed is not None and denied is not None:
+        return _not_accepted(ran, changed, denied)
     # A person may still accept the agent's versions of the checks: the round is then counted as passed.
-    return decided(ran, verdict)
+    return decided(ran, verdict_of(event.results, event.refusal, event.protected_changes))
 
 
 def obstacle_of(results: Sequence[ValidatorResult]) -> str:
@@ -115,17 +112,15 @@ def checks_decided(state: RunState, event: events.ApprovalRecorded) -> RunState:
     changed = state.changed_checks
     if changed is None or about is None or about.kind != "checks" or about.snapshot != changed.key:
         return state
-    if about.decision == "approved" and state.plan.has_judge:
+    if about.decision != "approved":
+        return _not_accepted(state, changed, about)
+    if state.plan.has_judge:
         # The judge needs the accepted results as observations: the validators run with these versions.
         place = "left" if state.phase is Phase.ENDED else "phase"
         return with_fields(state, changed_checks=None, **{place: Phase.WORKED})
-    if about.decision == "approved":
-        label = f"checks changed: {', '.join(changed.paths)}"
-        state = with_fields(
-            state, validators=changed.results, changed_checks=None, check_labels=(*state.check_labels, label)
-        )
-        return decided(state, verdict_of(state.validators)) if state.decided_by_validators else state
-    return _not_accepted(state, changed, about)
+    labels = (*state.check_labels, f"checks changed: {', '.join(changed.paths)}")
+    accepted = with_fields(state, validators=changed.results, changed_checks=None, check_labels=labels)
+    return decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
 
 
 def _denied(state: RunState, changed: events.ChangedChecks | None) -> Approval | None:
@@ -142,19 +137,14 @@ def _not_accepted(state: RunState, changed: events.ChangedChecks, approval: Appr
     return decided(with_fields(state, changed_checks=None), verdict)
 
 
-def outdated(state: RunState, event: events.WorkspaceChanged) -> RunState:
-    """Return the state after the workspace changed since the check: it is checked again."""
-    again = Phase.WORKED if state.round else Phase.READY
-    return with_fields(state, phase=again, snapshot=event.snapshot, leaked=event.paths, leaks=state.leaks + 1)
-
-
 def decided(state: RunState, verdict: GoalVerdict) -> RunState:
-    """Count the round, with this verdict."""
-    verdict = accepted(state, verdict)
-    now = count_round(
-        state, passed=verdict.complete, feedback=feedback_of(verdict, state.validators), score=verdict.score
-    )
-    return stalled(with_fields(now, verdict=verdict))
+    """Count the round, with this verdict; it is not complete if a person refused the completion of this snapshot."""
+    refused = state.completion
+    if verdict.complete and refused is not None and refused.refused:
+        verdict = verdict.model_copy(update={"complete": False, "missing": refusal(refused)})
+    feedback = feedback_of(verdict, state.validators)
+    now = count_round(state, passed=verdict.complete, feedback=feedback, score=verdict.score)
+    return with_fields(now, verdict=verdict, stall=stalled(now, verdict))
 
 
 def count_round(state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0) -> RunState:
@@ -167,9 +157,9 @@ def count_round(state: RunState, *, passed: bool, feedback: str | None = None, s
     again = state.counted == state.round
     number = state.iterations if again else state.iterations + 1
     attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)
-    before = state.attempts[:-1] if again else state.attempts[-KEPT + 1 :]
-    state = with_fields(state, iterations=number, counted=state.round, attempts=(*before, attempt))
-    return with_budget(state, iteration_count=number)
+    attempts = (*(state.attempts[:-1] if again else state.attempts), attempt)[-KEPT:]
+    counted = with_fields(state, iterations=number, counted=state.round, attempts=attempts)
+    return with_budget(counted, iteration_count=number)
 
 
 def approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
@@ -178,84 +168,51 @@ def approval_requested(state: RunState, event: events.ApprovalRequested, at: str
         state = withdrawn(state, lambda item: item.kind == event.kind)
     else:
         state = withdrawn(state, lambda item: item.tool_call_id == event.tool_call_id)
-    approval = Approval(
-        id=event.approval_id,
-        kind=event.kind,
-        action=event.action,
-        rule=event.rule,
-        tool_call_id=event.tool_call_id,
-        snapshot=event.snapshot,
-        requested_at=at,
-        expires_at=event.expires_at,
-        preview=event.preview,
-        evidence_refs=event.evidence_refs,
-    )
-    return with_fields(state, approvals=(*state.approvals[-KEPT + 1 :], approval), requested=state.requested + 1)
+    same = {
+        name: getattr(event, name) for name in Approval.model_fields if name in events.ApprovalRequested.model_fields
+    }
+    approval = Approval(id=event.approval_id, requested_at=at, **same)
+    return with_fields(state, approvals=(*state.approvals, approval)[-KEPT:], requested=state.requested + 1)
 
 
 def approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) -> RunState:
-    """Return the state after a decision. Only the first decision on an approval counts."""
-    state = _noted(state, event)
-    waiting = next((item for item in state.waiting if item.id == event.approval_id), None)
-    if waiting is None:
+    """Return the state after a decision. Only the first decision on an approval counts.
+
+    A denial stops the working memory. (Source: apply_event of Goals and State.)
+    """
+    about = next((item for item in state.approvals if item.id == event.approval_id), None)
+    refs = (*state.memory.approval_refs, event.approval_id)[-KEPT:]
+    # Without the agent's versions of the checks, the round is red and the run goes on.
+    goes_on = state.plan.approvals.on_deny != "stop" or (about is not None and about.kind == "checks")
+    stop = "blocked" if event.decision != "approved" and not goes_on else None
+    state = with_memory(state, approval_refs=refs, stop_reason=stop)
+    if about is None or about.decision is not None:
         return state
     given = {name: getattr(event, name) for name in ("decision", "by", "reason", "guarded")}
-    decided = waiting.model_copy(update={**given, "decided_at": at})
-    approvals = tuple(decided if item.id == decided.id else item for item in state.approvals)
+    decided = about.model_copy(update={**given, "decided_at": at})
     if event.decision == "approved" and not event.guarded:
         state = labelled(state, UNGUARDED)
     by = f" by {decided.by}" if decided.by else ""
     said = "has expired" if decided.decision == "expired" else f"was {decided.decision}{by}"
+    approvals = tuple(decided if item.id == decided.id else item for item in state.approvals)
     state = _said(with_fields(state, approvals=approvals), f"{decided.id} {said}")
-    if decided.kind != "complete":
-        return state
-    if decided.refused:
+    if decided.kind == "complete" and decided.refused:
         return _undone(state, decided)
-    if event.changed and event.snapshot is not None:
+    if decided.kind == "complete" and event.changed and event.snapshot is not None:
         # The workspace changed after the approval: it is checked, and approved, again.
-        again = Phase.WORKED if state.round else Phase.READY
-        return with_fields(state, phase=again, snapshot=event.snapshot)
+        return with_fields(state, phase=state.unchecked, snapshot=event.snapshot)
     return state
 
 
 def withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
     """Return the state with the waiting approvals for which `about` is true withdrawn."""
-    gone = {item.id for item in state.waiting if about(item)}
-    return _with(state, lambda item: item.id in gone, decision="withdrawn") if gone else state
-
-
-def begun(state: RunState, tool_call_id: str) -> RunState:
-    """Return the state after a tool call started: its approval is used and permits no other call."""
-    return _with(state, lambda item: item.tool_call_id == tool_call_id and item.decision is not None, used=True)
-
-
-def accepted(state: RunState, verdict: GoalVerdict) -> GoalVerdict:
-    """Return the verdict, not complete if a person refused the completion of this snapshot."""
-    refused = state.completion
-    if not verdict.complete or refused is None or not refused.refused:
-        return verdict
-    return verdict.model_copy(update={"complete": False, "missing": refusal(refused)})
+    return with_approvals(state, lambda item: item.decision is None and about(item), decision="withdrawn")
 
 
 def refusal(approval: Approval) -> str:
     """Return the feedback about a refused completion."""
     said = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
     return f"the owner did not accept the result ({said})"
-
-
-def _with(state: RunState, which: Callable[[Approval], bool], **changes: object) -> RunState:
-    changed = tuple(item.model_copy(update=changes) if which(item) else item for item in state.approvals)
-    return with_fields(state, approvals=changed) if changed != state.approvals else state
-
-
-def _noted(state: RunState, event: events.ApprovalRecorded) -> RunState:
-    """Return the state with the reference, and stopped by a denial. (Source: apply_event of Goals and State.)"""
-    refs = kept(state.memory.approval_refs, event.approval_id)
-    about = next((item for item in state.approvals if item.id == event.approval_id), None)
-    # Without the agent's versions of the checks, the round is red and the run goes on.
-    goes_on = state.plan.approvals.on_deny != "stop" or (about is not None and about.kind == "checks")
-    stops = event.decision != "approved" and not goes_on
-    return with_memory(state, approval_refs=refs, stop_reason="blocked" if stops else None)
 
 
 def _said(state: RunState, said: str) -> RunState:
@@ -282,8 +239,7 @@ def _undone(state: RunState, approval: Approval) -> RunState:
 
 def asked(state: RunState, questions: tuple[str, ...]) -> RunState:
     """Return the state with more open questions, each once."""
-    opened = state.memory.open_questions
-    return with_memory(state, open_questions=tuple(dict.fromkeys((*opened, *questions)))) if questions else state
+    return with_memory(state, open_questions=tuple(dict.fromkeys((*state.memory.open_questions, *questions))))
 
 
 def answered(state: RunState, event: events.QuestionAnswered) -> RunState:

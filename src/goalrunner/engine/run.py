@@ -10,12 +10,21 @@ from typing import TypeVar, assert_never
 
 from goalrunner.core import events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, RoundReply
-from goalrunner.core.decision import decide
+from goalrunner.core.decision import (
+    AskApproval,
+    Audit,
+    Brief,
+    Confirm,
+    Criticize,
+    RunRound,
+    TakeBaseline,
+    Validate,
+    decide,
+)
 from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.core.steps import AskApproval, Audit, Brief, Confirm, Criticize, RunRound, TakeBaseline, Validate
 from goalrunner.engine.approvals import Approvals
 from goalrunner.engine.checks import Checks
 from goalrunner.engine.journal import Deadline, Journal, Parts, exclusive, kept_traceback
