@@ -110,15 +110,8 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return progress.spent(state, event.account, event.usage)
         case events.RoundFinished():
             return _round_finished(state, event)
-        case events.CritiqueStarted():
-            awaiting = "critic" if "critic" in state.models else None
-            return with_fields(progress.begun(state, f"critique-{event.round}"), awaiting=awaiting)
-        case events.CritiqueFinished():
-            said = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
-            return with_fields(progress.ended(state), critique=said, awaiting=None)
-        case events.RefinementStarted():
-            begun = progress.begun(state, f"round-{event.round}")
-            return with_fields(begun, phase=Phase.WORKING, refinements=event.number, block_report="", **_PROMPTING)
+        case events.CritiqueStarted() | events.CritiqueFinished() | events.RefinementStarted():
+            return _criticized(state, event)
         case events.ValidatorsFinished():
             return validated(state, event)
         case events.AuditStarted():
@@ -178,6 +171,21 @@ def _round_started(state: RunState, event: events.RoundStarted) -> RunState:
         **NOT_CHECKED,
         **_PROMPTING,
     )
+
+
+def _criticized(
+    state: RunState, event: events.CritiqueStarted | events.CritiqueFinished | events.RefinementStarted
+) -> RunState:
+    match event:
+        case events.CritiqueStarted():
+            awaiting = "critic" if "critic" in state.models else None
+            return with_fields(progress.begun(state, f"critique-{event.round}"), awaiting=awaiting)
+        case events.CritiqueFinished():
+            said = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
+            return with_fields(progress.ended(state), critique=said, awaiting=None)
+        case events.RefinementStarted():
+            begun = progress.begun(state, f"round-{event.round}")
+            return with_fields(begun, phase=Phase.WORKING, refinements=event.number, block_report="", **_PROMPTING)
 
 
 def _heard(state: RunState, event: events.MessageRecorded) -> RunState:

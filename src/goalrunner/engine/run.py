@@ -8,19 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import TypeVar, assert_never
 
-from goalrunner.core import events, limits
+from goalrunner.core import decision, events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, RoundReply
-from goalrunner.core.decision import (
-    AskApproval,
-    Audit,
-    Brief,
-    Confirm,
-    Criticize,
-    RunRound,
-    TakeBaseline,
-    Validate,
-    decide,
-)
 from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
@@ -43,7 +32,7 @@ class Run:
         self,
         parts: Parts,
         journal: Journal,
-        render: Callable[[Brief], str],
+        render: Callable[[decision.Brief], str],
         *,
         fresh_rounds: bool,
         check_models: Callable[[], None] = lambda: None,
@@ -188,7 +177,7 @@ class Run:
             return limits.interrupted(self._signal)
         return events.RunEnded(stop_reason=StopReason.CANCELLED, message=said)
 
-    async def advance(self) -> RunRound | events.RunEnded:  # noqa: C901  one arm per step
+    async def advance(self) -> decision.RunRound | events.RunEnded:  # noqa: C901  one arm per step
         """Perform steps until the agent has to work or the run ends."""
         if self.state.phase is Phase.READY:
             self._check_models()
@@ -197,9 +186,9 @@ class Run:
             await self.tracker.take("start")
         await self._checks.keep_start()
         while True:
-            step = decide(self.state)
+            step = decision.decide(self.state)
             match step:
-                case RunRound():
+                case decision.RunRound():
                     await self._preflight()
                     return step
                 case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
@@ -209,19 +198,19 @@ class Run:
                         return step
                 case events.RunEnded():
                     return step
-                case TakeBaseline():
+                case decision.TakeBaseline():
                     await self._checks.baseline()
-                case Criticize():
+                case decision.Criticize():
                     await self._checks.criticize(step.round, self._reply.text)
-                case Validate():
+                case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
-                case Audit():
+                case decision.Audit():
                     await self._checks.audit(step.round)
-                case Confirm():
+                case decision.Confirm():
                     await self._checks.confirm(step.claim)
-                case AskApproval(kind="checks"):
+                case decision.AskApproval(kind="checks"):
                     await self._approvals.checks(step.action, step.rule)
-                case AskApproval():
+                case decision.AskApproval():
                     await self._approvals.completion(step.action, step.rule)
                 case _:
                     assert_never(step)
@@ -236,11 +225,11 @@ class Run:
                 self._journal.append(events.NoteAdded(note=self._parts.redact(note)))
 
     async def _loop(self) -> events.RunEnded:
-        while isinstance(step := await self.advance(), RunRound):
+        while isinstance(step := await self.advance(), decision.RunRound):
             await self._round(step.prompt)
         return step
 
-    async def _round(self, brief: Brief) -> None:
+    async def _round(self, brief: decision.Brief) -> None:
         conversation = self._parts.conversation
         if self._fresh_rounds and self._checkpoint is None:
             self._checkpoint = conversation.checkpoint()
@@ -248,17 +237,17 @@ class Run:
             conversation.restore(self._checkpoint)
         await self.finish_round(brief.round, await self._turn(brief))
 
-    async def _turn(self, brief: Brief) -> RoundReply:
+    async def _turn(self, brief: decision.Brief) -> RoundReply:
         """Let the agent work; continue a turn of an earlier process if its prompt was sent."""
         began = self.state.phase is Phase.WORKING and self.state.prompted
         if began and isinstance(self._parts.conversation, Resumable):
             return await self._turns.resume(self._render(brief), self._resumption.unfinished)
         return await self._turns.send(self.begin_round(brief))
 
-    def begin_round(self, brief: Brief) -> str:
+    def begin_round(self, brief: decision.Brief) -> str:
         """Record the start of a round, or of a refinement in it; return its user message."""
         if self.state.phase is Phase.WORKING:  # an earlier process began it
-            return self._render(brief) or self._render(Brief("neutral", brief.round))
+            return self._render(brief) or self._render(decision.Brief("neutral", brief.round))
         if brief.kind == "refine":
             self._journal.append(events.RefinementStarted(round=brief.round, number=self.state.refinements + 1))
         else:
