@@ -205,8 +205,8 @@ async def test_a_stubborn_child_is_killed(bench: Bench) -> None:
 )
 async def test_at_the_end_every_process_is_ended_in_whatever_session(bench: Bench, command: str) -> None:
     async with bench(f"{command} sleep 0.2; exec cat") as child:
-        await until(lambda: len(child._termination.living()) > 0)
-        pids = list(child._termination.living())
+        await until(lambda: len(child._child.living()) > 0)
+        pids = list(child._child.living())
 
     assert pids
     assert not any(map(living, pids))
@@ -247,7 +247,7 @@ async def test_after_a_round_those_that_began_in_it_apart_are_ended_and_named(be
         assert await child.read() == b"ready\n"
         left, stubborn, later = [await pid_in(bench.folder / name) for name in ("left", "stubborn", "later")]
         await until(lambda: Path(f"/proc/{left}/comm").read_text() == "sleep\n" and leads_a_session(left))
-        await until(lambda: len(child._termination.living()) >= 6)
+        await until(lambda: len(child._child.living()) >= 6)
 
         names = await child.sweep()
 
@@ -292,7 +292,7 @@ async def test_helpers_that_are_known_by_name_stay_with_their_children_and_no_de
         assert await child.read() == b"ready\n"
         kept, held, below, left = [await pid_in(bench.folder / name) for name in ("kept", "held", "below", "left")]
         there = ["keeper", "sh", "sleep", "sleep"]
-        await until(lambda: sorted(one.name for one in child._termination.living().values()) == there)
+        await until(lambda: sorted(one.name for one in child._child.living().values()) == there)
 
         names = await child.sweep(["keeper"])
 

@@ -380,7 +380,7 @@ async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monke
 
 @linux
 async def test_without_lists_of_children_the_whole_table_is_read(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalrunner.system.process_table._lists_children", lambda: False)
+    monkeypatch.setattr("goalrunner.system.process_table._lists_children", False)
 
     done = await shell("(setsid sleep 1000 &) ; sleep 0.05")
 

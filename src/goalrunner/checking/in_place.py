@@ -213,7 +213,7 @@ class InPlaceCheck:
     async def undo(self) -> Undone:
         """End the processes of the check, and undo its changes."""
         assert self.opened is not None
-        await asyncio.to_thread(end_orphans, self._token, ())
+        await asyncio.to_thread(end_orphans, self._token)
         undone = await undo(self.opened, self._store)
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.close)

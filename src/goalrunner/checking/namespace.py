@@ -29,7 +29,7 @@ from goalrunner.core.ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import process_table
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
 from goalrunner.system.launcher import SHELL, opened_sink
-from goalrunner.system.process_table import VARIABLE, unmarked
+from goalrunner.system.process_table import VARIABLE, starting
 from goalrunner.system.watchdog import as_helper
 
 _READY = b"ready\n"
@@ -78,7 +78,7 @@ class Namespace:
         """Start the holder and mount. Raise EnvironmentFailed if that is not possible here."""
         environ = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
         environ |= {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
-        with unmarked():
+        with starting:
             self._holder = holder = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.PIPE,

@@ -234,13 +234,13 @@ def _replayed(folder: Path, journal: Journal, deadline: float) -> Iterator[str]:
 def _undone(opened: OpenJournal) -> Undone:
     """End what is left of the check and of its runner, then undo."""
     journal = opened.journal
-    end_orphans(journal.token, ())
+    end_orphans(journal.token)
     store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
     try:
         if journal.guard:
             # The list has the sessions and limits of processes that have lost their tag.
             _await_end("goalrunner.system.watchdog", journal.guard)
-            end_orphans(journal.guard, ())
+            end_orphans(journal.guard)
         _await_end(f"--git-dir={store.folder}", kill=True)  # git of the runner may still write
         return asyncio.run(undo(opened, store))
     finally:

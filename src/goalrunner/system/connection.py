@@ -14,10 +14,10 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Protocol
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, Termination, start
+from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, started
 from goalrunner.system.launcher import GRACE, opened_sink
-from goalrunner.system.process_table import Process, ProcessTag, send_signal
-from goalrunner.system.watchdog import Watchdog, adopt_orphans
+from goalrunner.system.process_table import Process, send_signal
+from goalrunner.system.watchdog import Watchdog
 
 _PIECE = 64 * 1024
 _PIPE_POLL = 0.2
@@ -42,10 +42,6 @@ class Pipes:
         for one in self._open & set(pipes or self._open):
             self._open.discard(one)
             os.close(one)
-
-    def close_children(self) -> None:
-        """Close the ends that the child has inherited."""
-        self.close(self.child_stdin, self.child_stdout)
 
     def close_input(self) -> None:
         """Let the child see the end of its input."""
@@ -123,30 +119,20 @@ class ProcessConnector:
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AsyncIterator[ProcessConnection]:
         """See `Connector`. Raise AgentNotInstalled, or RecordError if `errors` cannot be written."""
-        adopt_orphans()
-        tag = ProcessTag(guard=self.watchdog.token)
-        self.watchdog.watch()
         with opened_sink(errors) as second, contextlib.closing(Pipes()) as pipes:
-            stdin, stdout = pipes.child_stdin, pipes.child_stdout
+            streams = (pipes.child_stdin, pipes.child_stdout, second)
+            process = started(argv, cwd=cwd, env=env, streams=streams, watchdog=self.watchdog, grace=self.grace)
             try:
-                child = start(argv, cwd=cwd, env=env, tag=tag, stdin=stdin, output=stdout, errors=second)
+                async with process as child:
+                    pipes.close(pipes.child_stdin, pipes.child_stdout)  # the child has inherited them
+                    try:
+                        yield ProcessConnection(child, pipes, self.grace)
+                        pipes.close_input()  # most programs end by themselves when their input ends
+                        await child.wait(FAREWELL)
+                    finally:
+                        pipes.close_input()
             except NotStarted as refusal:
                 raise AgentNotInstalled(refusal.reason) from refusal
-            pipes.close_children()
-            termination = Termination(child, tag, self.grace)
-            try:
-                self.watchdog.began(child.pid, child.limit)
-                yield ProcessConnection(child, termination, pipes, self.grace)
-                pipes.close_input()  # most programs end by themselves when their input ends
-                await child.wait(FAREWELL)
-            finally:
-                try:
-                    pipes.close_input()
-                    await termination.gently()
-                finally:
-                    termination.now()
-                    self.watchdog.ended(child.pid)
-                    child.reap()
 
 
 class ProcessConnection:
@@ -155,24 +141,19 @@ class ProcessConnection:
     `explain` gives the reason of an exit code if the program never started.
     """
 
-    def __init__(self, child: ChildProcess, termination: Termination, pipes: Pipes, grace: float) -> None:
+    def __init__(self, child: ChildProcess, pipes: Pipes, grace: float) -> None:
         self.explain: Callable[[int], str] = lambda _: ""
+        self.pid = child.pid
         self._child = child
-        self._termination = termination
         self._pipes = pipes
         self._grace = grace
         self._known: frozenset[int] = frozenset()
         self._groups: frozenset[int] = frozenset({child.pid})
 
     @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._child.pid
-
-    @property
     def exit_code(self) -> int | None:
         """The exit code, minus the number for a signal; None while it runs."""
-        return self._child.status
+        return self._child.status if self._child.ended() else None
 
     @property
     def obstacle(self) -> str:
@@ -189,7 +170,7 @@ class ProcessConnection:
 
     def mark(self) -> None:
         """Note the start of a round: processes that exist now belong to the agent, with their groups."""
-        living = self._termination.living()
+        living = self._child.living()
         self._known = frozenset(living)
         self._groups = frozenset({self._child.pid} | {one.group for one in living.values()})
 
@@ -215,7 +196,7 @@ class ProcessConnection:
         """Stop it and every process below it while the context is open, so that none of them can change a file."""
         stopped: set[int] = set()
         # Processes that are forked while the others are being stopped are found by the next look.
-        while new := set(self._termination.living()) - stopped:
+        while new := set(self._child.living()) - stopped:
             for pid in new:
                 send_signal(pid, SIGSTOP)
             stopped |= new
@@ -231,7 +212,7 @@ class ProcessConnection:
                 send_signal(pid, SIGCONT)
 
     def _new(self, helpers: Collection[str]) -> list[Process]:
-        living = self._termination.living()
+        living = self._child.living()
         kept = {one.pid for one in living.values() if one.name in helpers}
         return [
             one

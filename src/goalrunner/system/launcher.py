@@ -11,16 +11,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import record_errors
 from goalrunner.core.ports import Completion
-from goalrunner.system.child import ChildProcess, NotStarted, Termination, describe_signal, start
-from goalrunner.system.process_table import ProcessTag
-from goalrunner.system.watchdog import Watchdog, adopt_orphans
+from goalrunner.system.child import ChildProcess, NotStarted, describe_signal, started
+from goalrunner.system.watchdog import Watchdog
 
 SHELL = "/bin/sh"
 """By its path: PATH may begin with a folder of the workspace, in which an agent can create a `sh`."""
@@ -41,10 +41,8 @@ _TAIL = 4_000
 @contextmanager
 def opened_sink(path: Path) -> Iterator[int]:
     """Open a new, empty output file for appending, so that two writers never overwrite each other. Raise RecordError."""
-    try:
+    with record_errors(f"cannot write {path}"):
         sink = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
     try:
         yield sink
     finally:
@@ -91,43 +89,36 @@ class ProcessLauncher:
         shared: Sequence[Path] = (),
     ) -> Completion:
         """See `goalrunner.core.ports.Launcher`. Raise RecordError if `output` or `errors` cannot be written."""
-        adopt_orphans()
         began = time.monotonic()
-        tag = ProcessTag(guard=self.watchdog.token) if self.marked else ProcessTag(token="")
-        self.watchdog.watch()
-        errors_sink = opened_sink(errors) if errors else nullcontext()
-        with opened_sink(output) as sink, errors_sink as second, _source(stdin) as source:
-            sinks = [one for one in (sink, second) if one is not None]
+        with ExitStack() as files:
+            sinks = [files.enter_context(opened_sink(path)) for path in (output, errors) if path is not None]
+            # A file rather than a pipe, so that a child that does not read never blocks the runner.
+            source = files.enter_context(tempfile.TemporaryFile())
+            source.write(stdin or b"")
+            source.seek(0)
+            streams = (source.fileno(), sinks[0], sinks[-1])
+            process = started(
+                argv, cwd=cwd, env=env, streams=streams, watchdog=self.watchdog, grace=self.grace, marked=self.marked
+            )
             try:
-                child = start(argv, cwd=cwd, env=env, tag=tag, stdin=source, output=sink, errors=second)
+                async with process as child:
+                    cut = await self._until_end(child, sinks, timeout)
+                    duration = time.monotonic() - began
             except NotStarted as refusal:
                 duration = time.monotonic() - began
                 return Completion(refusal.exit_code, duration, timed_out=False, output=output, error=refusal.reason)
-            termination = Termination(child, tag, self.grace)
-            try:
-                self.watchdog.began(child.pid, child.limit)
-                cut = await self._until_end(child, sinks, timeout)
-                duration = time.monotonic() - began
-                await termination.gently()
-            except asyncio.CancelledError:
-                await termination.gently()
-                raise
-            finally:
-                termination.now()
-                self.watchdog.ended(child.pid)
-                status = child.reap()
             for one in sinks:
                 if self._is_over_limit(one):
                     cut = cut or self._limit_words
                     os.truncate(one, self.output_limit)
-        error = cut or ("its exit status was lost" if status is None else describe_signal(status))
+        error = cut or ("its exit status was lost" if child.status is None else describe_signal(child.status))
         return Completion(
-            exit_code=None if error else status,
+            exit_code=None if error else child.status,
             duration=duration,
             timed_out=cut.startswith("timed out"),
             output=output,
             error=error,
-            survivors=termination.survivors,
+            survivors=child.survivors,
         )
 
     async def _until_end(self, child: ChildProcess, sinks: Sequence[int], timeout: float | None) -> str:
@@ -148,16 +139,6 @@ class ProcessLauncher:
         return f"output limit of {self.output_limit / 1_000_000:g} MB"
 
 
-@contextmanager
-def _source(data: bytes | None) -> Iterator[int]:
-    """Open what the child reads: a file rather than a pipe, so that a child that does not read never blocks the runner."""
-    with tempfile.TemporaryFile() if data else open(os.devnull, "rb") as file:  # noqa: PTH123
-        if data:
-            file.write(data)
-            file.seek(0)
-        yield file.fileno()
-
-
 def program_outside(name: str, environ: Mapping[str, str], folders: Iterable[Path]) -> Path | None:
     """Return the first program of that name on PATH that neither lies nor is linked within `folders`, or None."""
     roots = [Path(os.path.realpath(folder)) for folder in folders]
@@ -176,26 +157,20 @@ async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     Cancelling the wait leaves the thread running, because Python cannot end it. The executor of the event loop is not
     used: closing the loop would wait for it.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
+    done: Future[tuple[Any, BaseException | None]] = Future()
+    done.set_running_or_notify_cancel()  # from now on it cannot be cancelled
     context = contextvars.copy_context()
 
-    def settle(value: Any, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result((value, error))
-
     def work() -> None:
-        value: Any = None
-        failure: BaseException | None = None
+        value, failure = None, None
         try:
             value = context.run(function, *arguments)
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, value, failure)
+        done.set_result((value, failure))
 
     threading.Thread(target=work, name="goal-thread", daemon=True).start()
-    value, error = await done
+    value, error = await asyncio.wrap_future(done)
     if error is not None:
         raise error
     return value

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from signal import SIGKILL
+from types import MappingProxyType
 
 import goalrunner
 from goalrunner.system import process_table
-from goalrunner.system.process_table import VARIABLE, send_signal, unmarked
+from goalrunner.system.process_table import VARIABLE, send_signal, starting
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -25,7 +26,8 @@ HELPER = "GOALRUNNER_HELPER"
 """The environment variable of programs that the runner starts for itself, such as git."""
 
 _token = secrets.token_hex(8)
-_running: dict[int, tuple[str, int]] = {}
+_commands: dict[int, tuple[str, int]] = {}
+"""The running commands of all launchers, with the tokens and limits that tag them."""
 _before: frozenset[int] | None = None
 _CONFIRMED = 0.01
 """Seconds between two looks at a process: one that is just being started shows no environment yet."""
@@ -60,16 +62,6 @@ def as_helper(env: Mapping[str, str]) -> dict[str, str]:
     return {**env, HELPER: _token}
 
 
-def command_began(child: int, token: str, limit: int) -> None:
-    """Note a command that was started, with its tags."""
-    _running[child] = (token, limit)
-
-
-def command_ended(child: int) -> None:
-    """Note that a command has ended."""
-    _running.pop(child, None)
-
-
 def adopted_processes() -> list[int]:
     """Return living children that were adopted and belong to no running command; none before `claim_adopted`."""
     if _before is None:
@@ -82,13 +74,15 @@ def adopted_processes() -> list[int]:
 
 def _is_adopted(pid: int, before: frozenset[int]) -> bool:
     one = process_table.entry(pid)
-    if one is None or not one.living or one.session in before or {pid, one.session, one.group} & _running.keys():
+    if one is None or not one.living or one.session in before or {pid, one.session, one.group} & _commands.keys():
         return False
-    if process_table.is_fork_of(pid, os.getpid()) or process_table.has_variable(pid, HELPER, _token):
+    if process_table.is_fork_of(pid, os.getpid()) or process_table.environment(pid).get(HELPER) == _token:
         return False
-    for token, limit in _running.values():
-        if process_table.has_token(pid, token) or (limit and process_table.has_limit(pid, limit)):
-            return False
+    if any(
+        process_table.has_token(pid, token) or process_table.has_limit(pid, limit)
+        for token, limit in _commands.values()
+    ):
+        return False
     try:
         os.kill(pid, 0)
     except OSError:
@@ -123,54 +117,47 @@ class Watchdog:
     def watch(self) -> None:
         """Start the watchdog process if it is not running."""
         with self._lock:
-            self._ensure()
+            if self._sink is None:
+                cleanup = [sys.executable, "-P", "-m", "goalrunner.system.watchdog", self.token]
+                # Without a watchdog the run goes on: it matters only if the runner is killed.
+                with contextlib.suppress(OSError):
+                    process, self._sink = start_helper(_SCRIPT, cleanup)
+                    os.set_blocking(self._sink, False)
+                    self._release = weakref.finalize(self, _end_watchdog, process, self._sink)
 
-    def began(self, pid: int, limit: int) -> None:
-        """Note a launch: its process, and the resource limit that tags it (0: none)."""
-        with self._lock:
-            self._running[pid] = limit
-            self._send()
+    def began(self, pid: int, token: str, limit: int) -> None:
+        """Note a launch: its process, and the token and the resource limit (0: none) that tag it."""
+        _commands[pid] = (token, limit)
+        self._running[pid] = limit
+        self._send()
 
     def ended(self, pid: int) -> None:
-        """Note that a launch has ended. To be called before its process is reaped, while its id cannot be reused."""
-        with self._lock:
-            self._running.pop(pid, None)
-            self._send()
+        """Note that a launch has ended."""
+        _commands.pop(pid, None)
+        self._running.pop(pid, None)
+        self._send()
 
     def close(self) -> None:
         """End the watchdog process. Closing twice does nothing; the next launch starts another."""
         with self._lock:
-            self._stop()
-
-    def _stop(self) -> None:
-        self._release()
-        self._sink = None
-
-    def _ensure(self) -> None:
-        if self._sink is None:
-            cleanup = [sys.executable, "-P", "-m", "goalrunner.system.watchdog", self.token]
-            # Without a watchdog the run goes on: it matters only if the runner is killed.
-            with contextlib.suppress(OSError):
-                process, self._sink = start_helper(_SCRIPT, cleanup)
-                os.set_blocking(self._sink, False)
-                self._release = weakref.finalize(self, _end_watchdog, process, self._sink)
+            self._release()
+            self._sink = None
 
     def _send(self) -> None:
         if self._sink is None and not self._running:
             return
         for _ in range(2):
-            self._ensure()
-            if self._sink is None or _sent(self._sink, self._running):
-                return
-            # It was killed: start another.
-            self._stop()
+            self.watch()
+            with self._lock:
+                if self._sink is None or _sent(self._sink, self._running):
+                    return
+            self.close()  # it was killed: start another
 
 
 def _sent(sink: int, running: Mapping[int, int]) -> bool:
     """Send the running launches; return False if the watchdog process has ended."""
-    line = " ".join(f"{pid}:{limit}" for pid, limit in running.items())
     try:
-        os.write(sink, f"{line}\n".encode())
+        os.write(sink, " ".join(f"{pid}:{limit}" for pid, limit in running.items()).encode() + b"\n")
     except BlockingIOError:  # it is stopped, and still has the previous list
         return True
     except OSError:
@@ -179,7 +166,6 @@ def _sent(sink: int, running: Mapping[int, int]) -> bool:
 
 
 def _end_watchdog(process: subprocess.Popen[bytes], sink: int) -> None:
-    """Report that nothing runs, and wait for the process to end."""
     _sent(sink, {})
     end_helper(process, sink)
 
@@ -191,16 +177,20 @@ def start_helper(
 
     The pipe closes when this process ends. `keep_open` are files that the script has open as well. Raise OSError.
     """
+    # A small environment without keys, in which Python finds the same modules as here.
+    installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(goalrunner.__file__).parents[1]), *installed])
     source, sink = os.pipe()
     try:
-        with unmarked():
+        with starting:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", script, "goal-watchdog", *argv],
                 stdin=source,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=as_helper(_environment()),
+                env=as_helper(environment),
                 pass_fds=keep_open,
                 start_new_session=True,
             )
@@ -222,21 +212,12 @@ def end_helper(process: subprocess.Popen[bytes], sink: int) -> None:
         process.wait()
 
 
-def _environment() -> dict[str, str]:
-    """Return a small environment without keys, in which Python finds the same modules as here."""
-    kept = {name: os.environ[name] for name in _NEEDED if name in os.environ}
-    installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
-    return {**kept, "PYTHONPATH": os.pathsep.join([str(Path(goalrunner.__file__).parents[1]), *installed])}
-
-
 _PATIENCE = 10.0
 """Seconds after which a process that does not react to SIGKILL is given up."""
 
 
-def end_orphans(token: str, launches: Sequence[tuple[int, int]]) -> None:
-    """Kill every process with that token, and those of `launches` (pid and resource limit) with their descendants."""
-    sessions = {pid for pid, _ in launches}
-    limits = {limit for _, limit in launches if limit}
+def end_orphans(token: str, launches: Mapping[int, int] = MappingProxyType({})) -> None:
+    """Kill every process with that token, and those of `launches` (pid and resource limit), with their descendants."""
     deadline = time.monotonic() + _PATIENCE
     quiet = 0
     # Two looks without a result: the second sees what was being forked during the first.
@@ -244,7 +225,13 @@ def end_orphans(token: str, launches: Sequence[tuple[int, int]]) -> None:
         found = process_table.family(
             one.pid
             for one in process_table.all_processes()
-            if one.living and one.pid != os.getpid() and _is_ours(one, token, sessions, limits)
+            if one.living
+            and one.pid != os.getpid()
+            and (
+                not launches.keys().isdisjoint((one.session, one.group))
+                or process_table.has_token(one.pid, token)
+                or process_table.has_limit(one.pid, *launches.values())
+            )
         )
         for pid in found:
             send_signal(pid, SIGKILL)
@@ -252,13 +239,6 @@ def end_orphans(token: str, launches: Sequence[tuple[int, int]]) -> None:
         time.sleep(0.01)
 
 
-def _is_ours(one: process_table.Process, token: str, sessions: set[int], limits: set[int]) -> bool:
-    if one.session in sessions or one.group in sessions or process_table.has_token(one.pid, token):
-        return True
-    # Two runners on one machine may choose the same limit; a process with another's token is another's.
-    return any(process_table.has_limit(one.pid, limit) for limit in limits) and not process_table.is_marked(one.pid)
-
-
 if __name__ == "__main__":
-    _launches = [one.partition(":") for one in sys.argv[2:]]
-    end_orphans(sys.argv[1], [(int(pid), int(limit)) for pid, _, limit in _launches])
+    _launches = (one.partition(":") for one in sys.argv[2:])
+    end_orphans(sys.argv[1], {int(pid): int(limit) for pid, _, limit in _launches})
