@@ -22,7 +22,7 @@ import pytest
 from goalrunner.checking import in_place
 from goalrunner.checking.environment import CheckEnvironment, File, Layer, OpenEnvironment
 from goalrunner.checking.in_place import InPlace, InPlaceCheck
-from goalrunner.checking.journal import OpenJournal, checks_folder
+from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.undo import replay
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion
@@ -261,7 +261,6 @@ def crash_at(patch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
 
     for name in CALLS:
         patch.setattr(os, name, failing(getattr(os, name)))
-    patch.setattr(OpenJournal, "set_done", failing(OpenJournal.set_done))
     return lambda: count > number
 
 

@@ -11,16 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from goalrunner.checking.environment import (
-    NO_SPACE_HINT,
-    EnvironmentFailed,
-    Kind,
-    Layer,
-    copy_written,
-    no_space,
-    written,
-)
-from goalrunner.checking.journal import make_parents, put_file
+from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer
+from goalrunner.checking.files import NO_SPACE_HINT, copy_written, make_parents, no_space, put_file, written
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher

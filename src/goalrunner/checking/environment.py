@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import os
-import shutil
 import stat
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +17,7 @@ from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.git import enclosing
-from goalrunner.snapshots.objects import shown
 
 T = TypeVar("T")
 Kind = Literal["overlay", "in-place", "checkout"]
@@ -184,91 +180,6 @@ def _settings(folder: Path) -> Iterator[tuple[str, File]]:
                 yield path.relative_to(folder).as_posix(), File(info.st_mode, path.read_bytes())
         except OSError:
             continue
-
-
-def written(workspace: str, patterns: Sequence[str], since: int, skip: Collection[str]) -> list[str]:
-    """Return the regular files that match a pattern and were written at that time (nanoseconds) or later.
-
-    `skip` are folders and files that do not count.
-    """
-    if not patterns:
-        return []
-    wanted = Patterns(patterns)
-    return sorted(
-        path
-        for path, info in files_of(workspace, skip)
-        if info.st_ctime_ns >= since and wanted.match(shown(os.fsencode(path)))
-    )
-
-
-def files_of(workspace: str, skip: Collection[str] = ()) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the regular files below a folder but for those in `skip` and in git folders, and their stats."""
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(os.path.join(workspace, folder)) as entries:
-            for entry in entries:
-                path = os.path.join(folder, entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name != ".git" and path not in skip:
-                        waiting.append(path)
-                elif entry.is_file(follow_symlinks=False) and path not in skip:
-                    yield path, entry.stat(follow_symlinks=False)
-
-
-def copy_into(source: Path, root: Path, path: str) -> bool:
-    """Copy the file at `path` below `source` to the same path below `root`; return False if that cannot be done.
-
-    Neither path is followed through a link, and only a regular file is read. The file is written under another name and
-    renamed, so a link, a pipe or a device that stands there is replaced and never written to. Raise OSError.
-    """
-    given, target = source / path, root / path
-    followed = any(
-        os.path.realpath((top / path).parent) != str(top.resolve() / Path(path).parent) for top in (source, root)
-    )
-    if followed or given.is_symlink() or not given.is_file() or (target.is_dir() and not target.is_symlink()):
-        return False
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):  # a file stands where a folder is needed
-        return False
-    aside = target.with_name(f".goal-{os.urandom(6).hex()}")
-    try:
-        shutil.copyfile(given, aside)
-        aside.chmod(given.stat().st_mode & 0o777)  # never the bits that let a program run as another user
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
-    return True
-
-
-def copy_written(source: Path, root: Path, paths: Iterable[str], prefix: str = "") -> tuple[str, ...]:
-    """Copy files that checks wrote into the live workspace; return those copied. Raise EnvironmentFailed.
-
-    `paths` are relative to both folders, and `root` lies at `prefix` in the workspace.
-    """
-    copied = []
-    for path in paths:
-        try:
-            if copy_into(source, root, path):
-                copied.append(prefix + path)
-        except OSError as error:
-            message = f"cannot copy {prefix}{path} into the workspace: {error.strerror}"
-            raise EnvironmentFailed(message, "free some space, or remove it from `outputs`") from error
-    return tuple(copied)
-
-
-_FREE_BYTES, _FREE_INODES = 1_000_000, 16
-NO_SPACE_HINT = "free some space, or set GOAL_HOME"
-
-
-def no_space(folder: Path, *, free_bytes: int = _FREE_BYTES, free_inodes: int = _FREE_INODES) -> str:
-    """Return "no space left in ..." if a folder's file system is full, for this user; empty if it is not."""
-    found = os.statvfs(folder)
-    blocks, inodes = (found.f_bfree, found.f_ffree) if os.geteuid() == 0 else (found.f_bavail, found.f_favail)
-    # File systems without a table of inodes count none.
-    full = blocks * found.f_frsize < free_bytes or (found.f_files and inodes < free_inodes)
-    return f"no space left in {folder}" if full else ""
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

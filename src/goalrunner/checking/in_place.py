@@ -13,21 +13,12 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
-from goalrunner.checking import live_state
-from goalrunner.checking.environment import Kind, Layer, no_space, to_its_end, written
-from goalrunner.checking.journal import (
-    Journal,
-    Move,
-    OpenJournal,
-    checks_folder,
-    create,
-    found,
-    lstat,
-    put_file,
-    rename,
-)
+from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, to_its_end
+from goalrunner.checking.files import lstat, no_space, put_file, rename, written
+from goalrunner.checking.journal import Journal, Move, OpenJournal, checks_folder, create, found
+from goalrunner.checking.live_state import git_places, look, record_git_files
 from goalrunner.checking.undo import Undone, Watchdog, undo
-from goalrunner.core.errors import EnvironmentFailed, GoalError
+from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.git import enclosing, repository_at
@@ -44,6 +35,8 @@ class InPlace:
     `guard` is the token of the watchdog of the run's launcher. `start` is the folder of the run's ignore rules, if the
     store was made with one.
     """
+
+    kind: Kind = "in-place"
 
     def __init__(
         self,
@@ -62,11 +55,6 @@ class InPlace:
         self.undone = Undone()
         """What the undo of the last check reset."""
         self._failed: list[OpenJournal] = []
-
-    @property
-    def kind(self) -> Kind:
-        """Which kind it is."""
-        return "in-place"
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[InPlaceCheck]:
@@ -173,7 +161,7 @@ class InPlaceCheck:
         folder = checks_folder(self._parent.home) / self._token
         folder.mkdir(mode=0o700, parents=True)
         try:
-            self.opened = self._journal(folder, snapshot, ignored)
+            self.opened = create(folder, self._journal(folder, snapshot, ignored))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)  # nothing was changed yet
             raise
@@ -183,13 +171,12 @@ class InPlaceCheck:
             for path, file in sorted(layer.put.items()):
                 put_file(layer.root, path, file)
 
-    def _journal(self, folder: Path, snapshot: Snapshot, ignored: Sequence[str]) -> OpenJournal:
+    def _journal(self, folder: Path, snapshot: Snapshot, ignored: Sequence[str]) -> Journal:
         root, parent = str(self.path), self._parent
-        seen = live_state.look(root, {*ignored, os.path.relpath(parent.home, root)})
-        inside = (repository_at(self.path / path) for path in seen.repositories)
-        places = live_state.git_places([found for found in (*inside, enclosing(self.path)) if found], self.path)
-        files, contents = live_state.record_git_files(places)
-        journal = Journal(
+        modes = look(root, {*ignored, os.path.relpath(parent.home, root)})
+        inside = [repository_at((self.path / path).parent) for path in modes if os.path.basename(path) == ".git"]
+        places = git_places([found for found in (*inside, enclosing(self.path)) if found], self.path)
+        return Journal(
             token=self._token,
             guard=parent.guard,
             pid=os.getpid(),
@@ -201,14 +188,10 @@ class InPlaceCheck:
             puts=[os.path.relpath(layer.root.resolve() / path, root) for layer in self._layers for path in layer.put],
             since=folder.stat().st_ctime_ns,
             moves=_moves_of(self._layers, folder, self._token),
-            folders=seen.modes,
-            modes=seen.files,
-            special=seen.special,
-            repositories=seen.repositories,
+            modes=modes,
             git_places=places,
-            git_files=files,
+            git_files=record_git_files(places),
         )
-        return create(folder, journal, contents)
 
     async def undo(self) -> Undone:
         """End the processes of the check, and undo its changes."""
@@ -231,11 +214,7 @@ def _moves_of(layers: Sequence[Layer], folder: Path, token: str) -> list[Move]:
         for path in (*layer.hide, *layer.put):
             if found := _affected(root, path, put=path in layer.put):
                 affected[found[0]] = (root, found[1])
-
-    @cache
-    def place(parent: str, root: str) -> str:
-        return _place(parent, root, folder, token)
-
+    place = cache(lambda parent, root: _place(parent, root, folder, token))
     rows = []
     for number, (path, (root, info)) in enumerate(sorted(affected.items())):
         if affected.keys().isdisjoint(map(str, Path(path).parents)):
@@ -259,30 +238,20 @@ def _affected(root: str, path: str, *, put: bool) -> tuple[str, os.stat_result |
 
 
 def _place(parent: str, root: str, folder: Path, token: str) -> str:
-    """Return a folder on the file system of `parent`: below GOAL_HOME, or a hidden one beside it."""
-    if _can_rename(str(folder), parent, token):
-        return str(folder / "live")
-    top = parent
-    while top != root and _can_rename(os.path.dirname(top), parent, token):
-        top = os.path.dirname(top)
-    # Snapshots leave out what is called `.git`, so that resetting the workspace to one does not remove it.
-    return os.path.join(top, f".goal-checks-{token}", ".git")
-
-
-def _can_rename(folder: str, parent: str, token: str) -> bool:
-    """Return whether a rename from one folder to the other is possible.
+    """Return a folder on the file system of `parent`: below GOAL_HOME, or a hidden one as near to the root as possible.
 
     Two bind mounts of one disk have the same device number; only a rename shows the difference. It names a file that
     does not exist, so that it changes nothing.
     """
-    one, other = lstat(folder), lstat(parent)
-    if one is None or other is None or one.st_dev != other.st_dev:
-        return False
-    try:
-        os.rename(os.path.join(folder, f".none-{token}"), os.path.join(parent, f".none-{token}"))
-    except OSError as error:
-        return error.errno != errno.EXDEV
-    return True
+    # Snapshots leave out what is called `.git`, so that resetting the workspace to one does not remove it.
+    hidden = os.path.join(f".goal-checks-{token}", ".git")
+    for top, name in ((str(folder), "live"), (root, hidden)):
+        try:
+            os.rename(os.path.join(top, f".none-{token}"), os.path.join(parent, f".none-{token}"))
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                return os.path.join(top, name)
+    return os.path.join(parent, hidden)
 
 
 def _set_aside(moves: Sequence[Move]) -> None:

@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from goalrunner.checking.environment import NO_SPACE_HINT, File, Kind, Layer, copy_written, no_space, to_its_end
+from goalrunner.checking.environment import File, Kind, Layer, to_its_end
+from goalrunner.checking.files import NO_SPACE_HINT, copy_written, no_space
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, upper_layers
 from goalrunner.core.errors import EnvironmentFailed

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.checking import live_state
-from goalrunner.checking.environment import written
+from goalrunner.checking.files import UNFINISHED, copy_into, written
 from goalrunner.checking.journal import (
     Journal,
     Move,
@@ -31,6 +32,7 @@ from goalrunner.checking.journal import (
     read,
     remove_aside,
 )
+from goalrunner.checking.live_state import look, make_accessible, put_git_files_back, restore_modes
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
@@ -60,12 +62,9 @@ async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
     """
     work = _Undo(opened, store)
     await asyncio.to_thread(work.put_back)
-    snapshot = Snapshot(**opened.journal.snapshot)
     with work.step("reset"):
-        await work.name_lost(snapshot)
-        if not opened.is_done("reset"):
-            await work.reset(snapshot)
-            opened.set_done("reset")
+        await work.reset()
+        await asyncio.to_thread(work.put_outputs_back)
     await asyncio.to_thread(work.finish)
     return work.result
 
@@ -73,10 +72,14 @@ async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
 class _Undo:
     def __init__(self, opened: OpenJournal, store: SnapshotStore) -> None:
         self._opened = opened
-        self._journal = opened.journal
+        self._journal = journal = opened.journal
+        self._workspace = Path(journal.workspace)
         self._store = store
         self._outputs = opened.folder / "outputs"
-        self._keep = checks_folder(Path(self._journal.home)) / "kept"
+        self._keep = checks_folder(Path(journal.home)) / "kept"
+        places = {*map(os.path.dirname, journal.asides), *journal.asides, journal.home}
+        self._own = {os.path.relpath(place, self._workspace) for place in places}
+        """The folders of this program, relative to the workspace."""
         self._lost: list[Move] = []
         self.result = Undone()
 
@@ -90,74 +93,66 @@ class _Undo:
             self.result.problems.append(f"{name}: {reason}")
 
     def put_back(self) -> None:
-        """Put back live files and git files; files that are declared outputs are moved out of the way first."""
+        """Put back live files and git files; files that are declared outputs are copied first."""
         journal = self._journal
-        live_state.make_accessible(journal.workspace, journal.folders)
-        if not self._opened.is_done("outputs kept"):
-            with self.step("outputs"):
-                skip = self._own_folders() | set(journal.puts)
-                paths = written(journal.workspace, journal.outputs, journal.since, skip)
-                live_state.keep_outputs(journal.workspace, paths, self._outputs)
-                self._opened.set_done("outputs kept")
+        make_accessible(journal.workspace, journal.modes)
+        with self.step("outputs"):
+            for path in written(journal.workspace, journal.outputs, journal.since, self._own | set(journal.puts)):
+                if not (self._outputs / path).exists():  # else an earlier undo, which did not end, has copied it
+                    copy_into(self._workspace, self._outputs, path)
         for move in journal.moves:
             with self.step(move.path):
-                if not move_back(self._opened, move):
+                if not move_back(move):
                     self._lost.append(move)
-        if not self._opened.is_done("git"):
-            before = len(self.result.problems)
-            live_state.GitPutBack(self._opened, self._keep, self.step).run()
-            if len(self.result.problems) == before:
-                self._opened.set_done("git")
-        self.result.lost += live_state.lost_git_files(journal)
+        self.result.lost += put_git_files_back(journal, self._keep, self.step)
 
-    async def reset(self, snapshot: Snapshot) -> None:
+    async def reset(self) -> None:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
         journal, store = self._journal, self._store
-        skip = {*await store.ignored_names(), *self._own_folders()}
-        now = await asyncio.to_thread(live_state.look, journal.workspace, skip, enter=True)
-        await asyncio.to_thread(self._remove_new, now)
+        snapshot = Snapshot(**journal.snapshot)
+        entries = await store.entries(snapshot)
+        for move in self._lost:  # but for files that the snapshot contains
+            if shown(os.fsencode(os.path.relpath(move.path, self._workspace))) not in entries:
+                self.result.lost.append(f"{move.path} is lost: the check removed {os.path.dirname(move.aside)}")
+        skip = {*await store.ignored_names(), *self._own}
+        now = await asyncio.to_thread(look, journal.workspace, skip, enter=True)
+        new = {path: mode for path, mode in now.items() if path not in journal.modes}
+        await asyncio.to_thread(self._remove_new, new)
+        changed = {shown(os.fsencode(path)) for path in new} & entries.keys()
         before = await store.snapshot()
-        changed: set[str] = set()
         if before.tree != snapshot.tree:
             self.result.kept = before
-            changes = await store.all_changes(before, snapshot)
-            changed = {change.path for change in changes if change.kind != "repository"}
-            await store.restore(snapshot)
-        if unusual := now.files.keys() - journal.modes.keys():
-            changed |= (await store.entries(snapshot)).keys() & {shown(os.fsencode(path)) for path in unusual}
-        for path in sorted(now.modes.keys() - journal.folders.keys(), reverse=True):
-            with contextlib.suppress(OSError):  # ignored files are in it
-                os.rmdir(os.path.join(journal.workspace, path))
+            changed |= {change.path for change in await store.restore(snapshot)}
+        for path in sorted(new, reverse=True):
+            with contextlib.suppress(OSError):  # it is no folder, or ignored files are in it
+                os.rmdir(self._workspace / path)
         paths = [os.fsdecode(raw(path)) for path in changed]
-        await asyncio.to_thread(live_state.restore_modes, journal.workspace, journal.folders, journal.modes, paths)
+        await asyncio.to_thread(restore_modes, journal.workspace, journal.modes, paths)
 
-    def _remove_new(self, now: live_state.Folders) -> None:
+    def _remove_new(self, new: dict[str, int]) -> None:
         """Remove what the check made and no snapshot contains: git folders, which are kept, pipes and sockets."""
-        workspace = self._journal.workspace
-        for folder in set(now.repositories) - set(self._journal.repositories):
-            path = os.path.join(workspace, folder, ".git")
-            target = self._keep / os.path.relpath(path, "/")
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with contextlib.suppress(OSError):  # on another file system: it stays
-                remove(target)
-                os.rename(path, target)
-        for path in sorted(set(now.special) - set(self._journal.special)):
-            with self.step(path):
-                os.unlink(os.path.join(workspace, path))
+        for name, mode in new.items():
+            path = self._workspace / name
+            if path.name == ".git":
+                target = self._keep / path.relative_to("/")
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with contextlib.suppress(OSError):  # on another file system: it stays
+                    remove(target)
+                    path.rename(target)
+            elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                with self.step(name):
+                    path.unlink()
 
-    async def name_lost(self, snapshot: Snapshot) -> None:
-        """Name the live paths that the check removed, but for files that the snapshot contains."""
-        for move in self._lost:
-            path = shown(os.fsencode(os.path.relpath(move.path, self._journal.workspace)))
-            if path not in await self._store.entries(snapshot):
-                self.result.lost.append(f"{move.path} is lost: the check removed {os.path.dirname(move.aside)}")
+    def put_outputs_back(self) -> None:
+        """Copy outputs over what the reset has restored in their place."""
+        for path in sorted(self._outputs.rglob("*")):
+            if path.is_file() and not path.name.startswith(UNFINISHED):
+                copy_into(self._outputs, self._workspace, str(path.relative_to(self._outputs)))
+        shutil.rmtree(self._outputs, ignore_errors=True)
 
     def finish(self) -> None:
-        """Put outputs back, and remove the journal unless something failed."""
+        """Remove the journal unless something failed."""
         journal, problems = self._journal, self.result.problems
-        with self.step("outputs"):
-            if self._opened.is_done("outputs kept") and self._opened.is_done("reset"):
-                live_state.put_outputs_back(journal.workspace, self._outputs)
         for folder in {os.path.dirname(move.path) for move in journal.moves}:
             with contextlib.suppress(OSError):  # not every file system can
                 sync_folder(Path(folder))
@@ -165,12 +160,6 @@ class _Undo:
             problems += [f"live files are left in {folder}" for folder in journal.asides if not remove_aside(folder)]
         if not problems:
             self._opened.remove()
-
-    def _own_folders(self) -> set[str]:
-        """Return the folders of this program in the workspace, relative to it."""
-        places = {*map(os.path.dirname, self._journal.asides), *self._journal.asides, self._journal.home}
-        workspace = self._journal.workspace
-        return {os.path.relpath(place, workspace) for place in places if place.startswith(f"{workspace}/")}
 
 
 _SCRIPT = """\
@@ -215,24 +204,22 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
     return (*messages, *_reports(workspace, home))
 
 
-def _replayed(folder: Path, journal: Journal, deadline: float) -> Iterator[str]:
+def _replayed(folder: Path, journal: Journal, deadline: float) -> list[str]:
     try:
         while (handle := lock(folder)) is None:
             if process_table.entry(journal.pid) or time.monotonic() > deadline:
-                yield f"A check is running in {journal.workspace} (process {journal.pid})."
-                return
+                return [f"A check is running in {journal.workspace} (process {journal.pid})."]
             time.sleep(0.05)
     except OSError:  # its watchdog has undone it meanwhile
-        return
+        return []
     try:
-        opened = read(handle, folder)
-        yield from _lines(opened, _undone(opened))
+        return _undone(read(handle, folder))[1]
     finally:
         os.close(handle)
 
 
-def _undone(opened: OpenJournal) -> Undone:
-    """End what is left of the check and of its runner, then undo."""
+def _undone(opened: OpenJournal) -> tuple[Undone, list[str]]:
+    """End what is left of the check and of its runner, then undo; also return what a person needs to know."""
     journal = opened.journal
     end_orphans(journal.token)
     store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
@@ -242,22 +229,18 @@ def _undone(opened: OpenJournal) -> Undone:
             _await_end("goalrunner.system.watchdog", journal.guard)
             end_orphans(journal.guard)
         _await_end(f"--git-dir={store.folder}", kill=True)  # git of the runner may still write
-        return asyncio.run(undo(opened, store))
+        undone = asyncio.run(undo(opened, store))
     finally:
         store.close()
-
-
-def _lines(opened: OpenJournal, undone: Undone) -> Iterator[str]:
-    """Yield what a person needs to know about an undo."""
-    workspace = opened.journal.workspace
+    what = f"An interrupted check in {journal.workspace}"
     if undone.problems:
-        yield f"An interrupted check in {workspace} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."
-        return
-    yield f"An interrupted check in {workspace} was undone."
+        return undone, [f"{what} is not undone: {'; '.join(undone.problems)}. See {opened.folder}."]
+    lines = [f"{what} was undone."]
     if undone.lost:
-        yield f"Removed by the check and not restored: {'; '.join(undone.lost)}."
+        lines.append(f"Removed by the check and not restored: {'; '.join(undone.lost)}.")
     if undone.kept:
-        yield f"Files in {workspace} were reset; the state before is snapshot {undone.kept.id[:12]}."
+        lines.append(f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}.")
+    return undone, lines
 
 
 def _reports(workspace: Path, home: Path) -> Iterator[str]:
@@ -288,12 +271,11 @@ def main(arguments: Sequence[str]) -> None:
     """Undo the check in the journal that is open as the given handle; leave a report for the next command."""
     handle, folder = int(arguments[0]), Path(arguments[1])
     opened = read(handle, folder)
-    undone = _undone(opened)
+    undone, lines = _undone(opened)
     if not undone.problems:  # with problems, the journal stays and the next command tries again
-        lines = (opened.journal.workspace, *_lines(opened, undone))
         with contextlib.suppress(OSError, GoalError):
-            path = folder.with_name(f"{folder.name}.report")
-            path.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
+            text = "".join(f"{line}\n" for line in (opened.journal.workspace, *lines))
+            folder.with_name(f"{folder.name}.report").write_text(text, errors="surrogateescape")
 
 
 if __name__ == "__main__":
