@@ -80,7 +80,7 @@ def watch(root: Path, *folders: str) -> Differ:
         found = {folder: inspect(root, folder) for folder in folders}
         return {folder: installed for folder, installed in found.items() if installed}
 
-    before = {folder: Installed(**json.loads(json.dumps(one.as_json()))) for folder, one in look().items()}
+    before = {folder: Installed(**json.loads(json.dumps(vars(one)))) for folder, one in look().items()}
     return lambda: tuple(sorted(label for some in labels(before, look(), root).values() for label in some))
 
 
@@ -446,8 +446,11 @@ def test_the_environment_of_these_tests() -> None:
     assert installed is not None
     assert {"pytest", "pathspec", "hypothesis"} <= installed.versions.keys()
     assert differ() == ()
-    for part in ("package pytest", "package pathspec"):  # each file has the hash that pip wrote
-        assert dependencies._is_as_installed(part, installed, installed, root)
+    recorded = dependencies._recorded(str(root), installed)
+    tops = [top for top in recorded if top.endswith(("packages/pytest", "packages/pathspec"))]
+    assert len(tops) == 2
+    for top in tops:  # each file has the hash that pip wrote
+        assert dependencies._is_as_installed(top, recorded[top], installed, installed, str(root))
 
 
 @pytest.mark.bench

@@ -17,7 +17,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -38,21 +38,16 @@ _SMALL = 1 << 20
 class Installed:
     """What a dependency folder contains.
 
-    `code` has a digest for each part: `package NAME`, and `folder PATH` or `file PATH` of no package; an empty part is
-    the folder as a whole. `records` are digests of the hashes that a part was installed with, if all are known.
+    `code` has a digest for each part: `package NAME` of Node; `folder PATH` or `file PATH` at the top of a Python
+    environment, of its `bin` or of site-packages; an empty part is another folder as a whole.
     """
 
     versions: dict[str, list[str]] = field(default_factory=dict)
     code: dict[str, str] = field(default_factory=dict)
     records: dict[str, str] = field(default_factory=dict)
+    """The hash of the RECORD of each Python distribution, by its metadata folder."""
     own: list[str] = field(default_factory=list)
     """Packages that are editable installs of the workspace."""
-    files: dict[str, list[str]] = field(default_factory=dict)
-    """The paths of each part now; not written down."""
-
-    def as_json(self) -> dict[str, object]:
-        """Return it for JSON."""
-        return vars(self) | {"files": {}}
 
     def add_version(self, name: str, version: str) -> None:
         """Add a version of a package; several copies of one version count once."""
@@ -109,63 +104,26 @@ def _node_packages(root: str, workspace: str) -> Installed:
 
 
 def _python_packages(root: str, workspace: str) -> Installed:
-    """Return the packages of a Python environment.
-
-    What stands at the top of site-packages, in `bin` or at the top of the environment belongs to the distribution whose
-    RECORD names it, or a file below it, and is a part of its own if none does, or several do.
-    """
-    installed, sites = Installed(), _sites(root)
-    top_of = re.compile(rf"((?:{'|'.join(map(re.escape, sites)) or '(?!)'})/)?((?:bin/|Scripts/)?[^/]+)")
-    rows: dict[str, dict[str, list[str]]] = {}
-    """By uppermost path and distribution: the rows of its RECORD; "" is the workspace's own install."""
-    for folder in glob.glob("*-info", root_dir=root) + [
-        one for site in sites for one in glob.glob(f"{site}/*-info", root_dir=root)
-    ]:
-        name, version = _distribution(os.path.basename(folder))
-        if _is_editable(_read(f"{root}/{folder}/direct_url.json"), workspace):
-            installed.own.append(name)
-            name = ""
-        elif name:
-            installed.add_version(name, version)
-        rows.setdefault(folder, {})[name] = []
-        for file, row in _recorded(root, folder):
-            if found := top_of.match(file):
-                rows.setdefault(found[0], {}).setdefault(name, []).append(row)
-    lines: dict[str, list[str]] = {}
-    records: dict[str, set[str]] = {}
+    """Return the packages of a Python environment, or of a site-packages folder."""
+    installed, lines, top_of = Installed(), dict[str, list[str]](), _tops(root)
+    for site in ("", *_sites(root)):
+        for folder in glob.glob(posixpath.join(site, "*-info"), root_dir=root):
+            name, version = _distribution(folder)
+            installed.records[folder] = _sha256(f"{root}/{folder}/RECORD")
+            if _is_editable(_read(f"{root}/{folder}/direct_url.json"), workspace):
+                installed.own.append(name)
+            elif not name.startswith("~"):  # left behind by pip
+                installed.add_version(name, version)
     for file, path, info in _files(root):
-        found = top_of.match(file)
-        assert found is not None
-        of_top, metadata = rows.get(found[0], {}), found[0].endswith("-info")
-        names = [name for name in of_top if name]
-        if file == ".lock" or (not names and of_top) or (metadata and not file.endswith("/entry_points.txt")):
+        top = top_of(file)
+        if file == ".lock" or (top.endswith("-info") and not file.endswith("/entry_points.txt")):
             continue
-        kind = "file" if found[0] == file else "folder"
-        part = f"package {names[0]}" if len(names) == 1 else f"{kind} {found[2]}"
         # A new environment has the same small files, such as pyvenv.cfg, with new times.
-        is_small = not of_top and found[0] == file and info.st_size <= _SMALL and stat.S_ISREG(info.st_mode)
+        is_small = top == file and info.st_size <= _SMALL and stat.S_ISREG(info.st_mode)
+        part = f"{'file' if top == file else 'folder'} {top}"
         lines.setdefault(part, []).append(_read(path) if is_small else _line(file, path, info))
-        installed.files.setdefault(part, []).append(file)
-        records.setdefault(part, set()).update(row for some in of_top.values() for row in some)
     installed.code = {part: _digest(some) for part, some in lines.items()}
-    installed.records = {part: _digest(some) for part, some in records.items() if some}
     return installed
-
-
-def _distribution(folder: str) -> tuple[str, str]:
-    """Return the name and the version in the name of a metadata folder; no name for one that pip left behind."""
-    name, _, version = os.path.splitext(folder)[0].partition("-")
-    return "" if name.startswith("~") else name.replace("_", "-").lower(), version.partition("-py")[0]
-
-
-def _recorded(root: str, folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the files in the RECORD of a metadata folder, relative to the environment, and their rows with hashes."""
-    site = os.path.dirname(folder)
-    for row in csv.reader(_read(f"{root}/{folder}/RECORD").splitlines()):
-        file = posixpath.normpath(posixpath.join(site, row[0])) if len(row) > 1 else "/"
-        code = "__pycache__" not in file and not file.endswith((".pyc", ".pyo"))
-        if code and not file.startswith(("/", "../")) and ("-info/" not in file or file.endswith("/entry_points.txt")):
-            yield file, f"{file}\0{row[1].removeprefix('sha256=')}"
 
 
 def _sites(root: str) -> list[str]:
@@ -173,6 +131,19 @@ def _sites(root: str) -> list[str]:
     real = os.path.realpath(root)
     found = (path for pattern in _SITES for path in glob.glob(pattern, root_dir=root))
     return sorted(path for path in found if os.path.realpath(os.path.join(root, path)) == os.path.join(real, path))
+
+
+def _tops(root: str) -> Callable[[str], str]:
+    """Return a function that cuts a path at what stands at the top of an environment, of `bin` or of site-packages."""
+    folders = "|".join([*map(re.escape, _sites(root)), "bin", "Scripts"])
+    pattern = re.compile(rf"(?:(?:{folders})/)?[^/]+")
+    return lambda path: found[0] if (found := pattern.match(path)) else path
+
+
+def _distribution(folder: str) -> tuple[str, str]:
+    """Return the name and the version in the name of a metadata folder."""
+    name, _, version = os.path.splitext(os.path.basename(folder))[0].partition("-")
+    return name.replace("_", "-").lower(), version.partition("-py")[0]
 
 
 def _is_editable(direct_url: str, workspace: str) -> bool:
@@ -194,7 +165,7 @@ def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], work
     for root, old in before.items():
         if new := after.get(root):
             prefix = f"{root}: " if len(before) > 1 else ""
-            some = [prefix + one if one else f"{root} changed" for one in _differences(old, new, workspace / root)]
+            some = [prefix + one if one else f"{root} changed" for one in _differences(old, new, f"{workspace}/{root}")]
         else:
             some = [f"{root} removed"]
         if some:
@@ -202,37 +173,67 @@ def labels(before: Mapping[str, Installed], after: Mapping[str, Installed], work
     return found
 
 
-def _differences(old: Installed, new: Installed, root: Path) -> Iterator[str]:
-    """Yield what differs, an empty text for the folder as a whole."""
-    known = {*new.own}
-    for name in (old.versions.keys() | new.versions.keys()) - known:
+def _differences(old: Installed, new: Installed, root: str) -> list[str]:
+    """Return what differs, an empty text for the folder as a whole."""
+    if old == new:
+        return []
+    found, known = [], {*new.own}
+    for name in sorted((old.versions.keys() | new.versions.keys()) - known):
         was, now = old.versions.get(name, []), new.versions.get(name, [])
         gone, come = [one for one in was if one not in now], [one for one in now if one not in was]
-        if gone or come:
-            known.add(name)
+        known |= {name} if gone or come else set()
         if len(gone) == len(come) == 1:
-            yield f"{name} {gone[0]} → {come[0]}"
+            found.append(f"{name} {gone[0]} → {come[0]}")
         else:
-            yield from (f"-{name} {version}".rstrip() for version in gone)
-            yield from (f"+{name} {version}".rstrip() for version in come)
-    for part in {part for part, _ in old.code.items() ^ new.code.items()}:
+            found += [f"-{name} {version}".rstrip() for version in gone]
+            found += [f"+{name} {version}".rstrip() for version in come]
+    replaced = any(new.records.get(folder) != record for folder, record in old.records.items())
+    recorded = _recorded(root, new)
+    for part in sorted({part for part, _ in old.code.items() ^ new.code.items()}):
         kind, _, name = part.partition(" ")
-        if (kind == "package" and name in known) or _is_as_installed(part, old, new, root):
+        there = recorded.get(name, {})
+        if kind == "package" and name not in known:
+            found.append(f"code of {name} changed" if part in old.code else f"+{name}")
+        if kind == "package" or _is_as_installed(name, there, old, new, root):
             continue
-        if kind == "package":
-            yield f"code of {name} changed" if part in old.code else f"+{name}"
-        elif part not in old.code:
-            yield f"new {part}"
-        else:
-            yield part and f"{part} {'changed' if part in new.code else 'removed'}"
+        owners = {_distribution(folder)[0] for folder in there}
+        if len(others := owners - {*new.own}) == 1:
+            found += [f"code of {owner} changed" for owner in others - known]
+            known |= others
+        elif others or (not owners and (part in new.code or not replaced)):  # else it left with its distribution
+            label = f"{kind} {re.sub('.*-packages/', '', name)}"
+            how = "changed" if part in new.code else "removed"
+            found.append(part and (f"{label} {how}" if part in old.code else f"new {label}"))
+    return found
 
 
-def _is_as_installed(part: str, old: Installed, new: Installed, root: Path) -> bool:
-    """Return whether the files of a part have the hashes that RECORD had at the start: it was installed once more."""
-    names = new.files.get(part)
-    return bool(names) and old.records.get(part) == _digest(
-        [f"{name}\0{_sha256(f'{root}/{name}')}" for name in names or ()]
-    )
+def _recorded(root: str, installed: Installed) -> dict[str, dict[str, dict[str, str]]]:
+    """Return by top, as in `_tops`, and by metadata folder the files that RECORD names, and their hashes."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    top_of = _tops(root)
+    for folder in installed.records:
+        found.setdefault(folder, {})[folder] = {}
+        for row in csv.reader(_read(f"{root}/{folder}/RECORD").splitlines()):
+            file = posixpath.normpath(posixpath.join(posixpath.dirname(folder), row[0])) if len(row) > 1 else ""
+            is_code = "__pycache__" not in file and ("-info/" not in file or file.endswith("/entry_points.txt"))
+            if file and is_code and not file.startswith(("/", "../")):
+                found.setdefault(top_of(file), {}).setdefault(folder, {})[file] = row[1].removeprefix("sha256=")
+    return found
+
+
+def _is_as_installed(
+    top: str, recorded: Mapping[str, Mapping[str, str]], old: Installed, new: Installed, root: str
+) -> bool:
+    """Return whether the files at a top have the hashes that RECORD had at the start: they were installed once more."""
+    if not recorded or any(old.records.get(folder) != new.records[folder] for folder in recorded):
+        return False
+    place = f"{root}/{top}"
+    there = [f"{top}/{name}" for name, _, _ in _files(place)] if os.path.isdir(place) else [top]
+    if top.endswith("-info"):
+        there = [file for file in there if file.endswith("/entry_points.txt")]
+    return {file: hash_ for files in recorded.values() for file, hash_ in files.items()} == {
+        file: _sha256(f"{root}/{file}") for file in there
+    }
 
 
 def _files(root: str, skip: Iterable[str] = ()) -> Iterator[tuple[str, str, os.stat_result]]:

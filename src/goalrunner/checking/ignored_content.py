@@ -222,7 +222,7 @@ class _Start:
     def as_json(self) -> bytes:
         """Return the record. Stats are columns: a list of numbers is written far faster than a list of lists."""
         stats = list(zip(*self.files.values(), strict=True))
-        packages = {root: one.as_json() for root, one in self.packages.items()}
+        packages = {root: vars(one) for root, one in self.packages.items()}
         changed = {"files": [list(self.files), stats], "folders": sorted(self.folders), "packages": packages}
         return json.dumps(vars(self) | changed).encode()
 

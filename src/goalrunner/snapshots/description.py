@@ -10,8 +10,6 @@ from pathlib import Path
 
 from goalrunner.snapshots.git import ask_git
 
-_DESCRIBE_TIMEOUT = 2.0
-
 
 @dataclass(frozen=True)
 class WorkspaceDescription:
@@ -30,38 +28,17 @@ class WorkspaceDescription:
         return {True: "git, clean", False: "git, uncommitted changes", None: "git"}[self.clean]
 
 
-def describe(
-    path: Path, environ: Mapping[str, str] | None = None, timeout: float = _DESCRIBE_TIMEOUT
-) -> WorkspaceDescription:
+def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0) -> WorkspaceDescription:
     """Describe a folder within `timeout` seconds, without changing it and without running its repository's filters."""
     call = partial(ask_git, path, environ=os.environ if environ is None else environ, timeout=timeout)
     names = call("config", "--name-only", "-z", "--get-regexp", r"^filter\..*\.(clean|process|required)$")[1]
     off = {name: "false" if name.endswith(".required") else "" for name in os.fsdecode(names).split("\0")[:-1]}
-    code, output, _ = call(
-        *(
-            "status",
-            "--porcelain=v2",
-            "--branch",
-            "-z",
-            "--untracked-files=normal",
-            "--ignore-submodules=all",
-            "--",
-            ".",
-        ),
-        settings=off,
-    )
-    if code != 0:
-        return WorkspaceDescription(path, is_git=_has_repository(path), clean=None)
-    lines = [line for line in output.split(b"\0") if line]
-    heads = [line for line in lines if line.startswith(b"# ")]
-    named = [head.removeprefix(b"# branch.head ") for head in heads if head.startswith(b"# branch.head ")]
-    branch = named[0].decode("utf-8", "replace") if named else ""
-    return WorkspaceDescription(
-        path, is_git=True, clean=len(lines) == len(heads), branch="" if branch == "(detached)" else branch
-    )
-
-
-def _has_repository(path: Path) -> bool:
-    """Return whether there is a repository, for when git is missing, too slow, or refuses the folder of another user."""
-    folder = path.absolute()
-    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
+    status = "status --porcelain=v2 --branch -z --untracked-files=normal --ignore-submodules=all -- ."
+    code, output, _ = call(*status.split(), settings=off)
+    if code != 0:  # git is missing, too slow, or refuses the folder of another user
+        is_git = any((parent / ".git").exists() for parent in (path.absolute(), *path.absolute().parents))
+        return WorkspaceDescription(path, is_git, clean=None)
+    lines = output.decode("utf-8", "replace").split("\0")[:-1]
+    heads = dict(line.removeprefix("# branch.").split(" ", 1) for line in lines if line.startswith("# branch."))
+    branch = heads.get("head", "").replace("(detached)", "")
+    return WorkspaceDescription(path, is_git=True, clean=all(line.startswith("# ") for line in lines), branch=branch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.snapshots.objects import Entry, raw, shown
+from goalrunner.snapshots.objects import Entry, shown
 
 LARGE = 50_000_000
 """Bytes; a larger file is hashed, not stored."""
@@ -46,15 +47,13 @@ class Sorter:
         folders: dict[bytes, bool] = {b"": True}
         for path in sorted(paths):
             try:
-                info = (
-                    os.lstat(os.path.join(self._root, path)) if self._is_real(os.path.dirname(path), folders) else None
-                )
+                is_real = self._is_real(os.path.dirname(path), folders)
+                info = os.lstat(os.path.join(self._root, path)) if is_real else None
                 entry = self._unstored(path, info, path in doubtful) if info else None
             except (FileNotFoundError, NotADirectoryError):
-                info = None
+                info = entry = None
             except OSError:
-                info, entry = None, UNREADABLE
-                result.unstored[path] = entry
+                result.unstored[path] = UNREADABLE
                 continue
             if info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
                 result.gone.append(path)
@@ -70,21 +69,16 @@ class Sorter:
         for path in paths:
             try:
                 self._try(path)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError:
-                found.add(path)
+            except OSError as error:
+                found |= set() if isinstance(error, FileNotFoundError | NotADirectoryError) else {path}
         return found
 
     def changed_since(self, paths: Collection[bytes], second: int) -> set[bytes]:
         """Return the paths whose inode changed in that second of the epoch or later."""
         found = set()
         for path in paths:
-            try:
-                if os.lstat(os.path.join(self._root, path)).st_ctime >= second:
-                    found.add(path)
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                found |= {path} if os.lstat(os.path.join(self._root, path)).st_ctime >= second else set()
         return found
 
     def is_folder(self, path: bytes) -> bool:
@@ -111,33 +105,38 @@ class Sorter:
 
     def _unstored(self, path: bytes, info: os.stat_result, doubtful: bool) -> Entry | None:
         """Return the entry of a file whose content is not kept; None for other files."""
-        if stat.S_ISLNK(info.st_mode):
-            if _holdable(path, link=True):
-                return None
-            return Entry(
-                "120000", hashlib.sha256(os.readlink(os.path.join(self._root, path))).hexdigest(), stored=False
-            )
+        parts = path.lower().split(b"/")
+        is_link = stat.S_ISLNK(info.st_mode)
+        # Git reserves `.git` in any case, and links named `.gitmodules`.
+        is_reserved = b".git" in parts or (is_link and b".gitmodules" in parts)
+        place = os.path.join(self._root, path)
+        if is_link and is_reserved:
+            return Entry("120000", content_hash(place, info.st_mode).hex(), stored=False)
         if not stat.S_ISREG(info.st_mode):
             return None
         if doubtful:
             self._try(path)
-        if info.st_size <= self._large and _holdable(path, link=False):
+        if info.st_size <= self._large and not is_reserved:
             return None
         mark = (info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns, info.st_ctime_ns)
-        known = self._hashes.get(path)
-        if known and known[0] == mark:
-            return known[1]
+        if path in self._hashes and self._hashes[path][0] == mark:
+            return self._hashes[path][1]
         began = time.time_ns()
-        entry = Entry("100755" if info.st_mode & 0o100 else "100644", self.sha256(path), stored=False)
+        digest = content_hash(place, info.st_mode).hex()
+        entry = Entry("100755" if info.st_mode & 0o100 else "100644", digest, stored=False)
         if info.st_ctime_ns + _TICK < began:
             self._hashes[path] = (mark, entry)
         return entry
 
-    def sha256(self, path: bytes) -> str:
-        """Return the hash of a regular file. Raise OSError."""
-        handle = os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(handle, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+
+def content_hash(place: bytes, mode: int) -> bytes:
+    """Return a hash of the content of a file, or of the target of a link. Raise OSError if it cannot be read."""
+    if stat.S_ISLNK(mode):
+        return hashlib.sha256(os.readlink(place)).digest()
+    if not stat.S_ISREG(mode):
+        return b""
+    with open(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
@@ -146,31 +145,26 @@ def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
     return json.dumps(rows, sort_keys=True, indent=0).encode()
 
 
-def read_manifest(data: bytes) -> dict[bytes, Entry]:
+def read_manifest(data: bytes) -> dict[str, Entry]:
     """Return the entries of a manifest. Raise ValueError."""
-    return {raw(path): Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
+    return {path: Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
 
 
 def closed_folders(folder: Path, ignored: Collection[bytes]) -> frozenset[bytes]:
     """Return the folders below `folder` that cannot be read and are not ignored, relative to it."""
-    root = os.fsencode(folder)
-    closed = set()
+    root, closed = os.fsencode(folder), set[bytes]()
     for way, inner, _ in os.walk(root):
-        names = [
-            name for name in inner if name != b".git" and os.path.relpath(os.path.join(way, name), root) not in ignored
+        paths = {name: os.path.relpath(os.path.join(way, name), root) for name in inner if name != b".git"}
+        inner[:] = [
+            name for name, path in paths.items() if path not in ignored and not os.path.islink(os.path.join(way, name))
         ]
-        inner[:] = [name for name in names if not os.path.islink(os.path.join(way, name))]
-        for name in inner:
-            path = os.path.join(way, name)
-            if not os.access(path, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-                closed.add(os.path.relpath(path, root))
+        can = os.access in os.supports_effective_ids
+        closed |= {
+            paths[name]
+            for name in inner
+            if not os.access(os.path.join(way, name), os.R_OK | os.X_OK, effective_ids=can)
+        }
     return frozenset(closed)
-
-
-def _holdable(path: bytes, *, link: bool) -> bool:
-    """Return whether git can store the name: it reserves `.git` in any case, and links named `.gitmodules`."""
-    parts = path.lower().split(b"/")
-    return b".git" not in parts and not (link and b".gitmodules" in parts)
 
 
 LIMIT = 4_000
@@ -191,10 +185,6 @@ class Look:
     names: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
     files: dict[bytes, _Signature] = field(default_factory=dict)
     racy: dict[bytes, bytes] = field(default_factory=dict)
-
-    def same_names(self, other: Look) -> bool:
-        """Return whether every folder has the same names."""
-        return self.names == other.names
 
 
 class QuickLook:
@@ -230,27 +220,19 @@ class QuickLook:
                         budget -= info.st_size
                         if budget < 0:
                             return None
-                        seen.racy[path] = self._content(path, info.st_mode)
+                        seen.racy[path] = content_hash(os.path.join(self._root, path), info.st_mode)
         except OSError:
             return None
         return seen
 
     def unchanged(self, before: Look, now: Look) -> bool:
         """Return whether nothing changed between two looks."""
-        if not before.same_names(now) or before.files != now.files:
+        if before.names != now.names or before.files != now.files:
             return False
         try:
-            return all(self._content(path, before.files[path][0]) == content for path, content in before.racy.items())
+            return all(
+                content_hash(os.path.join(self._root, path), before.files[path][0]) == content
+                for path, content in before.racy.items()
+            )
         except OSError:
             return False
-
-    def _content(self, path: bytes, mode: int) -> bytes:
-        """Return a hash of the content. Raise OSError if it cannot be read."""
-        place = os.path.join(self._root, path)
-        if stat.S_ISLNK(mode):
-            return os.readlink(place)
-        if not stat.S_ISREG(mode):
-            return b""
-        handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(handle, "rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.system.launcher import child_environment, program_outside
@@ -124,8 +124,8 @@ class Git:
         `tree` is the work tree and the current folder; without one the call sees only the store. `index` and
         `repository` replace those of the store.
         """
-        store = repository or self.store
-        argv: list[str | bytes] = [self._program, *_OPTIONS, f"--git-dir={store}"]
+        folder = tree or repository or self.store
+        argv: list[str | bytes] = [self._program, *_OPTIONS, f"--git-dir={repository or self.store}"]
         argv += [f"--work-tree={tree}"] if tree else []
         environ = {**self._environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
         if arguments[0] == "check-ignore":  # does not support literal paths
@@ -134,7 +134,7 @@ class Git:
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 *arguments,
-                cwd=tree or store,
+                cwd=folder,
                 env=as_helper(environ),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -142,35 +142,26 @@ class Git:
                 start_new_session=True,
             )
         except OSError as error:
-            missing = tree or store
-            what = f"cannot run git in {missing}" if missing.is_dir() else f"{missing} is gone"
-            hint = (
-                "" if missing.is_dir() else f"mkdir -p {missing}; then goal restore RUN 0 writes the files of the start"
-            )
-            raise WorkspaceError(f"{what}: {error.strerror}", hint) from error
+            if folder.is_dir():
+                raise WorkspaceError(f"cannot run git in {folder}: {error.strerror}") from error
+            hint = f"mkdir -p {folder}; then goal restore RUN 0 writes the files of the start"
+            raise WorkspaceError(f"{folder} is gone: {error.strerror}", hint) from error
         try:
             async with asyncio.timeout(_TIMEOUT):
                 output, errors = await process.communicate(stdin)
         except TimeoutError as error:
-            raise GitFailed(f"git {_said(arguments)} took more than {_TIMEOUT:g} s") from error
+            raise GitFailed(f"git {arguments[0]!s} took more than {_TIMEOUT:g} s") from error
         finally:
             if process.returncode is None:
                 await asyncio.shield(_end(process))
         return Answer(process.returncode or 0, output, errors)
 
-    async def ask(
-        self,
-        *arguments: str | bytes,
-        stdin: bytes = b"",
-        tree: Path | None = None,
-        index: Path | None = None,
-        repository: Path | None = None,
-    ) -> bytes:
-        """Return the output of a call. Raise GitFailed with the message of git if it fails."""
-        answer = await self.run(*arguments, stdin=stdin, tree=tree, index=index, repository=repository)
+    async def ask(self, *arguments: str | bytes, **options: Any) -> bytes:
+        """Return the output of a call, with the options of `run`. Raise GitFailed with the message of git if it fails."""
+        answer = await self.run(*arguments, **options)
         if answer.code != 0:
             words = answer.errors.decode("utf-8", "replace").strip()
-            raise GitFailed(f"git {_said(arguments)} failed in {self.store}: {words or answer.code}")
+            raise GitFailed(f"git {arguments[0]!s} failed in {self.store}: {words or answer.code}")
         return answer.output
 
 
@@ -194,10 +185,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-
-
-def _said(arguments: tuple[str | bytes, ...]) -> str:
-    return os.fsdecode(arguments[0])
 
 
 _LIMIT = 64_000_000

@@ -10,10 +10,9 @@ import re
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError
 from goalrunner.core.observation import Snapshot
@@ -41,49 +40,33 @@ def write_tree(store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str
     """Store a tree of named trees and blobs, given by their ids; return its id. Raise OSError."""
     rows = [(f"{name}/", f"40000 {name}", id_) for name, id_ in trees.items()]
     rows += [(name, f"100644 {name}", id_) for name, id_ in blobs.items()]
-    body = b"".join(row.encode() + b"\0" + bytes.fromhex(id_) for _, row, id_ in sorted(rows))
-    return _write(store, "tree", body)
+    return _write(store, "tree", b"".join(row.encode() + b"\0" + bytes.fromhex(id_) for _, row, id_ in sorted(rows)))
 
 
-def object_id(kind: Literal["blob", "tree"], body: bytes) -> str:
+def object_id(kind: str, body: bytes) -> str:
     """Return the id that git gives to this content."""
-    return hashlib.sha1(_heading(kind, body) + body, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(f"{kind} {len(body)}\0".encode() + body, usedforsecurity=False).hexdigest()
 
 
-def tree_id(files: Iterable[tuple[bytes, str, str]]) -> str:
-    """Return the id of the tree that holds these files: path, mode and blob of each. `content` is a folder in any case.
-
-    Git does not compare what it reads with the ids of the objects, so a changed object is found in this way.
-    """
-    folders: dict[bytes, list[tuple[bytes, bytes]]] = {b"": [], b"content": []}
-    for path, mode, blob in files:
-        folder, _, name = path.rpartition(b"/")
-        folders.setdefault(folder, []).append((name, b"%b %b\0%b" % (mode.encode(), name, bytes.fromhex(blob))))
-    for folder in list(folders):
-        above = folder.rpartition(b"/")[0]
-        while above not in folders:
-            folders[above] = []
-            above = above.rpartition(b"/")[0]
-    # The deepest first, the root last. Git sorts a folder as if its name ended with a slash.
-    for folder in sorted(folders, key=lambda folder: folder.count(b"/") if folder else -1, reverse=True):
-        id_ = object_id("tree", b"".join(row for _, row in sorted(folders[folder])))
-        if folder:
-            above, _, name = folder.rpartition(b"/")
-            folders[above].append((name + b"/", b"40000 %b\0%b" % (name, bytes.fromhex(id_))))
-    return id_
-
-
-def _heading(kind: str, body: bytes) -> bytes:
-    return f"{kind} {len(body)}\0".encode()
-
-
-def _write(store: Path, kind: Literal["blob", "tree"], body: bytes) -> str:
+def _write(store: Path, kind: str, body: bytes) -> str:
     name = object_id(kind, body)
     place = store / "objects" / name[:2] / name[2:]
     if not place.exists():
         place.parent.mkdir(exist_ok=True)
-        write_file(place, zlib.compress(_heading(kind, body) + body, 1))
+        write_file(place, zlib.compress(f"{kind} {len(body)}\0".encode() + body, 1))
     return name
+
+
+def keep_snapshot(store: Path, tree: str, state: str) -> Snapshot:
+    """Name a tree and the state of the repositories (a blob, or empty) as a snapshot. Raise OSError."""
+    identifier = _identifier(tree, state)
+    root = write_tree(store, trees={"tree": tree}, blobs={"repository": state} if state else {})
+    write_file(store / REFS / identifier, f"{root}\n".encode())
+    return Snapshot(id=identifier, tree=tree, repository=state)
+
+
+def _identifier(tree: str, state: str) -> str:
+    return hashlib.sha256(f"{tree} {state}".encode()).hexdigest()
 
 
 def write_file(place: Path, data: bytes) -> None:
@@ -98,6 +81,7 @@ def write_file(place: Path, data: bytes) -> None:
         raise
 
 
+REFS = "refs/snapshots/"
 _CONFIG = """\
 [core]
 \trepositoryformatversion = 0
@@ -110,11 +94,7 @@ _CONFIG = """\
 \tprotectntfs = false
 \tautocrlf = false
 \tsafecrlf = false
-\ttrustctime = true
-\tcheckstat = default
 \tuntrackedcache = false
-\tfsmonitor = false
-\thookspath = /dev/null
 \tattributesfile = /dev/null
 \texcludesfile = /dev/null
 \tloosecompression = 1
@@ -125,11 +105,8 @@ _CONFIG = """\
 [maintenance]
 \tauto = false
 """
-
 _ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !merge !export-ignore !export-subst\n"
 """Takes precedence over every .gitattributes: content is bytes, without conversion of line ends, filters or encodings."""
-
-
 _SAMPLE, _LOOSE, _PACKS = "17", 20, 40
 """`git gc --auto` acts if this folder of loose objects has more than 27 objects, or if there are more than 50 packs."""
 
@@ -164,61 +141,48 @@ async def packs_well(git: Git) -> bool:
     return version >= (2, 38)
 
 
-_BEGINNING = re.compile(r"[0-9a-f]{1,64}")
-_FOLDER = "refs/snapshots/"
-
-
 async def find_snapshot(git: Git, beginning: str) -> Snapshot:
     """Return the only snapshot whose id begins like this. Raise UsageError for none or several, or WorkspaceError."""
-    listed = await git.ask("for-each-ref", "--format=%(refname)", _FOLDER)
-    names = [name.removeprefix(_FOLDER) for name in listed.decode().split()]
-    found = [name for name in names if _BEGINNING.fullmatch(beginning) and name.startswith(beginning)]
+    found = [name for name in await kept_ids(git) if beginning and name.startswith(beginning)]
     if not found:
         raise UsageError(f'no snapshot "{beginning}" is kept of {git.workspace}', "give the id, or its beginning")
     if len(found) > 1:
         raise UsageError(f'"{beginning}" matches {len(found)} snapshots of {git.workspace}', "give more of the id")
-    return await _read(git, found[0])
+    rows = (await git.ask("ls-tree", "-z", REFS + found[0])).decode().split("\0")[:-1]
+    parts = {name: meta.split(" ")[2] for meta, _, name in (row.partition("\t") for row in rows)}
+    snapshot = Snapshot(id=found[0], tree=parts["tree"], repository=parts.get("repository", ""))
+    if snapshot.id != _identifier(snapshot.tree, snapshot.repository):
+        raise WorkspaceError(f"snapshot {snapshot.id} in {git.store} was changed")
+    return snapshot
+
+
+async def kept_ids(git: Git) -> list[str]:
+    """Return the ids of all snapshots in the store. Raise WorkspaceError if it cannot be read."""
+    listed = await git.ask("for-each-ref", "--format=%(refname)", REFS)
+    return [name.removeprefix(REFS) for name in listed.decode().split()]
 
 
 async def keeps(git: Git, snapshot: Snapshot) -> bool:
     """Return whether the store has a snapshot. Raise WorkspaceError if the store cannot be read."""
-    answer = await git.run("show-ref", "--verify", "--quiet", f"{_FOLDER}{snapshot.id}")
-    return answer.code == 0
-
-
-async def _read(git: Git, identifier: str) -> Snapshot:
-    rows = (await git.ask("ls-tree", "-z", f"{_FOLDER}{identifier}")).decode().split("\0")[:-1]
-    parts = {name: meta.split(" ")[2] for meta, _, name in (row.partition("\t") for row in rows)}
-    tree, repository = parts.get("tree", ""), parts.get("repository", "")
-    if hashlib.sha256(f"{tree} {repository}".encode()).hexdigest() != identifier:
-        raise WorkspaceError(f"snapshot {identifier} in {git.store} was changed")
-    return Snapshot(id=identifier, tree=tree, repository=repository)
-
-
-_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+    return (await git.run("show-ref", "--verify", "--quiet", REFS + snapshot.id)).code == 0
 
 
 def shown(name: bytes) -> str:
     """Return the text form of a path, such as `caf\\xe9` or `two\\x0alines`."""
-    try:
-        text = name.decode()
-    except UnicodeDecodeError:
-        text = name.decode(errors="surrogateescape")
-    else:
-        if text.isprintable() and "\\" not in text:
-            return text
-    return "".join(_character(character) for character in text)
+    text = name.decode(errors="surrogateescape")
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(one if one.isprintable() and one != "\\" else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
 
 
 def raw(path: str) -> bytes:
     """Return the bytes of a path: the inverse of `shown`."""
-    return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), path.encode(errors="surrogateescape"))
-
-
-def _character(character: str) -> str:
-    if character.isprintable() and character != "\\":
-        return character
-    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
+    data = path.encode(errors="surrogateescape")
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), data)
 
 
 class Claim:
@@ -229,20 +193,24 @@ class Claim:
     """
 
     def __init__(self, workspace: Path | None, lock: Path, run: str = "") -> None:
-        handles: list[int] = []
+        self._handles = contextlib.ExitStack()
+        self._release = weakref.finalize(self, self._handles.close)
         try:
             if workspace is not None:
-                handles.append(os.open(workspace, os.O_RDONLY | os.O_DIRECTORY))
-                _lock(handles[-1], workspace, lock)
-            handles.append(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-            _lock(handles[-1], workspace or lock.parent, lock)
+                self._open(workspace, os.O_RDONLY | os.O_DIRECTORY, workspace, lock)
+            handle = self._open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, workspace or lock.parent, lock)
         except BaseException:
-            _close(handles)
+            self.close()
             raise
         with contextlib.suppress(OSError):  # the text is only for messages
-            os.ftruncate(handles[-1], 0)
-            os.pwrite(handles[-1], f"{os.getpid()} {run}".strip().encode(), 0)
-        self._release = weakref.finalize(self, _close, handles)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()} {run}".strip().encode(), 0)
+
+    def _open(self, path: Path, flags: int, workspace: Path, lock: Path) -> int:
+        handle = os.open(path, flags, 0o600)
+        self._handles.callback(os.close, handle)
+        _lock(handle, workspace, lock)
+        return handle
 
     def close(self) -> None:
         """Release the workspace; closing twice does nothing."""
@@ -268,28 +236,14 @@ def _lock(handle: int, workspace: Path, lock: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        process, run = _holder(lock)
+        process, run = "", ""
+        with contextlib.suppress(OSError), lock.open(errors="replace") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # free: what it says is about an earlier run
+            except OSError:
+                process, _, run = file.read().strip().partition(" ")
         name, watch = (f": {run}", f" (goal watch {run})") if run else ("", "")
         raise WorkspaceBusy(
             f"another run is active in {workspace}{name} (process {process or 'unknown'})",
             f"wait for it to end{watch}, or name another workspace: --workspace DIR",
         ) from error
-
-
-def _holder(lock: Path) -> tuple[str, str]:
-    """Return process id and run id of the runner that holds the store's lock; empty if it is free or not readable."""
-    with contextlib.suppress(OSError, ValueError):
-        handle = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            process, _, run = os.read(handle, 200).decode("ascii").strip().partition(" ")
-            return process, run
-        finally:
-            os.close(handle)
-    return "", ""
-
-
-def _close(handles: list[int]) -> None:
-    for handle in handles:
-        os.close(handle)

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from fnmatch import translate
 from pathlib import Path
@@ -15,8 +14,6 @@ from pathlib import Path
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.snapshots.git import Git, Repository, content, enclosing, repository_at
 from goalrunner.snapshots.objects import shown, write_file
-
-_REMOTE = b"refs/remotes/"
 
 
 class RepositoryStates:
@@ -34,27 +31,19 @@ class RepositoryStates:
 
     async def _index(self, repository: Repository) -> bytes:
         """Return a hash of what is staged, without the times that `git status` refreshes."""
-        mark = await asyncio.to_thread(_mark, repository.index)
+        mark, staged = None, b""
+        with contextlib.suppress(OSError):  # git never rewrites an index in place
+            info = repository.index.lstat()
+            mark = info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
         known = self._known.get(repository.index)
         if known and mark and known[0] == mark:
             return known[1]
-        staged = b""
         if mark:
             answer = await self._git.run("ls-files", "--stage", "-z", index=repository.index)
             # An index in another format (split, SHA-256) is hashed as a file.
             staged = answer.output if answer.code == 0 else await asyncio.to_thread(content, repository.index)
-        state = hashlib.sha256(staged).digest()
-        self._known[repository.index] = (mark, state)
-        return state
-
-
-def _mark(index: Path) -> tuple[int, ...] | None:
-    """Return what identifies an index file, which git never rewrites in place; None if there is none."""
-    try:
-        info = index.lstat()
-    except OSError:
-        return None
-    return (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns) if stat.S_ISREG(info.st_mode) else None
+        self._known[repository.index] = mark, hashlib.sha256(staged).digest()
+        return self._known[repository.index][1]
 
 
 def _refs(repository: Repository) -> bytes:
@@ -66,83 +55,58 @@ def _refs(repository: Repository) -> bytes:
         if name and not value.startswith((b"#", b"^")):
             refs[name] = value
     for place in (repository.common, repository.git_dir):
-        refs.update(_loose(place))
-    listed = [name + b" " + value for name, value in sorted(refs.items()) if not name.startswith(_REMOTE)]
+        for folder, _, files in os.walk(place / "refs"):
+            paths = [Path(folder, file) for file in files]
+            refs |= {os.fsencode(path.relative_to(place)): content(path).strip() for path in paths}
+    listed = [name + b" " + value for name, value in sorted(refs.items()) if not name.startswith(b"refs/remotes/")]
     return b"\n".join([said.strip(), content(repository.common / "reftable" / "tables.list"), *listed])
 
 
-def _loose(git_dir: Path) -> Iterator[tuple[bytes, bytes]]:
-    for folder, _, files in os.walk(git_dir / "refs"):
-        for file in files:
-            path = Path(folder, file)
-            yield os.fsencode(path.relative_to(git_dir)), content(path).strip()
-
-
-_SPECIAL = re.compile(rb"([*?\[\]\\])")
-_BREAK = re.compile(rb"[\n\r]")
-
-
-def _rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the rules of an ignore file as git reads it, each as `!` or nothing, and a pattern."""
+def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
+    """Yield the rules of an ignore file as git reads it: `!` or nothing, a pattern, and whether its folder binds it."""
     for given in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         line = given.removesuffix(b"\r")
         while line.endswith(b" ") and not line.endswith(b"\\ "):
             line = line[:-1]
         pattern = line.removeprefix(b"!")
         if not line.startswith(b"#") and pattern.strip(b"/"):
-            yield line[: len(line) - len(pattern)], pattern
-
-
-def _is_anchored(pattern: bytes) -> bool:
-    """Return whether a slash at the start or inside binds the pattern to its own folder."""
-    return b"/" in pattern.rstrip(b"/")
+            yield line[: len(line) - len(pattern)], pattern, b"/" in pattern.rstrip(b"/")
 
 
 def below(text: bytes, folder: bytes) -> list[bytes]:
     """Return the lines of an ignore file in `folder` (relative to the workspace) as lines for the whole workspace."""
     if not folder:
-        return [sign + pattern for sign, pattern in _rules(text)]
+        return [sign + pattern for sign, pattern, _ in _rules(text)]
     base = b"/" + literal(folder) + b"/"
     return [
-        sign + base + (pattern.removeprefix(b"/") if _is_anchored(pattern) else b"**/" + pattern)
-        for sign, pattern in _rules(text)
+        sign + base + (pattern.removeprefix(b"/") if is_bound else b"**/" + pattern)
+        for sign, pattern, is_bound in _rules(text)
     ]
 
 
 def above(text: bytes, way: Sequence[bytes]) -> list[bytes]:
     """Return the lines of an ignore file in a parent folder; `way` are the names of the folders from there to the workspace."""
     lines: list[bytes] = []
-    for sign, pattern in _rules(text):
-        if _is_anchored(pattern):
-            rests = _rests(tuple(pattern.removeprefix(b"/").split(b"/")), tuple(way))
-            lines += [sign + b"/" + b"/".join(rest) for rest in rests]
-        else:
-            lines.append(sign + pattern)
+    for sign, pattern, is_bound in _rules(text):
+        rests = _rests(pattern.removeprefix(b"/").split(b"/"), way) if is_bound else []
+        lines += [sign + b"/" + b"/".join(rest) for rest in rests] if is_bound else [sign + pattern]
     return lines
 
 
 def literal(path: bytes) -> bytes:
     """Return a pattern that matches exactly this path; line breaks match any character."""
-    return _BREAK.sub(b"?", _SPECIAL.sub(rb"\\\1", path))
+    return re.sub(rb"[\n\r]", b"?", re.sub(rb"([*?\[\]\\])", rb"\\\1", path))
 
 
-def _rests(pattern: tuple[bytes, ...], way: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
+def _rests(pattern: Sequence[bytes], way: Sequence[bytes]) -> list[Sequence[bytes]]:
     """Return what is left of a pattern after the folders of the way; several with `**`."""
-    if not way:
-        return [pattern] if any(pattern) else []
-    if not pattern:
-        return []
+    if not way or not pattern:
+        return [pattern] if any(pattern) and not way else []
     if pattern[0] == b"**":
         return [*_rests(pattern[1:], way), *_rests(pattern, way[1:])]
-    if not _same(pattern[0], way[0]):
-        return []
-    return _rests(pattern[1:], way[1:])
-
-
-def _same(pattern: bytes, name: bytes) -> bool:
-    """Return whether a pattern without slashes matches a name, with git's `[^a]` and `\\x`."""
-    text = re.sub(r"\\(.)", lambda found: f"[{found[1]}]", pattern.decode("latin-1").replace("[^", "[!"))
-    return re.match(translate(text), name.decode("latin-1")) is not None
+    # With git's `[^a]` and `\x`.
+    text = re.sub(r"\\(.)", lambda found: f"[{found[1]}]", pattern[0].decode("latin-1").replace("[^", "[!"))
+    return _rests(pattern[1:], way[1:]) if re.match(translate(text), way[0].decode("latin-1")) else []
 
 
 class Start:
@@ -150,29 +114,23 @@ class Start:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    @property
-    def rules(self) -> Path:
+        self.rules = folder / "ignore"
         """The file of ignore patterns."""
-        return self.folder / "ignore"
 
     @property
     def frozen(self) -> bool:
         """Whether the rules were saved completely."""
         return self.rules.is_file() and (self.folder / "tracked").is_file()
 
-    def write_rules(self, lines: list[bytes]) -> None:
-        """Save the patterns. Raise OSError."""
+    def write(self, lines: list[bytes], commit: str) -> None:
+        """Save the patterns, and the commit that is checked out; empty without one. Raise OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(self.rules, b"".join(line + b"\n" for line in lines))
+        write_file(self.folder / "commit", f"{commit}\n".encode())
 
     def write_tracked(self, paths: list[bytes]) -> None:
         """Save the ignored paths that the user's repositories track; to be called last. Raise OSError."""
         write_file(self.folder / "tracked", b"".join(path + b"\0" for path in paths))
-
-    def write_commit(self, commit: str) -> None:
-        """Save the commit that is checked out; empty without one. Raise OSError."""
-        write_file(self.folder / "commit", f"{commit}\n".encode())
 
     @property
     def commit(self) -> str | None:
@@ -200,8 +158,7 @@ async def parent_of(git: Git) -> Repository | None:
     found = enclosing(git.workspace)
     if found is None or found.root == git.workspace:
         return None
-    way = git.workspace.relative_to(found.root)
-    path = b"./" + os.fsencode(way)
+    path = b"./" + os.fsencode(git.workspace.relative_to(found.root))
     answer = await git.run("check-ignore", "-q", "--no-index", "--", path, tree=found.root, repository=found.git_dir)
     return found if answer.code == 1 else None
 
@@ -245,16 +202,10 @@ async def tracked_paths(git: Git, repositories: list[Repository]) -> set[bytes]:
             words = answer.errors.decode("utf-8", "replace").strip()
             hint = f"see what `git -C {repository.root} status` says"
             raise WorkspaceError(f"the index of {repository.root} cannot be read: {words}", hint)
-        paths.update(_relative(answer.output.split(b"\0")[:-1], repository.root, git.workspace))
+        root, outer = os.fsencode(repository.root) + b"/", os.fsencode(git.workspace) + b"/"
+        found = (root + path for path in answer.output.split(b"\0")[:-1])
+        paths |= {path.removeprefix(outer) for path in found if path.startswith(outer)}
     return paths
-
-
-def _relative(paths: list[bytes], root: Path, workspace: Path) -> Iterator[bytes]:
-    if root.is_relative_to(workspace):
-        prefix = os.fsencode(root.relative_to(workspace)) + b"/" if root != workspace else b""
-        return (prefix + path for path in paths)
-    outer = os.fsencode(workspace.relative_to(root)) + b"/"
-    return (path.removeprefix(outer) for path in paths if path.startswith(outer))
 
 
 def _from_above(workspace: Path, parent: Repository) -> list[bytes]:
@@ -272,18 +223,13 @@ def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes,
     waiting = [b""]
     while waiting:
         folder = waiting.pop()
-        inner: list[bytes] = []
-        has_repository = False
+        entries: list[os.DirEntry[bytes]] = []
         try:
-            with os.scandir(os.path.join(root, folder)) as entries:
-                for entry in entries:
-                    path = os.path.join(folder, entry.name)
-                    if entry.name == b".git":
-                        has_repository = True
-                    elif entry.is_dir(follow_symlinks=False) and path not in closed:
-                        inner.append(path)
+            with os.scandir(os.path.join(root, folder)) as found:
+                entries += found
         except OSError as error:
             if not folder:
                 raise WorkspaceError(f"{shown(root)} cannot be read: {error.strerror}") from error
-        yield folder, has_repository
-        waiting += inner
+        yield folder, any(entry.name == b".git" for entry in entries)
+        inner = [entry for entry in entries if entry.name != b".git" and entry.is_dir(follow_symlinks=False)]
+        waiting += {os.path.join(folder, entry.name) for entry in inner} - closed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -17,39 +16,33 @@ from typing import Any
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.diff import Comparison
-from goalrunner.snapshots.files import Sorter
+from goalrunner.snapshots.diff import SnapshotReader
+from goalrunner.snapshots.files import Sorter, content_hash
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import Claim, Entry, object_id, shown
-
-_CHUNK = 1 << 20
+from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, raw
 
 
 class Placing:
     """Writes the files of snapshots."""
 
-    def __init__(self, git: Git, reading: Comparison, sorter: Sorter) -> None:
-        self._git = git
-        self._reading = reading
+    def __init__(self, reader: SnapshotReader, sorter: Sorter) -> None:
+        self._git = reader.git
+        self._reading = reader
         self._sorter = sorter
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
         """Write a snapshot into an empty folder. Raise WorkspaceError."""
-        entries = await self._reading.entries(snapshot)
-        unstored = {path: entry for path, entry in entries.items() if not entry.stored}
-        stored = {path: entry for path, entry in entries.items() if entry.stored}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise WorkspaceError(f"{folder} is not empty")
-            with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
-                index = Path(scratch, "index")
-                way = ("-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content")
-                await self._git.ask(*way, tree=folder, index=index)
-            wrong = await asyncio.to_thread(_differing, os.fsencode(folder), stored)
-            if wrong is not None:
-                raise self._reading.changed_outside(shown(wrong))
-            missing = await asyncio.to_thread(self._copy, unstored, folder)
+            await self._with_new_index(
+                folder, "-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content"
+            )
+            unstored = await self._reading.unstored(snapshot)
+            missing = await asyncio.to_thread(
+                lambda: [path for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
+            )
         except OSError as error:
             raise WorkspaceError(f"cannot write a snapshot into {folder}: {error.strerror}") from error
         if missing:
@@ -60,83 +53,45 @@ class Placing:
 
     async def restore(self, before: Snapshot, snapshot: Snapshot) -> None:
         """Restore all watched files from `snapshot`; `before` is their current state. Raise WorkspaceError."""
-        await self._reading.entries(snapshot)  # raises an error if the tree was changed
-        await asyncio.to_thread(self._remove, await self._extra(before, snapshot))
+        now, wanted = await self._reading.unstored(before), await self._reading.unstored(snapshot)
+        extra = [path for path in now if path not in wanted and not path.endswith("/")]
+        await asyncio.to_thread(self._remove, extra)
         workspace = self._git.workspace
         await self._git.ask("read-tree", "--reset", "-u", f"{snapshot.tree}:content", tree=workspace)
 
-    async def restore_paths(self, before: Snapshot, snapshot: Snapshot, paths: Collection[bytes]) -> None:
+    async def restore_paths(self, before: Snapshot, snapshot: Snapshot, paths: Collection[str]) -> None:
         """Restore these files from `snapshot`; `before` is their current state. Raise WorkspaceError."""
-        wanted = await self._reading.entries(snapshot)
-        there = await self._reading.entries(before)
+        wanted, there = await self._reading.entries(snapshot), await self._reading.entries(before)
         await asyncio.to_thread(self._remove, [path for path in paths if path in there and path not in wanted])
-        found = [path for path in paths if path in wanted]
-        if found:
+        if found := [raw(path) + b"\0" for path in paths if path in wanted]:
             arguments = ("checkout", f"{snapshot.tree}:content", "--pathspec-from-file=-", "--pathspec-file-nul")
-            with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
-                await self._git.ask(
-                    *arguments,
-                    stdin=b"".join(path + b"\0" for path in found),
-                    tree=self._git.workspace,
-                    index=Path(scratch, "index"),
-                )
+            await self._with_new_index(self._git.workspace, *arguments, stdin=b"".join(found))
 
-    async def _extra(self, before: Snapshot, snapshot: Snapshot) -> list[bytes]:
-        now, wanted = await self._reading.unstored(before), await self._reading.unstored(snapshot)
-        return [path for path in now if path not in wanted and not path.endswith(b"/")]
+    async def _with_new_index(self, tree: Path, *arguments: str, stdin: bytes = b"") -> None:
+        with tempfile.TemporaryDirectory(prefix="tmp_", dir=self._git.store) as scratch:
+            await self._git.ask(*arguments, stdin=stdin, tree=tree, index=Path(scratch, "index"))
 
-    def _remove(self, paths: list[bytes]) -> None:
-        for path in paths:
+    def _remove(self, paths: list[str]) -> None:
+        for path in map(raw, paths):
             place = os.path.join(os.fsencode(self._git.workspace), path)
             if self._sorter.is_folder(os.path.dirname(path)) and os.path.lexists(place):
                 os.unlink(place)
 
-    def _copy(self, unstored: Mapping[bytes, Entry], folder: Path) -> list[str]:
-        """Copy files without kept content from the workspace; return those that changed there or cannot be read."""
-        return [shown(path) for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
-
-    def _copied(self, path: bytes, entry: Entry, folder: Path) -> bool:
+    def _copied(self, name: str, entry: Entry, folder: Path) -> bool:
+        """Copy a file without kept content from the workspace; return False if it changed there or cannot be read."""
+        path = raw(name)
         source = os.path.join(os.fsencode(self._git.workspace), path)
         target = os.path.join(os.fsencode(folder), path)
         try:
             if not entry.blob or not self._sorter.is_folder(os.path.dirname(path)):
                 return False
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            if entry.mode == "120000":
-                aim = os.readlink(source)
-                os.symlink(aim, target)
-                return hashlib.sha256(aim).hexdigest() == entry.blob
-            digest = hashlib.sha256()
-            handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(handle, "rb") as given, open(target, "xb") as taken:
-                while chunk := given.read(_CHUNK):
-                    digest.update(chunk)
-                    taken.write(chunk)
-                os.fchmod(taken.fileno(), 0o755 if entry.mode == "100755" else 0o644)
-            return digest.hexdigest() == entry.blob
-        except OSError:
+            shutil.copy2(source, target, follow_symlinks=False)
+            if not os.path.islink(target):
+                os.chmod(target, 0o755 if entry.mode == "100755" else 0o644)
+            return content_hash(target, os.lstat(target).st_mode).hex() == entry.blob
+        except (OSError, shutil.Error):
             return False
-
-
-def _differing(root: bytes, entries: Mapping[bytes, Entry]) -> bytes | None:
-    """Return the first path below a folder that differs from a snapshot."""
-    found = {
-        os.path.relpath(os.path.join(folder, name), root)
-        for folder, folders, names in os.walk(root)
-        for name in (*names, *(name for name in folders if os.path.islink(os.path.join(folder, name))))
-    }
-    for path in sorted(found.symmetric_difference(entries)):
-        return path
-    for path, entry in entries.items():
-        place = os.path.join(root, path)
-        if os.path.islink(place):
-            mode, content = "120000", os.readlink(place)
-        else:
-            with open(place, "rb") as file:
-                mode, content = "100755" if os.fstat(file.fileno()).st_mode & 0o100 else "100644", file.read()
-        if (mode, object_id("blob", content)) != (entry.mode, entry.blob):
-            return path
-    return None
 
 
 _PATIENCE = 5.0
@@ -170,34 +125,31 @@ def clear(path: Path) -> None:
     """
     if not os.path.lexists(path):
         return
-    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
-    path.rename(aside)
+    aside = _set_aside(path)
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
+    while os.path.lexists(aside) and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):  # a process that is being ended wrote once more
             remove(aside)
             return
-        except OSError:  # a process that is being ended wrote once more
-            if time.monotonic() > deadline:
-                return
         time.sleep(0.05)
-
-
-_ASIDE = re.compile(r"\..+-[0-9a-f]{8}")
-"""Names of folders that are being removed."""
 
 
 def remove_whole(path: Path) -> None:
     """Rename a folder, then remove it. Raise OSError."""
+    shutil.rmtree(_set_aside(path))
+
+
+def _set_aside(path: Path) -> Path:
     aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
     path.rename(aside)
-    shutil.rmtree(aside)
+    return aside
 
 
 def unfinished(folder: Path) -> list[Path]:
     """Return what interrupted removals left in a folder."""
     found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(path for path in found if _ASIDE.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
+    name = re.compile(r"\..+-[0-9a-f]{8}")
+    return sorted(path for path in found if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
 
 
 def finish(folder: Path) -> int:
@@ -208,7 +160,6 @@ def finish(folder: Path) -> int:
     return sum(not path.exists() for path in found)
 
 
-_REFS = "refs/snapshots/"
 _PUT_ASIDE = "restored"
 """A file in the store with the time (seconds since 1970) and id of each snapshot taken before a restore."""
 
@@ -228,12 +179,6 @@ def last_used(store: Path) -> float:
     return max(times)
 
 
-async def superfluous(store: Path, workspace: Path, environ: Mapping[str, str], keep: Collection[str]) -> list[str]:
-    """Return the ids of snapshots that are not to be kept. Raise WorkspaceError."""
-    listed = await Git(store, workspace, environ).ask("for-each-ref", "--format=%(refname)", _REFS)
-    return [name for line in listed.decode().split() if (name := line.removeprefix(_REFS)) not in keep]
-
-
 def shrink(
     store: Path, workspace: Path, environ: Mapping[str, str], kept: Callable[[], Collection[str]], since: float
 ) -> int:
@@ -243,7 +188,21 @@ def shrink(
     1970) stay. Raise WorkspaceError, above all if a run works there.
     """
     with _claimed(store, workspace):
-        return asyncio.run(_shrink(Git(store, workspace, environ), {*kept(), *_aside(store, since)}, environ))
+        keep = {*kept()}
+        with contextlib.suppress(OSError):
+            for line in (store / _PUT_ASIDE).read_text().splitlines():
+                when, _, identifier = line.partition(" ")
+                keep |= {identifier} if when.isdecimal() and float(when) >= since else set()
+        return asyncio.run(_shrink(Git(store, workspace, environ), keep))
+
+
+async def _shrink(git: Git, keep: Collection[str]) -> int:
+    dropped = [name for name in await kept_ids(git) if name not in keep]
+    if dropped:
+        orders = "".join(f"delete {REFS}{name}\n" for name in dropped)
+        await git.ask("update-ref", "--stdin", stdin=orders.encode())
+        await git.ask("gc", "--prune=now", "--quiet")
+    return len(dropped)
 
 
 def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) -> bool:
@@ -257,9 +216,8 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
         try:
             remove_whole(store)
         except OSError as error:
-            raise WorkspaceError(
-                f"{store} cannot be removed: {error.strerror}", "check its owner and permissions"
-            ) from error
+            message = f"{store} cannot be removed: {error.strerror}"
+            raise WorkspaceError(message, "check its owner and permissions") from error
     return True
 
 
@@ -268,27 +226,7 @@ def _claimed(store: Path, workspace: Path) -> Iterator[None]:
     try:
         claim = Claim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
     except OSError as error:
-        raise WorkspaceError(
-            f"{store} cannot be locked: {error.strerror}", "check its owner and permissions"
-        ) from error
-    try:
+        message = f"{store} cannot be locked: {error.strerror}"
+        raise WorkspaceError(message, "check its owner and permissions") from error
+    with contextlib.closing(claim):
         yield
-    finally:
-        claim.close()
-
-
-async def _shrink(git: Git, keep: Collection[str], environ: Mapping[str, str]) -> int:
-    dropped = await superfluous(git.store, git.workspace, environ, keep)
-    if dropped:
-        orders = "".join(f"delete {_REFS}{name}\n" for name in dropped)
-        await git.ask("update-ref", "--stdin", stdin=orders.encode())
-        await git.ask("gc", "--prune=now", "--quiet")
-    return len(dropped)
-
-
-def _aside(store: Path, since: float) -> Iterator[str]:
-    with contextlib.suppress(OSError):
-        for line in (store / _PUT_ASIDE).read_text().splitlines():
-            when, _, identifier = line.partition(" ")
-            if when.isdecimal() and float(when) >= since:
-                yield identifier

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.git import Git, GitFailed, enclosing
-from goalrunner.snapshots.objects import write_file, write_tree
+from goalrunner.snapshots.objects import keep_snapshot, write_tree
 from goalrunner.snapshots.store import SnapshotStore
 
 _SUBMODULE = b"160000"
@@ -41,10 +40,7 @@ async def revision_snapshot(store: SnapshotStore, revision: str, environ: Mappin
             f"{revision} cannot be read from {found.root}: {error.message}", "git fsck checks the repository"
         ) from error
     tree = write_tree(store.folder, trees={"content": content}, blobs={})
-    identifier = hashlib.sha256(f"{tree} ".encode()).hexdigest()
-    root = write_tree(store.folder, trees={"tree": tree}, blobs={})
-    write_file(store.folder / "refs" / "snapshots" / identifier, f"{root}\n".encode())
-    return Snapshot(id=identifier, tree=tree)
+    return keep_snapshot(store.folder, tree, "")
 
 
 async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str:

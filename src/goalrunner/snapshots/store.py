@@ -8,15 +8,14 @@ not cover, also in nested repositories. It contains no empty folders, times, own
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.errors import WorkspaceError
-from goalrunner.core.observation import Change, DiffStat, Snapshot
-from goalrunner.snapshots.diff import CACHES, PATCH, Comparison, Patterns
+from goalrunner.core.observation import Change, Snapshot
+from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.files import LARGE, Look, QuickLook, Sorter, manifest
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, repository_at
 from goalrunner.snapshots.index import Index
@@ -24,20 +23,20 @@ from goalrunner.snapshots.objects import (
     Claim,
     Entry,
     is_crowded,
+    keep_snapshot,
     make_store,
     packs_well,
     raw,
     shown,
     store_name,
     write_blob,
-    write_file,
     write_tree,
 )
 from goalrunner.snapshots.repositories import RepositoryStates, Start, head_of, ignore_rules, parent_of, tracked_paths
 from goalrunner.snapshots.restore import Placing
 
 
-class SnapshotStore:
+class SnapshotStore(SnapshotReader):
     """The port `Workspace`. The first snapshot locks the workspace; `close` releases it.
 
     `outputs` are patterns of files that checks write. `start` is the folder with the ignore rules of the run, which a
@@ -58,13 +57,12 @@ class SnapshotStore:
         self.workspace = workspace.resolve()
         self._home = home.resolve()
         self.folder = self._home / "stores" / store_name(self.workspace)
-        self._passing = Patterns((*CACHES, *outputs), own=not outputs)
         self._kept = start
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
-        self._git = Git(self.folder, self.workspace, os.environ if environ is None else environ)
-        self._reading = Comparison(self._git)
-        self._states = RepositoryStates(self._git)
+        git = Git(self.folder, self.workspace, os.environ if environ is None else environ)
+        super().__init__(git, Patterns((*CACHES, *outputs), own=not outputs))
+        self._states = RepositoryStates(git)
         self._parent: Repository | None = None
         self._claim: Claim | None = None
         self._run = start.parent.name if start is not None else ""
@@ -101,69 +99,12 @@ class SnapshotStore:
                 hint = "check that the disk has space and that GOAL_HOME is writable"
                 raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
 
-    async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
-        """Return what differs, sorted by path, without caches and the goal's `outputs`."""
-        changes = await self.all_changes(old, new)
-        return tuple(change for change in changes if not self._passing.match(change.path))
-
-    async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
-        """Return everything that differs, sorted by path."""
-        return await self._reading.changes(old, new)
-
-    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
-        """Compare each of these with the next one; return by path what identifies its content before and after.
-
-        It is empty where the path does not exist. The table of caches and the goal's `outputs` are left out.
-        """
-        return [
-            {path: contents for path, contents in step.items() if not self._passing.match(path)}
-            for step in await self._reading.differences(snapshots)
-        ]
-
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
         async with self._turn:
             found = await self._ignored_paths()
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
-
-    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = (), *, errors: str = "replace") -> str:
-        """Return a unified patch from one to the other, of these paths or folders, or of all.
-
-        `errors` is how invalid UTF-8 is decoded.
-        """
-        return await self._reading.diff(old, new, paths, errors)
-
-    async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
-        """Return a unified patch for each pair, from one git process. Content that is not kept is left out of it."""
-        names = [f"{old.tree} {new.tree}\n".encode() for old, new in pairs]
-        output = await self._git.ask(*PATCH, "--stdin", "--relative=content", stdin=b"".join(names))
-        found, end = [], 0
-        for name, following in zip(names, (*names[1:], b""), strict=True):
-            start = end + len(name)  # no line of a patch begins like the next name
-            end = output.index(b"\n" + following, start - 1) + 1 if following else len(output)
-            found.append(output[start:end].decode("utf-8", "surrogateescape"))
-        return found
-
-    async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
-        """Count the files and lines that differ, without caches and the goal's `outputs`."""
-        trees = (f"{old.tree}:content", f"{new.tree}:content")
-        output = await self._git.ask("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", *trees)
-        rows = [row.split(b"\t", 2) for row in output.split(b"\0")[:-1]]
-        kept = [(row[0], row[1]) for row in rows if not self._passing.match(shown(row[2]))]
-        added, removed = ([int(row[side]) for row in kept if row[side].isdigit()] for side in (0, 1))
-        return DiffStat(files=len(kept), added=sum(added), removed=sum(removed))
-
-    async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
-        """Return the entry of every path of a snapshot; paths are in the form of `objects.shown`."""
-        return {shown(path): entry for path, entry in (await self._reading.entries(snapshot)).items()}
-
-    async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
-        """Return the content of a file, or the target of a link; None if the path does not exist.
-
-        Raise WorkspaceError if the content was not kept, or is not what the snapshot recorded.
-        """
-        return await self._reading.read(snapshot, raw(path))
 
     async def checkout(self, snapshot: Snapshot, folder: Path) -> None:
         """Write a snapshot into an empty folder outside of the workspace.
@@ -174,7 +115,7 @@ class SnapshotStore:
         place = folder.resolve()
         if place.is_relative_to(self.workspace) or self.workspace.is_relative_to(place):
             raise WorkspaceError(f"{folder} and the workspace {self.workspace} contain each other")
-        await self._placing().checkout(snapshot, place)
+        await Placing(self, self._sorter).checkout(snapshot, place)
 
     async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
         """Restore the files of the workspace, or only these `paths`, from a snapshot; return what changed.
@@ -183,26 +124,25 @@ class SnapshotStore:
         snapshot. Raise WorkspaceError naming the paths that could not be restored, after restoring all others.
         """
         before = await self.snapshot()
-        changes = await self._reading.changed(before, snapshot)
-        wanted = {raw(path) for path in paths} or set(changes)
+        changes = await self._differing(before, snapshot)
+        wanted = set(paths) or changes
+        placing = Placing(self, self._sorter)
         async with self._turn:
-            (await self._ready()).doubt(changes)
+            (await self._ready()).doubt(map(raw, changes))
             self._seen = None
             if paths:
-                await self._placing().restore_paths(before, snapshot, wanted.intersection(changes))
+                await placing.restore_paths(before, snapshot, wanted & changes)
             else:
-                await self._placing().restore(before, snapshot)
+                await placing.restore(before, snapshot)
         after = await self.snapshot()
-        left = wanted.intersection(await self._reading.changed(after, snapshot))
-        if left:
-            names = ", ".join(shown(path) for path in sorted(left)[:10])
-            raise WorkspaceError(
-                f"not restored: {names}", "all other paths were restored; these were not stored or cannot be written"
-            )
+        if left := wanted & await self._differing(after, snapshot):
+            names = ", ".join(sorted(left)[:10])
+            hint = "all other paths were restored; these were not stored or cannot be written"
+            raise WorkspaceError(f"not restored: {names}", hint)
         return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
 
-    def _placing(self) -> Placing:
-        return Placing(self._git, self._reading, self._sorter)
+    async def _differing(self, old: Snapshot, new: Snapshot) -> set[str]:
+        return {change.path for change in await self.all_changes(old, new) if change.kind != "repository"}
 
     async def _ready(self) -> Index:
         if self._index:
@@ -214,25 +154,24 @@ class SnapshotStore:
         (self.folder / "index.lock").unlink(
             missing_ok=True
         )  # left by a process that was killed: this object holds the lock
-        packs, _ = await both(packs_well(self._git), self._begin())
-        index = Index(self._git, self._start, self._sorter, packs=packs)
+        packs, _ = await both(packs_well(self.git), self._begin())
+        index = Index(self.git, self._start, self._sorter, packs=packs)
         await index.settle(self._tracked)
         if await asyncio.to_thread(is_crowded, self.folder):
-            await self._git.run("gc", "--auto", "--quiet")
+            await self.git.run("gc", "--auto", "--quiet")
         self._index = index
         return index
 
     async def _begin(self) -> None:
-        self._parent = await parent_of(self._git)
+        self._parent = await parent_of(self.git)
         if self._tracked is None and not (self._kept and self._start.frozen):
             self._tracked = await self._freeze()
 
     async def _freeze(self) -> set[bytes]:
         """Save the current ignore rules; return the paths that the user's repositories track."""
-        lines, repositories = await ignore_rules(self._git, self._parent, self._home)
-        await asyncio.to_thread(self._start.write_rules, lines)
-        await asyncio.to_thread(self._start.write_commit, await head_of(self._git))
-        return await tracked_paths(self._git, [*repositories, *([self._parent] if self._parent else [])])
+        lines, repositories = await ignore_rules(self.git, self._parent, self._home)
+        await asyncio.to_thread(self._start.write, lines, await head_of(self.git))
+        return await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
 
     async def _take(self, index: Index) -> Snapshot:
         content, unstored = await self._read(index)
@@ -259,7 +198,7 @@ class SnapshotStore:
         known = self._ignored
         if known is not None:
             look = await asyncio.to_thread(self._quick.look, known[1])
-            if look is None or (known[0] is not None and known[0].same_names(look)):
+            if look is None or (known[0] is not None and known[0].names == look.names):
                 return look
         ignored = [path for path in await index.ignored() if not index.watches(path)]
         again = await asyncio.to_thread(self._quick.look, ignored)
@@ -289,10 +228,6 @@ class SnapshotStore:
         blobs = {"unstored": write_blob(self.folder, unstored)} if unstored else {}
         tree = write_tree(self.folder, trees={"content": content}, blobs=blobs)
         state = write_blob(self.folder, repository) if repository else ""
-        id_ = hashlib.sha256(f"{tree} {state}".encode()).hexdigest()
-        snapshot = Snapshot(id=id_, tree=tree, repository=state)
-        if snapshot != self._last:
-            root = write_tree(self.folder, trees={"tree": tree}, blobs={"repository": state} if state else {})
-            write_file(self.folder / "refs" / "snapshots" / id_, f"{root}\n".encode())
-            self._last = snapshot
-        return snapshot
+        if self._last is None or (tree, state) != (self._last.tree, self._last.repository):
+            self._last = keep_snapshot(self.folder, tree, state)
+        return self._last
