@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.agents.external_chat import TurnLock
+from goalrunner.agents.model_chat import TurnLock
 from goalrunner.core.errors import ConversationBusy
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, Literal
 
-from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError, acp_process
-from goalrunner.agents.acp_turn import AcpTurn, Rule, ending_of, failure_of, note_of, nothing_waits
-from goalrunner.agents.acp_updates import AcpUsage
+from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError
+from goalrunner.agents.acp_turn import AcpTurn, Rule, nothing_waits
 from goalrunner.agents.external_agents import ExternalAgent, Round, invocation
 from goalrunner.agents.external_chat import GO_ON, ExternalConversation, spoken, with_history
-from goalrunner.agents.failure import SHORT_ANSWER, denied, not_signed_in
-from goalrunner.agents.jsonrpc import Refusal
+from goalrunner.agents.failure import SHORT_ANSWER, denied, not_installed, not_signed_in
+from goalrunner.agents.jsonrpc import Peer, Refusal
 from goalrunner.agents.parser import at, text
+from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentNotSignedIn, GoalError, RecordError
+from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import Connector
 
@@ -119,10 +120,10 @@ class AcpConversation(ExternalConversation):
         whole = told if self._remembers else with_history(self.messages, told)
         self._remembers = True
         self._add({"role": "user", "content": told}, recorder)
-        turn = AcpTurn(
-            self.agent, self._session, process.peer, recorder, self._usage, guarded=self._guarded, waits=self._waits
-        )
-        await self._catch_up(process)
+        rules = self._guarded, self._waits
+        turn = AcpTurn(self.agent, self._session, process.peer, recorder, self.messages, self._usage, *rules)
+        with suppress(ConnectionError):  # the prompt will raise it
+            await process.peer.catch_up(self._handle_late)
         process.connection.mark()
         try:
             response = await self._prompt(process, whole, turn)
@@ -134,9 +135,8 @@ class AcpConversation(ExternalConversation):
         finally:
             with suppress(RecordError):
                 await turn.close()
-            self.messages += [{"role": "assistant", "content": said} for said in turn.texts]
             self._unsaid += turn.denials
-        return await self._settled(process, response, turn, recorder)
+        return await self._settled(process, response, turn)
 
     async def _opened(self, recorder: Recorder) -> AcpProcess:
         """Return the process, with a session open in it. Raise AgentError."""
@@ -146,44 +146,45 @@ class AcpConversation(ExternalConversation):
         earlier, self._earlier = self._earlier, ""
         try:
             try:
-                opened = await process.open_session(earlier)
+                self._session, resumed = await process.open_session(earlier)
             except ConnectionError:
                 if not earlier:
                     raise
                 # Some agents crash on a session that they no longer know.
                 await self.close()
                 process = await self._start(recorder)
-                opened = await process.open_session("")
+                self._session, resumed = await process.open_session("")
         except (ProtocolError, TimeoutError, ConnectionError, Refusal) as error:
             raise await process.explain(error) from error
-        self._session = opened.id
-        self._remembers = opened.resumed or not self.messages
-        if not opened.resumed:
+        self._remembers = resumed or not self.messages
+        if not resumed:
             self._usage = AcpUsage(self.agent.preset.acp_reports)
-            if earlier:
-                process.add_note(NEW_SESSION)
+            process.add_note(NEW_SESSION if earlier else "")
         self._record_session(recorder)
         return process
 
     async def _start(self, recorder: Recorder) -> AcpProcess:
-        agent = self.agent
+        """Start the process; it ends with `_stack`. Raise AgentNotInstalled."""
+        agent, self._recorder = self.agent, recorder
         words = Round("", agent.workspace, model=agent.model, args=agent.args)
         argv = invocation(self._command, words, recorder.scratch).argv
-        context = acp_process(agent, argv, self._connector, recorder, self._patience)
-        self._process = await self._stack.enter_async_context(context)
-        self._recorder = recorder
+        output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
+        started = self._connector.connect(argv, cwd=agent.workspace, env=agent.env, errors=errors)
+        try:
+            connection = await self._stack.enter_async_context(started)
+        except AgentNotInstalled as error:
+            raise not_installed(agent, error.message) from error
+        peer = Peer(connection, output)
+        self._stack.push_async_callback(peer.close)
+        self._process = AcpProcess(agent, connection, peer, output, errors, self._patience)
         return self._process
 
-    async def _catch_up(self, process: AcpProcess) -> None:
+    async def _handle_late(self, message: dict[str, Any]) -> None:
         """Handle what arrived after the last turn: only its usage counts."""
-
-        async def handle(message: dict[str, Any]) -> None:
-            if at(message, "params", "update", "sessionUpdate") == "usage_update":
-                self._usage.update(at(message, "params"))
-            await process.reject(message)
-
-        with suppress(ConnectionError):  # the prompt will raise it
-            await process.peer.catch_up(handle)
+        if at(message, "params", "update", "sessionUpdate") == "usage_update":
+            self._usage.update(at(message, "params"))
+        if self._process is not None:
+            await self._process.reject(message)
 
     async def _prompt(self, process: AcpProcess, prompt: str, turn: AcpTurn) -> Any:
         """Return the answer to one prompt. If it is interrupted, cancel the agent's turn."""
@@ -199,16 +200,16 @@ class AcpConversation(ExternalConversation):
                     await process.peer.result(process.reject)
             raise
 
-    async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn, recorder: Recorder) -> RoundReply:
+    async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn) -> RoundReply:
         """Return the answer, or raise the failure."""
-        recorder.usage("agent", self._usage.end_turn(response))
+        turn.recorder.usage("agent", self._usage.end_turn(response))
         if self._usage.total != self._recorded_total:
-            self._record_session(recorder)
+            self._record_session(turn.recorder)
         left = await process.connection.sweep(self.agent.preset.helpers)
-        said = turn.text
-        if not turn.calls and len(said) <= SHORT_ANSWER and denied(self.agent, said):
+        said, worked, refused = turn.text, bool(turn.calls), bool(turn.denials)
+        if not worked and len(said) <= SHORT_ANSWER and denied(self.agent, said):
             raise not_signed_in(self.agent, said)
-        if why := failure_of(response, said=said, worked=bool(turn.calls), denied=bool(turn.denials)):
+        if why := failure_of(response, said=said, worked=worked, denied=refused):
             raise process.failure(why)
         process.add_note(note_of(response))
         return RoundReply(said, ending_of(response), 1, left)
@@ -216,3 +217,38 @@ class AcpConversation(ExternalConversation):
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total
         recorder.session(AgentSession(agent=self.agent.name, id=text(self._session), total=self._recorded_total))
+
+
+_FAILURES = {
+    "refusal": "it refuses to go on",
+    "cancelled": "it reports a cancelled turn, but the runner did not cancel it",
+}
+_API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
+"""The beginning of an only message that is a failure of the agent's model."""
+
+
+def failure_of(response: Any, *, said: str, worked: bool, denied: bool) -> str:
+    """Return why a turn is no answer; empty if it is one. After a denial an agent may well give up its turn."""
+    reason = _reason(response)
+    if reason in _FAILURES and not (reason == "cancelled" and denied):
+        return _FAILURES[reason]
+    if said and not worked and _API_ERROR.match(said):
+        return said
+    if not (said or worked or denied):
+        return f"it ended its turn without a message{f' ({reason})' if reason else ''}"
+    return ""
+
+
+def note_of(response: Any) -> str:
+    """Return a note on the end of a turn; empty for an ordinary one."""
+    reason = _reason(response)
+    return "" if reason in ("end_turn", "cancelled") else f"it ended its turn with the reason {reason or '(none)'}"
+
+
+def ending_of(response: Any) -> Literal["answered", "max_steps"]:
+    """Return how the turn ended. One that was cut in the middle has more to do."""
+    return "max_steps" if _reason(response) in ("max_turn_requests", "max_tokens") else "answered"
+
+
+def _reason(response: Any) -> str:
+    return one_line(text(at(response, "stopReason")), 60)

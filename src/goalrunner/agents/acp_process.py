@@ -1,12 +1,9 @@
-"""One process of an ACP agent: starting it, opening sessions in it, and naming its failures."""
+"""One process of an ACP agent: opening sessions in it, and naming its failures."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +20,11 @@ from goalrunner.agents.failure import (
 )
 from goalrunner.agents.jsonrpc import METHOD_NOT_FOUND, Peer, Refusal
 from goalrunner.agents.parser import at, items, text
-from goalrunner.core.agent_ports import AgentRun, Recorder
-from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentSpeaksOtherwise
+from goalrunner.core.agent_ports import AgentRun
+from goalrunner.core.errors import AgentError, AgentSpeaksOtherwise
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.child import describe_status
-from goalrunner.system.connection import Connector, ProcessConnection
+from goalrunner.system.connection import ProcessConnection
 from goalrunner.system.launcher import tail_of
 
 PROTOCOL_VERSION = 1
@@ -52,14 +49,6 @@ class NotAcp(ProtocolError):
     """The program does not speak the protocol at all."""
 
 
-@dataclass(frozen=True)
-class Session:
-    """An open session. `resumed`: it is an earlier one that the agent remembers."""
-
-    id: str
-    resumed: bool
-
-
 class AcpProcess:
     """One process of an agent. `patience` is in seconds."""
 
@@ -75,27 +64,29 @@ class AcpProcess:
         self.connection = connection
         self.peer = peer
         self._agent = agent
-        self._output = output
-        self._errors = errors
+        self._output, self._errors = output, errors
         self._patience = patience
         self._hello: Any = None
-        self._notes: list[str] = []
+        self._notes: dict[str, None] = {}
         self._began = time.monotonic()
 
-    async def open_session(self, earlier: str) -> Session:
-        """Resume the session `earlier` if it is named and the agent can, else open a new one.
+    async def open_session(self, earlier: str) -> tuple[str, bool]:
+        """Return the id of an open session, and whether it is `earlier`, which is resumed if it is named and the agent can.
 
         Raise ProtocolError, Refusal, TimeoutError and ConnectionError.
         """
         if self._hello is None:
             self._hello = await self._initialize()
+        can = at(self._hello, "agentCapabilities")
+        resumes = isinstance(at(can, "sessionCapabilities", "resume"), dict)
+        methods = ["session/resume"] * resumes + ["session/load"] * (at(can, "loadSession") is True)
         place: dict[str, Any] = {"cwd": str(self._agent.workspace), "mcpServers": []}
-        for method in self._resume_methods() if earlier else ():
+        for method in methods if earlier else ():
             try:
                 await self._ask(method, {**place, "sessionId": earlier})
             except (Refusal, TimeoutError):
                 continue
-            return Session(earlier, resumed=True)
+            return earlier, True
         try:
             answer = await self._ask("session/new", place)
         except Refusal as refusal:
@@ -107,7 +98,7 @@ class AcpProcess:
         name = at(answer, "sessionId")
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
             raise ProtocolError("it opened a session without a usable id")
-        return Session(name, resumed=False)
+        return name, False
 
     async def _initialize(self) -> Any:
         hello = {
@@ -129,11 +120,6 @@ class AcpProcess:
         if version != PROTOCOL_VERSION:
             raise ProtocolError(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
         return answer
-
-    def _resume_methods(self) -> list[str]:
-        can = at(self._hello, "agentCapabilities")
-        resumes = isinstance(at(can, "sessionCapabilities", "resume"), dict)
-        return ["session/resume"] * resumes + ["session/load"] * (at(can, "loadSession") is True)
 
     def _login(self) -> str:
         """Return a sign-in method whose variables are all set; empty if there is none."""
@@ -161,8 +147,8 @@ class AcpProcess:
 
     def add_note(self, note: str) -> None:
         """Add a note to the record of the process, unless it is empty."""
-        if note and note not in self._notes:
-            self._notes.append(note)
+        if note:
+            self._notes[note] = None
 
     def failure(self, message: str) -> AgentError:
         """Return the error for a failure, with the end of stderr."""
@@ -171,17 +157,12 @@ class AcpProcess:
 
     async def explain(self, error: Exception) -> AgentError:
         """Return the error for an exception of `open_session` or of a prompt."""
-        match error:
-            case NotAcp():
-                return self._not_acp(str(error))
-            case Refusal(code=code) if code == _AUTH_REQUIRED:
-                return not_signed_in(self._agent, str(error))
-            case ConnectionError():
-                return await self._lost(error)
-            case _:
-                return self.failure(str(error) or "it did not answer in time")
-
-    async def _lost(self, error: ConnectionError) -> AgentError:
+        if isinstance(error, Refusal) and error.code == _AUTH_REQUIRED:
+            return not_signed_in(self._agent, str(error))
+        if isinstance(error, NotAcp):
+            return self._not_acp(str(error))
+        if not isinstance(error, ConnectionError):
+            return self.failure(str(error) or "it did not answer in time")
         for _ in range(50):  # the exit code may be known a moment later
             if self.connection.exit_code is not None:
                 break
@@ -194,13 +175,11 @@ class AcpProcess:
     def _not_acp(self, why: str) -> AgentError:
         """Return the error for a program that does not speak the protocol; a known reason comes first."""
         agent, obstacle, code = self._agent, self.connection.obstacle, self.connection.exit_code
-        if HIDDEN in obstacle:
-            return not_installed(agent, obstacle)
+        errors = tail_of(self._errors)
+        if HIDDEN in obstacle or code in NOT_STARTED:
+            return not_installed(agent, obstacle or last_lines(errors))
         if obstacle:
             return AgentError(f"the agent {agent.name} cannot be started: {obstacle}", "goal doctor checks the agent")
-        errors = tail_of(self._errors)
-        if code in NOT_STARTED:
-            return not_installed(agent, last_lines(errors))
         if code and (known := known_failure(agent, "", f"exit {code}", errors)):
             return known
         program = program_of(agent.preset.acp)
@@ -208,7 +187,13 @@ class AcpProcess:
         printed = "\n".join(line for line in tail_of(self._output).splitlines() if not line.startswith("{"))
         words = last_lines(errors) or first_lines(printed)
         said = f"; it printed:\n{words}" if words else ""
-        return AgentSpeaksOtherwise(f"the agent {name} does not speak ACP: {why}{said}", _hint(agent))
+        hint = 'write the whole command that starts ACP, such as command = ["my-agent", "--acp"]'
+        if agent.preset.argv:
+            update = f"update it: {agent.preset.install}" if agent.preset.install else hint
+            hint = f'write protocol = "command", or {update}'
+        else:
+            hint = f'{hint}; for a program that reads its prompt from stdin, write use = "command"'
+        return AgentSpeaksOtherwise(f"the agent {name} does not speak ACP: {why}{said}", hint)
 
     @property
     def _ending(self) -> str:
@@ -221,26 +206,23 @@ class AcpProcess:
         return AgentRun(self._agent.name, self._ending, duration, self._output, self._errors, "; ".join(self._notes))
 
 
-def _hint(agent: ExternalAgent) -> str:
-    words = 'write the whole command that starts ACP, such as command = ["my-agent", "--acp"]'
-    if agent.preset.argv:
-        update = f"update it: {agent.preset.install}" if agent.preset.install else words
-        return f'write protocol = "command", or {update}'
-    return f'{words}; for a program that reads its prompt from stdin, write use = "command"'
+def allowed(request: Any, *, guarded: bool) -> dict[str, Any] | None:
+    """Return the answer that allows it once; None if the agent does not offer that.
+
+    An agent that offers only permission for all later actions gets that unless each action is asked about (`guarded`).
+    """
+    return _chosen(request, ("allow_once",) if guarded else ("allow_once", "allow_always"))
 
 
-@asynccontextmanager
-async def acp_process(
-    agent: ExternalAgent, argv: tuple[str, ...], connector: Connector, recorder: Recorder, patience: float
-) -> AsyncIterator[AcpProcess]:
-    """Run the process in the context; at its end all its processes have ended. Raise AgentNotInstalled."""
-    output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
-    try:
-        async with connector.connect(argv, cwd=agent.workspace, env=agent.env, errors=errors) as connection:
-            peer = Peer(connection, output)
-            try:
-                yield AcpProcess(agent, connection, peer, output, errors, patience)
-            finally:
-                await peer.close()
-    except AgentNotInstalled as error:
-        raise not_installed(agent, error.message) from error
+def rejected(request: Any) -> dict[str, Any]:
+    """Return the answer that rejects it, once if the agent offers that."""
+    return _chosen(request, ("reject_once", "reject_always")) or CANCELLED
+
+
+def _chosen(request: Any, kinds: tuple[str, ...]) -> dict[str, Any] | None:
+    for kind in kinds:
+        for option in items(at(request, "params", "options")):
+            name = at(option, "optionId")
+            if at(option, "kind") == kind and isinstance(name, str):
+                return {"outcome": {"outcome": "selected", "optionId": name}}
+    return None

@@ -1,38 +1,41 @@
-"""One turn of an ACP agent, recorded while its prompt runs, and the meaning of its stop reasons."""
+"""One turn of an ACP agent: its tool calls, its permission requests, and their record."""
 
 from __future__ import annotations
 
-import re
-import time
+import hashlib
+import os
+import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.agents.acp_process import CANCELLED
-from goalrunner.agents.acp_updates import DONE, FAILED, AcpCall, AcpUsage, action_id, allowed, rejected
+from goalrunner.agents.acp_process import CANCELLED, allowed, rejected
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.external_chat import (
-    LONGEST_CALL_ID,
-    LONGEST_COMMAND,
-    LONGEST_MESSAGE,
-    GrowingText,
-    reported_result,
-    shortened,
-)
+from goalrunner.agents.file_tools import unified
 from goalrunner.agents.jsonrpc import Peer
-from goalrunner.agents.parser import at, text
+from goalrunner.agents.parser import as_text, at, exit_code, first, items, text
+from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Turn, shortened
+from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, one_line
 from goalrunner.core.observation import UNASKED
 
 NO_SINGLE_PERMISSION = "The agent offers no way to allow this once, and each action needs its own permission here."
 TOO_LONG = "It is too long to be reviewed. Put it into a file, in parts, and run that."
-
 LONGEST_ACTION = 100_000
 """Characters of a command that can be approved."""
-REMEMBERED = 20_000
-"""Characters of a message that stay in memory; the transcript has more."""
+
+_FREE, _WRITING = ("read", "search", "think"), ("edit", "delete", "move")
+_KINDS = (*_FREE, *_WRITING, "execute", "fetch", "switch_mode", "other")
+_DONE, _FAILED = "completed", "failed"
+_FIELDS = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput")
 _DESCRIBING = ("content", "locations", "rawInput")
 """Keys that describe an action. OpenHands asks without them, and with an id that no call has."""
+_EXIT_CODES = (
+    *("exit_code", "exitCode", "exit_status", "exit"),
+    *("metadata.exit", "metadata.exit_code", "metadata.exitCode"),
+)
+_OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout", "text", "error")
 
 Rule = Callable[[Literal["shell", "write"], str], bool]
 """Returns whether an action, its kind and its command, waits for a decision."""
@@ -43,8 +46,127 @@ def nothing_waits(kind: Literal["shell", "write"], words: str, /) -> bool:
     return False
 
 
-class AcpTurn:
-    """Records what arrives during a prompt."""
+class AcpCall:
+    """What is known of a tool call so far. Its paths are relative to `workspace`."""
+
+    def __init__(self, call_id: str, workspace: Path) -> None:
+        self.id = call_id
+        self.recorded_as = ""
+        """The id of the call in the log; empty: it is not recorded."""
+        self.closed = False
+        self._workspace = workspace
+        self._known: dict[str, Any] = {}
+
+    def update(self, update: Any) -> None:
+        """Take in a `tool_call`, a `tool_call_update`, or the call of a permission request."""
+        self._known.update({name: update[name] for name in _FIELDS if at(update, name) is not None})
+
+    def close(self) -> None:
+        """Note that the call has ended and is recorded."""
+        self.closed = True
+        self._known.clear()
+
+    @property
+    def kind(self) -> str:
+        """One of the protocol's kinds; "other" for anything else."""
+        kind = self._known.get("kind")
+        return kind if isinstance(kind, str) and kind in _KINDS else "other"
+
+    @property
+    def status(self) -> str:
+        """Such as "pending", "in_progress", "completed" and "failed"."""
+        return text(self._known.get("status")) or "pending"
+
+    @property
+    def effect(self) -> Literal["shell", "write"] | None:
+        """What needs permission. An unknown kind may be a command, and so may reading with a command line."""
+        if self.kind in _FREE:
+            return "shell" if self._command_line() else None
+        return "write" if self.kind in _WRITING else "shell"
+
+    @property
+    def command(self) -> str:
+        """The command line or the paths, or else the title."""
+        if self.kind == "fetch":  # like the program of that name, which is known to use the network
+            return f"fetch {self._title()}"
+        said = self._title() if self.effect == "shell" else self._paths() or self._title()
+        return said or self._paths() or self.kind
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """How it ended, as the agent reports it."""
+        if self.status not in (_DONE, _FAILED):
+            return ("interrupted",)
+        raw = self._known.get("rawOutput")
+        code = next((code for path in _EXIT_CODES if (code := exit_code(first(raw, path))) is not None), None)
+        if code is not None:
+            return (f"exit {code}",)
+        return ("error",) if self.status == _FAILED else ("completed",)
+
+    @property
+    def output(self) -> str:
+        """Its content, or else its raw output."""
+        shown = "\n".join(filter(None, map(self._block, items(self._known.get("content")))))
+        if shown:
+            return shown
+        raw = self._known.get("rawOutput")
+        stdout = at(raw, "stdout")
+        for path in _OUTPUTS:
+            if isinstance(said := at(raw, path), str) and said:
+                return text(said) + (text(at(raw, "stderr")) if said == stdout else "")
+        return as_text(raw)
+
+    @property
+    def diff(self) -> str:
+        """What it would change, if the agent says so."""
+        return "".join(map(self._block, self._diffs()))
+
+    @property
+    def preview(self) -> str:
+        """The diff of a write, truncated."""
+        return shortened(self.diff, LONGEST_MESSAGE) if self.effect == "write" else ""
+
+    @property
+    def action(self) -> str:
+        """An id of the action that is the same in another process, where the agent's ids differ."""
+        digest = hashlib.sha256("\0".join((str(self.effect), self.command, self.preview)).encode()).hexdigest()
+        return f"{self.effect}-{digest[:16]}"
+
+    def _title(self) -> str:
+        given = self._command_line() or text(at(self._known.get("rawInput"), "url"))
+        if given.strip():
+            return given
+        title = text(self._known.get("title")).strip()
+        ticks = min(len(title) - len(title.lstrip("`")), len(title) - len(title.rstrip("`")), len(title) // 2)
+        return title[ticks : len(title) - ticks].strip()
+
+    def _command_line(self) -> str:
+        command = first(self._known.get("rawInput"), "command", "cmd")
+        if isinstance(command, list) and all(isinstance(word, str) for word in command):
+            command = shlex.join(command)
+        return text(command) if text(command).strip() else ""
+
+    def _paths(self) -> str:
+        named = [at(one, "path") for one in (*items(self._known.get("locations")), *self._diffs())]
+        named += [at(self._known.get("rawInput"), name) for name in ("file_path", "path", "filePath")]
+        return ", ".join(dict.fromkeys(self._relative(path) for path in map(text, named) if path))
+
+    def _relative(self, path: str) -> str:
+        inside = os.path.normpath(path).startswith(f"{self._workspace}{os.sep}")
+        return os.path.relpath(path, self._workspace) if inside else path
+
+    def _diffs(self) -> list[Any]:
+        return [one for one in items(self._known.get("content")) if at(one, "type") == "diff"]
+
+    def _block(self, one: Any) -> str:
+        if at(one, "type") == "diff":
+            old, new = text(at(one, "oldText")), text(at(one, "newText"))
+            return unified(old, new, self._relative(text(at(one, "path")))).text
+        return text(first(one, "content.text", "content.resource.text")) if at(one, "type") == "content" else ""
+
+
+class AcpTurn(Turn):
+    """Records what arrives during a prompt. `denials` are for the next prompt, because the protocol has no words for them."""
 
     def __init__(
         self,
@@ -52,33 +174,21 @@ class AcpTurn:
         session: str,
         peer: Peer,
         recorder: Recorder,
+        messages: list[dict[str, Any]],
         usage: AcpUsage,
-        *,
         guarded: bool,
-        waits: Rule = nothing_waits,
+        waits: Rule,
     ) -> None:
+        super().__init__(agent.name, recorder, messages)
         self.denials: list[str] = []
-        """Denials for the next prompt; the protocol has no words for their reasons."""
-        self.text = ""
-        """The last message."""
-        self.texts: list[str] = []
-        """Its messages so far, each ended by a tool call or the end of the turn; truncated."""
-        self._agent = agent
+        self._workspace = agent.workspace
         self._session = session
         self._peer = peer
-        self._recorder = recorder
         self._usage = usage
         self._guarded = guarded
         self._waits = waits
         self._asked: set[str] = set()
-        self._calls: dict[str, AcpCall] = {}
-        self._began: dict[str, float] = {}
-        self._pending = GrowingText()
-
-    @property
-    def calls(self) -> int:
-        """Return the number of tool calls."""
-        return len(self._calls)
+        self._known: dict[str, AcpCall] = {}
 
     async def handle(self, message: Mapping[str, Any]) -> None:
         """Handle one request or notification. Raise ApprovalPending and ApprovalDenied."""
@@ -97,137 +207,80 @@ class AcpTurn:
 
     async def close(self) -> None:
         """Record the calls that have not ended as interrupted."""
-        self._end_text()
-        for call in self._calls.values():
+        self.flush()
+        for call in self._known.values():
             if call.recorded_as and not call.closed:
                 await self._record(call, ("interrupted",))
 
     async def _update(self, update: Any) -> None:
         kind, name = at(update, "sessionUpdate"), at(update, "toolCallId")
         if kind == "agent_message_chunk":
-            piece = text(at(update, "content", "text"))
-            self._pending.add(piece)
-            self._recorder.text(piece)
+            self.say(text(at(update, "content", "text")))
         elif kind in ("tool_call", "tool_call_update") and isinstance(name, str):
             call = self._call(name)
             if call.closed:
                 return
             call.update(update)
-            if call.status in ("in_progress", DONE, FAILED):
-                self._start(call, text(name)[:LONGEST_CALL_ID])
-            if call.status in (DONE, FAILED):
+            if call.status in ("in_progress", _DONE, _FAILED) and not call.recorded_as:
+                await self._begin(call, text(name)[:LONGEST_CALL_ID])
+            if call.status in (_DONE, _FAILED):
                 await self._record(call, call.facts)
 
     async def _permission(self, request: Mapping[str, Any]) -> None:
         calls = self._asked_about(at(request, "params", "toolCall"))
         self._asked.update(call.id for call in calls)
-        actions = {action_id(one.effect, one.command, _preview(one)): one for one in calls if one.effect is not None}
-        if not actions:
-            self._peer.answer(request, allowed(request, guarded=False) or CANCELLED)
-            return
-        denial: str | None = None
-        answer: dict[str, Any] | None = None
+        actions = {call.action: call for call in calls if call.effect is not None}
+        answer = None if actions else allowed(request, guarded=False) or CANCELLED
         ending: ApprovalDenied | None = None
         for name, call in actions.items():
+            answer = allowed(request, guarded=self._guarded)
+            denial: str | None = TOO_LONG
             try:
-                if len(call.command) > LONGEST_ACTION:
-                    denial = TOO_LONG
-                elif call.effect is not None:
-                    denial = await self._recorder.permit(name, call.effect, call.command, _preview(call))
+                if len(call.command) <= LONGEST_ACTION and call.effect is not None:
+                    told = await self.recorder.permit(name, call.effect, call.command, call.preview)
+                    denial = told if told is not None or answer else NO_SINGLE_PERMISSION
             except ApprovalDenied as error:
                 denial, ending = error.told, error
             except BaseException:  # there is no decision now, and the agent must not wait for it
                 self._peer.answer(request, CANCELLED)
                 raise
-            answer = allowed(request, guarded=self._guarded) if denial is None else None
-            if denial is None and answer is None:
-                denial = NO_SINGLE_PERMISSION
-            call.recorded_as = ""  # with this id, its approval is used
-            self._start(call, name)
+            await self._begin(call, name)  # with this id, its approval is used
             if denial is not None:
                 self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
-                await self._close(call, ("denied",), f"{denial}\n", 0.0)
+                await self._end(call, ("denied",), f"{denial}\n")
+                answer = rejected(request)
                 break
-        self._peer.answer(request, rejected(request) if denial is not None else answer)
+        self._peer.answer(request, answer)
         if ending is not None:
             raise ending
 
     def _asked_about(self, asked: Any) -> list[AcpCall]:
         """Return the calls of a permission request. One that describes no action may stand for the running calls too."""
         name = asked["toolCallId"]
-        describes = name in self._calls or any(at(asked, key) for key in _DESCRIBING)
+        describes = name in self._known or any(at(asked, key) for key in _DESCRIBING)
         call = self._call(name)
         call.update(asked)
         if describes or not self._guarded or call.kind != "other":
             return [call]
-        running = [one for one in self._calls.values() if one.recorded_as and not one.closed]
+        running = [one for one in self._known.values() if one.recorded_as and not one.closed]
         return [*(one for one in running if one.id not in self._asked), call]
 
     def _call(self, name: str) -> AcpCall:
-        return self._calls.setdefault(name, AcpCall(name, self._agent.workspace))
+        return self._known.setdefault(name, AcpCall(name, self._workspace))
 
-    def _start(self, call: AcpCall, name: str) -> None:
-        if call.recorded_as:
-            return
-        self._end_text()
+    async def _begin(self, call: AcpCall, name: str) -> None:
+        self.flush()
         call.recorded_as = name
-        self._began[call.id] = time.monotonic()
-        self._recorder.tool_called(name, call.kind, call.summary)
+        await self.start(name, call.kind, call.command, one_line(call.command))
 
     async def _record(self, call: AcpCall, facts: tuple[str, ...]) -> None:
         # An action that the agent did without asking, although it needed a decision. What failed was not done.
         silent = call.id not in self._asked and call.effect is not None and "error" not in facts
         if silent and call.effect and self._waits(call.effect, call.command):
             facts = (*facts, UNASKED)
-        await self._close(call, facts, call.output, time.monotonic() - self._began[call.id])
+        await self._end(call, facts, call.output)
 
-    async def _close(self, call: AcpCall, facts: tuple[str, ...], output: str, duration: float) -> None:
-        result = reported_result(self._agent.name, call.recorded_as, call.kind, call.command, facts, output, duration)
+    async def _end(self, call: AcpCall, facts: tuple[str, ...], output: str) -> None:
+        name, tool, command = call.recorded_as, call.kind, call.command
         call.close()
-        await self._recorder.tool_result(result)
-
-    def _end_text(self) -> None:
-        said = self._pending.take()
-        if said.strip():
-            self.text = said
-            self.texts.append(shortened(said, REMEMBERED))
-            self._recorder.message({"role": "assistant", "content": said})
-
-
-def _preview(call: AcpCall) -> str:
-    return shortened(call.diff, LONGEST_MESSAGE) if call.effect == "write" else ""
-
-
-_FAILURES = {
-    "refusal": "it refuses to go on",
-    "cancelled": "it reports a cancelled turn, but the runner did not cancel it",
-}
-_API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
-"""The beginning of an only message that is a failure of the agent's model."""
-
-
-def failure_of(response: Any, *, said: str, worked: bool, denied: bool) -> str:
-    """Return why a turn is no answer; empty if it is one. After a denial an agent may well give up its turn."""
-    reason = _reason(response)
-    if reason in _FAILURES and not (reason == "cancelled" and denied):
-        return _FAILURES[reason]
-    if said and not worked and _API_ERROR.match(said):
-        return said
-    if not (said or worked or denied):
-        return f"it ended its turn without a message{f' ({reason})' if reason else ''}"
-    return ""
-
-
-def note_of(response: Any) -> str:
-    """Return a note on the end of a turn; empty for an ordinary one."""
-    reason = _reason(response)
-    return "" if reason in ("end_turn", "cancelled") else f"it ended its turn with the reason {reason or '(none)'}"
-
-
-def ending_of(response: Any) -> Literal["answered", "max_steps"]:
-    """Return how the turn ended. One that was cut in the middle has more to do."""
-    return "max_steps" if _reason(response) in ("max_turn_requests", "max_tokens") else "answered"
-
-
-def _reason(response: Any) -> str:
-    return one_line(text(at(response, "stopReason")), 60)
+        await self.finish(name, facts, output, tool=tool, command=command)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.external_chat import TurnLock
 from goalrunner.agents.model_chat import (
     ChatModel,
+    TurnLock,
     answers_due,
     built_in_prompt,
     calls_due,

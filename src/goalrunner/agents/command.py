@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from goalrunner.agents.command_turn import UNNAMED, CommandTurn
 from goalrunner.agents.external_agents import ExternalAgent, Round, invocation
 from goalrunner.agents.external_chat import GO_ON, ExternalConversation, spoken, with_history
-from goalrunner.agents.failure import Ended, failed, failure_of, lost_session
+from goalrunner.agents.failure import NOT_STARTED, SHORT_ANSWER, denied, failed, first_lines, last_lines, not_installed
 from goalrunner.agents.output_reader import growing_file, reader_for
 from goalrunner.agents.parser import Failed
+from goalrunner.agents.turn import UNNAMED, CommandTurn
 from goalrunner.core.agent_ports import AgentRun, Message, Recorder, RoundReply, Unfinished
+from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Completion, Launcher
+from goalrunner.system.child import describe_status
 from goalrunner.system.launcher import tail_of
 
 NEW_SESSION = "its session could not be resumed; a new one began, with the history in its prompt"
 ENDED_EARLY = "ended, because retrying could not help"
 """How an agent's process ended that reported a failure which no other try can remedy."""
+
+_MEMORY = r"(?:session|conversation|thread|rollout|chat)"
+_GONE = r"(?:not found|no such|unknown|does(?: not|n't) exist|invalid|expired|could not be (?:found|loaded)|no longer)"
+_LOST = re.compile(
+    rf"{_MEMORY}[^\n]{{0,120}}{_GONE}|(?:\bno\b|{_GONE}|cannot find|could not find|failed to (?:load|find|resume))"
+    rf"[^\n]{{0,60}}{_MEMORY}",
+    re.IGNORECASE,
+)
 
 
 class CommandConversation(ExternalConversation):
@@ -66,12 +77,10 @@ class CommandConversation(ExternalConversation):
         if preset.resume and session is not None:
             if reply := await self._run(preset.resume, prompt, recorder, session):
                 return reply
-            self._session = None
             recorder.session(AgentSession(agent=self.agent.name, id=""))
             if cut and preset.totals:  # the usage of the cut turn would have been in the next total
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
-        self._session = None
         reply = await self._run(preset.argv, with_history(before, prompt), recorder)
         assert reply is not None  # only a resumed session can be lost
         return reply
@@ -111,11 +120,26 @@ class CommandConversation(ExternalConversation):
             self._session = turn.usage.session
             if started.prompt_file is not None:
                 started.prompt_file.unlink(missing_ok=True)
-        if completion is None:
-            await turn.end()
-            await recorder.agent_ran(AgentRun(agent.name, ENDED_EARLY, 0.0, output, errors))
-            raise self._unpaid(failed(agent, turn.failure or "", ENDED_EARLY, tail_of(errors)), turn, recorder)
-        return await self._settled(completion, turn, recorder, errors, resumed=session is not None)
+        await turn.end()
+        stderr = tail_of(errors)
+        how = ENDED_EARLY if completion is None else ending_of(completion)
+        failure = failure_of(agent, turn, completion, how, stderr)
+        lost = failure is not None and session is not None and _is_lost(failure, turn, stderr)
+        note = NEW_SESSION if lost else ""
+        if completion is not None and failure is None and completion.exit_code != 0:
+            note = f"its program ended with {how}; its last message counts as its answer"
+        await recorder.agent_ran(
+            AgentRun(agent.name, how, completion.duration if completion else 0.0, output, errors, note)
+        )
+        if lost:
+            self._session = None
+            return None
+        if failure is not None:
+            if isinstance(failure, AgentNotInstalled | AgentNotSignedIn) and not (turn.calls or turn.usage.reports):
+                recorder.usage("agent", Usage())  # nothing was used
+            raise failure
+        turn.settle()
+        return RoundReply(turn.text, "answered", max(1, turn.usage.reports), completion.survivors if completion else ())
 
     async def _follow(self, process: asyncio.Task[Completion], output: Path, turn: CommandTurn) -> Completion | None:
         """Record what the process writes. Return None if it was ended early."""
@@ -132,32 +156,40 @@ class CommandConversation(ExternalConversation):
             await turn.add(event)
         return await process
 
-    async def _settled(
-        self, completion: Completion, turn: CommandTurn, recorder: Recorder, errors: Path, *, resumed: bool
-    ) -> RoundReply | None:
-        """Return the answer, or None if the session is lost. Raise AgentError."""
-        await turn.end()
-        ended = Ended(completion, tail_of(errors))
-        error = failure_of(self.agent, turn, ended)
-        lost = error is not None and resumed and lost_session(error, turn, ended)
-        note = NEW_SESSION if lost else ""
-        if error is None and completion.exit_code != 0:
-            note = f"its program ended with {ended.words}; its last message counts as its answer"
-        await recorder.agent_ran(
-            AgentRun(self.agent.name, ended.words, completion.duration, completion.output, errors, note)
-        )
-        if lost:
-            return None
-        if error is not None:
-            raise self._unpaid(error, turn, recorder)
-        turn.settle()
-        return RoundReply(turn.text, "answered", max(1, turn.usage.reports), completion.survivors)
 
-    def _unpaid(self, error: AgentError, turn: CommandTurn, recorder: Recorder) -> AgentError:
-        """Record that nothing was used if the agent could not be started or is not signed in; return the error."""
-        if isinstance(error, AgentNotInstalled | AgentNotSignedIn) and not (turn.calls or turn.usage.reports):
-            recorder.usage("agent", Usage())
-        return error
+def ending_of(completion: Completion) -> str:
+    """Return "exit 0", or why the process was cut."""
+    if completion.exit_code is None:
+        return completion.error or "ended by a signal"
+    return describe_status(completion.exit_code)
+
+
+def failure_of(
+    agent: ExternalAgent, turn: CommandTurn, completion: Completion | None, how: str, stderr: str
+) -> AgentError | None:
+    """Return why a turn is no answer; None if it is one. `completion` is None if the process was ended early."""
+    if completion and completion.exit_code in NOT_STARTED and not (turn.text or turn.calls):
+        return not_installed(agent, completion.error or first_lines(stderr))
+    if completion is None or turn.failure is not None:
+        return failed(agent, turn.failure or "", how, stderr)
+    if completion.exit_code is None and completion.error.startswith("output limit"):
+        return failed(agent, f"it was cut: {completion.error}", how, stderr)
+    unread = last_lines(stderr) or last_lines(turn.take_noise())
+    if completion.exit_code != 0 and not turn.text:
+        return failed(agent, unread, how, stderr)
+    if agent.preset.stream != TEXT and not turn.worked:
+        return failed(agent, unread or "its output could not be parsed", how, stderr)
+    idle = not turn.calls and not turn.usage.tokens
+    if idle and len(turn.text) <= SHORT_ANSWER and denied(agent, turn.text + stderr):
+        return failed(agent, turn.text, how, stderr)
+    return None
+
+
+def _is_lost(error: AgentError, turn: CommandTurn, stderr: str) -> bool:
+    """Return whether a round failed at once because the agent no longer knows its session."""
+    if turn.worked or isinstance(error, AgentNotInstalled | AgentNotSignedIn):
+        return False
+    return _LOST.search(f"{error.message}\n{stderr}") is not None
 
 
 async def _stop(process: asyncio.Task[Completion]) -> None:

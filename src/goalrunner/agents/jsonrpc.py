@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.output_reader import Lines
-from goalrunner.agents.parser import at, object_in, text
+from goalrunner.agents.parser import at, text
 from goalrunner.core.errors import RecordError
 from goalrunner.system.connection import ProcessConnection
 
@@ -31,18 +31,6 @@ _AT_ONCE = 0.01
 
 Handler = Callable[[dict[str, Any]], Awaitable[object]]
 """Called with each request and notification of the agent, one after another."""
-
-
-class Messages:
-    """Splits pieces of a stream into messages. `longest` is in bytes."""
-
-    def __init__(self, longest: int = LONGEST_MESSAGE) -> None:
-        self._lines = Lines(longest)
-
-    def feed(self, piece: bytes) -> list[dict[str, Any]]:
-        """Return the messages that end within the piece."""
-        # No name is bound to a line: a long one is freed as soon as it is read.
-        return [message for message in map(object_in, self._lines.feed(piece)) if message is not None]
 
 
 class Refusal(Exception):
@@ -66,12 +54,12 @@ class Peer:
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror}", "free some space, or set GOAL_HOME") from error
         self._room = KEPT
-        self._messages = Messages()
         self._received: deque[dict[str, Any]] = deque()
+        self._arrived, self._wanted, self._over = asyncio.Event(), asyncio.Event(), False
         self._unsent: deque[bytes] = deque()
         self._has_unsent = asyncio.Event()
         self._last = 0
-        self._reading: asyncio.Task[bytes] | None = None
+        self._reading = asyncio.create_task(self._read())
         self._writing = asyncio.create_task(self._write())
 
     async def request(self, method: str, params: Mapping[str, Any], handler: Handler) -> Any:
@@ -112,18 +100,19 @@ class Peer:
 
     async def catch_up(self, handler: Handler) -> None:
         """Call `handler` with what has arrived since the last answer, without waiting. Raise ConnectionError."""
-        while self._received or (await asyncio.wait({self._next_read()}, timeout=_AT_ONCE))[0]:
-            message = await self._receive()
-            if "method" in message:
-                await handler(message)
+        with suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(_AT_ONCE):
+                    message = await self._receive()
+                if "method" in message:
+                    await handler(message)
 
     async def close(self) -> None:
         """Stop reading and writing. Never raises."""
         for task in (self._writing, self._reading):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError, OSError):
-                    await task
+            task.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await task
         os.close(self._file)
 
     def _post(self, message: Mapping[str, Any]) -> None:
@@ -133,44 +122,44 @@ class Peer:
         self._has_unsent.set()
 
     async def _write(self) -> None:
-        while True:
-            await self._has_unsent.wait()
-            while self._unsent:
-                await self._connection.write(self._unsent[0])
-                self._unsent.popleft()
-            self._has_unsent.clear()
+        try:
+            while True:
+                await self._has_unsent.wait()
+                while self._unsent:
+                    await self._connection.write(self._unsent[0])
+                    self._unsent.popleft()
+                self._has_unsent.clear()
+        except OSError:
+            await asyncio.sleep(_LAST_WORDS)
+            self._reading.cancel()
 
     async def _receive(self) -> dict[str, Any]:
+        """Return the next message. Nothing is lost if this is cancelled."""
         while not self._received:
-            piece = await self._read()
-            if not piece:
+            if self._over:
                 raise ConnectionError("it has ended, or no longer reads its input")
-            self._received.extend(self._messages.feed(piece))
+            self._arrived.clear()
+            self._wanted.set()
+            await self._arrived.wait()
         return self._received.popleft()
 
-    async def _read(self) -> bytes:
-        """Return the next piece; empty at the end, or if the agent no longer reads. Nothing is lost if cancelled."""
-        reading = self._next_read()
-        await asyncio.wait({reading, self._writing}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():
-            await asyncio.wait({reading}, timeout=_LAST_WORDS)
-        if not reading.done():
-            return b""
-        self._reading = None
-        return reading.result()
-
-    def _next_read(self) -> asyncio.Task[bytes]:
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._recorded())
-        return self._reading
-
-    async def _recorded(self) -> bytes:
-        piece = await self._connection.read()
-        self._room = max(0, self._room - len(piece))
-        if self._room:
-            with suppress(OSError):  # a full disk ends the copy, but not the turn
-                os.write(self._file, piece)
-        return piece
+    async def _read(self) -> None:
+        """Read piece after piece, the next one when all messages of the last one were received."""
+        lines = Lines(LONGEST_MESSAGE)
+        try:
+            while piece := await self._connection.read():
+                self._room = max(0, self._room - len(piece))
+                if self._room:
+                    with suppress(OSError):  # a full disk ends the copy, but not the turn
+                        os.write(self._file, piece)
+                self._received.extend(lines.objects(piece))
+                while self._received:
+                    self._arrived.set()
+                    await self._wanted.wait()
+                    self._wanted.clear()
+        finally:
+            self._over = True
+            self._arrived.set()
 
 
 def _result_of(response: Mapping[str, Any]) -> Any:

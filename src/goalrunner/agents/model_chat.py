@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from goalrunner.core.agent_ports import Message, Recorded
+from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import Reply, ToolSpec
 
@@ -30,6 +32,26 @@ class ChatModel(Protocol):
     ) -> Reply:
         """Answer the chat. Raise ModelError."""
         ...
+
+
+class TurnLock:
+    """Allows one turn of a conversation at a time."""
+
+    def __init__(self) -> None:
+        self._held = False
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock in the context. Raise ConversationBusy if it is held already."""
+        if self._held:
+            raise ConversationBusy(
+                "the turn of this conversation has not ended", "wait for it to end, or use another conversation"
+            )
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
 
 
 SYSTEM_PROMPT = """\

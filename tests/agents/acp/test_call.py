@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_turn import ending_of, failure_of, note_of
-from goalrunner.agents.acp_updates import AcpCall, allowed, rejected
+from goalrunner.agents.acp_conversation import ending_of, failure_of, note_of
+from goalrunner.agents.acp_process import allowed, rejected
+from goalrunner.agents.acp_turn import AcpCall
 
 WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
 KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])
@@ -31,7 +32,7 @@ def test_nothing_that_is_reported_of_a_call_does_harm(updates: list[Any]) -> Non
     for update in updates:
         call.update(update)
 
-    assert "\n".join((call.kind, call.command, call.summary, call.output, call.diff, *call.facts)).encode()
+    assert "\n".join((call.kind, call.command, call.output, call.diff, *call.facts)).encode()
     assert call.effect in (None, "shell", "write")
     assert len(call.facts) == 1
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from goalrunner.agents.external_agents import parser_class
-from goalrunner.agents.jsonrpc import Messages
-from goalrunner.agents.output_reader import JsonReader
+from goalrunner.agents.output_reader import JsonReader, Lines
 
 SIZE = 8_000_000
 PIECE = 1 << 16
@@ -36,8 +35,8 @@ def command() -> Callable[[bytes], object]:
 
 
 def acp() -> Callable[[bytes], object]:
-    messages = Messages()
-    return lambda piece: len(messages.feed(piece))
+    messages = Lines()
+    return lambda piece: len(messages.objects(piece))
 
 
 @pytest.mark.parametrize("reader", [command, acp])

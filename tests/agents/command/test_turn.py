@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.command_turn import CommandTurn
-from goalrunner.agents.external_chat import LONGEST_MESSAGE, GrowingText
-from goalrunner.agents.output_reader import usage_delta
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -21,6 +18,8 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
+from goalrunner.agents.turn import LONGEST_MESSAGE, CommandTurn, GrowingText
+from goalrunner.agents.usage import usage_delta
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 

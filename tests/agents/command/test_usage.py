@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command_turn import CommandTurn
-from goalrunner.agents.output_reader import usage_delta
 from goalrunner.agents.parser import CallFinished, CallStarted, SessionStarted, StreamEvent, Text, UsageReported
+from goalrunner.agents.turn import CommandTurn
+from goalrunner.agents.usage import usage_delta
 from goalrunner.core.outcome import Usage
 from tests.support.agents import MemoryRecorder
 
