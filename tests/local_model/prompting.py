@@ -19,19 +19,18 @@ EXAMPLES = (
 def chat_examples() -> list[dict[str, str]]:
     """The examples as a chat that a conversation begins with.
 
-    The calls stand there as text, just as the grammar of a forced call will have them written: the model's own chat
-    template does not show tool calls.
+    The calls stand there as text, just as the grammar of a forced call will have them written.
     """
     chat = [{"role": "system", "content": INSTRUCTION}]
     for request, command in EXAMPLES:
-        chat += [{"role": "user", "content": request}, {"role": "assistant", "content": _arguments(command)}]
+        chat += [{"role": "user", "content": request}, {"role": "assistant", "content": _call(command)}]
     return chat
 
 
 def system_prompt() -> str:
     """The same chat as a system prompt, for a goal file: the turns are parted by the model's own marks."""
     turns = [
-        f"<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n{_arguments(command)}"
+        f"<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n{_call(command)}"
         for request, command in EXAMPLES
     ]
     return "<|im_end|>\n".join([INSTRUCTION, *turns])
@@ -39,9 +38,9 @@ def system_prompt() -> str:
 
 def params(seed: int) -> dict[str, Any]:
     """What goes to the server with every request of the agent: one short call of `shell`, and nothing else."""
-    forced = {"type": "function", "function": {"name": "shell"}}
-    return {"temperature": 0.8, "seed": seed, "max_tokens": 60, "tool_choice": forced}
+    return {"temperature": 0.8, "seed": seed, "max_tokens": 60, "tool_choice": "required"}
 
 
-def _arguments(command: str) -> str:
-    return json.dumps({"command": command})
+def _call(command: str) -> str:
+    call = json.dumps({"name": "shell", "arguments": {"command": command}})
+    return f"<tool_call>\n{call}\n</tool_call>"

@@ -18,10 +18,8 @@ pytestmark = [pytest.mark.local_model, pytest.mark.timeout(600)]
 OUTPUTS = (
     ("3 passed in 0.1s", True),
     ("1 failed, 2 passed in 0.1s", False),
-    ("12 passed in 0.4s", True),
-    ("error: file or directory not found: tests", False),
     ("7 passed, 1 skipped in 0.2s", True),
-    ("no tests ran in 0.0s", False),
+    ("error: file or directory not found: tests", False),
 )
 """What the agent's command printed, and whether all tests pass."""
 
@@ -35,7 +33,7 @@ def test_a_real_judge_is_calibrated_from_the_command_line(workplace: Workplace, 
         f'api_base = "{workplace.api_base}"',
         f'api_key_env = "{KEY_VARIABLE}"',
         'system_prompt = "You audit the work of an agent. Cite what proves it."',  # to read the built-in one takes it long
-        "params = { max_tokens = 120 }",
+        "params = { max_tokens = 60 }",
     ]
     goal = ['objective = "All tests pass."', 'success_criteria = ["all tests pass"]', "[judge]", *settings]
     (folder / "goal.toml").write_text("\n".join(goal))
@@ -49,15 +47,15 @@ def test_a_real_judge_is_calibrated_from_the_command_line(workplace: Workplace, 
     verdicts = [
         TranscriptAudit.model_validate_json(text) for text in (folder / "verdicts.jsonl").read_text().splitlines()
     ]
-    assert (found["audits"]["asked"], found["faults"]) == (6, [])
-    assert len(verdicts) == 6
+    assert (found["audits"]["asked"], found["faults"]) == (len(OUTPUTS), [])
+    assert len(verdicts) == len(OUTPUTS)
     assert all(judged.usage.calls >= 1 and judged.usage.tokens > 500 for judged in verdicts)
     (one,) = found["judges"]
-    assert one["verdicts"] == 6
-    assert one["false_accept"]["of"] == one["false_reject"]["of"] == 3
+    assert one["verdicts"] == len(OUTPUTS)
+    assert one["false_accept"]["of"] == one["false_reject"]["of"] == 2
     assert one["unreadable"] == sum(judged.result == "judge failed" for judged in verdicts)
     accepted = [row["label"] for row, judged in zip(rows, verdicts, strict=True) if judged.result == "complete"]
-    assert (one["false_accept"]["count"], 3 - one["false_reject"]["count"]) == (
+    assert (one["false_accept"]["count"], 2 - one["false_reject"]["count"]) == (
         accepted.count(False),
         accepted.count(True),
     )

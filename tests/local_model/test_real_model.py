@@ -129,6 +129,7 @@ def _goal_file(workplace: Workplace, seed: int) -> dict[str, Any]:
             "system_prompt": system_prompt(),
             # A forced call leaves no way to end a turn by words, so a turn is one call.
             "max_steps": 1,
+            "tools": ["shell"],
             "env": {"PATH": str(workplace.programs)},
             "params": params(seed),
         },
@@ -137,7 +138,9 @@ def _goal_file(workplace: Workplace, seed: int) -> dict[str, Any]:
 
 def _conversation(workplace: Workplace, folder: Path, seed: int) -> ChatConversation:
     llm = LLM(MODEL, api_base=workplace.api_base, api_key_env=KEY_VARIABLE, params=params(seed))
-    conversation = chat_conversation(llm, workspace=folder, max_steps=1, env={"PATH": str(workplace.programs)})
+    conversation = chat_conversation(
+        llm, workspace=folder, max_steps=1, tools=("shell",), env={"PATH": str(workplace.programs)}
+    )
     conversation.messages[:] = chat_examples()
     return conversation
 
