@@ -31,19 +31,6 @@ BudgetName = Literal["tokens", "cost_usd"]
 Scope = Literal["turn", "session"]
 """What a reported number covers: one turn, or the session so far."""
 
-
-_TRIAL = "was removed: goal doctor --try runs one real round with the agent's own provider; remove it"
-_PARSERS = (
-    'was removed; write stream = "claude" if the output is like that of Claude Code, or another agent\'s name; for a '
-    "format of its own, register a parser in the entry-point group goalrunner.agents"
-)
-REMOVED_FROM_PRESETS: dict[str, str] = {
-    **dict.fromkeys(("wire", "server", "server_args", "server_files"), _TRIAL),
-    **dict.fromkeys(("rules", "session_after"), _PARSERS),
-    "jailed_env": "was renamed; write sandbox_env",
-}
-"""Keys of a preset that this version does not have, with what to write instead."""
-
 PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
 """What the words of a command may name in braces."""
 
@@ -89,51 +76,28 @@ class Preset(Frozen):
     or `{prompt_file}`, the prompt is written to stdin.
     """
 
-    argv: Command = Field(default=(), description="command of the first round")
-    resume: Command = Field(default=(), description="command of later rounds; empty: it cannot resume")
-    stream: Line = Field(
-        default=TEXT, description='"text": all output is the answer; else the agent whose parser reads the output'
-    )
-    reports: dict[BudgetName, Scope] = Field(
-        default_factory=dict, description="usage that its output reports, of the turn or of the session so far"
-    )
-    acp: Command = Field(default=(), description="command that speaks ACP on stdin and stdout")
-    acp_reports: dict[BudgetName, Scope] = Field(
-        default_factory=dict, description="usage that it reports when it speaks ACP"
-    )
+    argv: Command = Field((), description="command of the first round")
+    resume: Command = Field((), description="command of later rounds; empty: it cannot resume")
+    stream: Line = Field(TEXT, description='"text": all output is the answer; else the agent whose parser reads it')
+    reports: dict[BudgetName, Scope] = Field({}, description="usage that its output reports")
+    acp: Command = Field((), description="command that speaks ACP on stdin and stdout")
+    acp_reports: dict[BudgetName, Scope] = Field({}, description="usage that it reports when it speaks ACP")
     model: Annotated[tuple[String, ...], AfterValidator(_with_name)] = Field(
-        default=(), description='words that choose a model: ["--model", "{name}"]'
+        (), description='words for a model: ["--model", "{name}"]'
     )
-    env: Environment = Field(default_factory=dict, description="variables that are added to its environment")
-    asking: Environment = Field(
-        default_factory=dict, description="variables that make it ask first; added when a person decides on its actions"
-    )
-    sandbox_env: Environment = Field(default_factory=dict, description="variables that are added in a sandbox only")
-    helpers: tuple[Line, ...] = Field(
-        default=(),
-        description="names of its own processes that keep running between rounds when it speaks ACP, with their children",
-    )
-    keys: tuple[KeyVariable, ...] = Field(
-        default=(), description="variables with its keys; its commands do not get them"
-    )
-    login: tuple[HomePath, ...] = Field(
-        default=(), description="files below HOME; any of them shows that it is signed in"
-    )
-    home: tuple[HomePath, ...] = Field(
-        default=(), description="paths below HOME that it needs in a sandbox, including its login"
-    )
-    version: Command = Field(default=(), description="command that prints its version")
-    install: OptionalLine = Field(default="", description="command that installs it")
-    acp_install: OptionalLine = Field(
-        default="", description="the same for the program that speaks ACP, if that is another one"
-    )
-    sign_in: OptionalLine = Field(default="", description="what to type if it has neither key nor login")
-    denied: tuple[Text, ...] = Field(
-        default=(), description="texts of failures that mean a wrong or missing key; case is ignored"
-    )
-    hints: dict[Text, Line] = Field(
-        default_factory=dict, description="text of a failure -> what to type next; case is ignored"
-    )
+    env: Environment = Field({}, description="variables that are added to its environment")
+    asking: Environment = Field({}, description="variables that make it ask first, added when a person decides")
+    sandbox_env: Environment = Field({}, description="variables that are added in a sandbox only")
+    helpers: tuple[Line, ...] = Field((), description="its processes that keep running between rounds with ACP")
+    keys: tuple[KeyVariable, ...] = Field((), description="variables with its keys; its commands do not get them")
+    login: tuple[HomePath, ...] = Field((), description="files below HOME; any of them shows that it is signed in")
+    home: tuple[HomePath, ...] = Field((), description="paths below HOME that it needs in a sandbox")
+    version: Command = Field((), description="command that prints its version")
+    install: OptionalLine = Field("", description="command that installs it")
+    acp_install: OptionalLine = Field("", description="the same for its ACP program, if that is another one")
+    sign_in: OptionalLine = Field("", description="what to type if it has neither key nor login")
+    denied: tuple[Text, ...] = Field((), description="texts of failures that mean a wrong or missing key")
+    hints: dict[Text, Line] = Field({}, description="text of a failure -> what to type next; case is ignored")
 
     @model_validator(mode="after")
     def _combined(self, info: ValidationInfo) -> Preset:

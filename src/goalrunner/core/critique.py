@@ -31,18 +31,16 @@ EXPECTED = 'a number from 0 to 1, or {"score": 0.4, "feedback": "..."}'
 class CriticConfig(Frozen):
     """The critic: a model, a command or a Python callable that scores each round before it is checked."""
 
-    model: ModelName = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
-    run: Text | None = Field(default=None, description="command line; it gets the response on stdin")
-    python: CallableName | None = Field(default=None, description="package.module:function, run in a child process")
-    threshold: Share = Field(default=DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
+    model: ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"')
+    run: Text | None = Field(None, description="command line; it gets the response on stdin")
+    python: CallableName | None = Field(None, description="package.module:function, run in a child process")
+    threshold: Share = Field(DEFAULT_THRESHOLD, description="below this score the agent gets the feedback")
     max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(
-        default=1, description="how often a round may be refined; 0: the score is only recorded"
+        1, description="refinements of a round; 0: the score is only recorded"
     )
-    params: Parameters = Field(default_factory=dict, description="passed on to the model")
+    params: Parameters = Field({}, description="passed on to the model")
     api_base: Address | None = None
-    api_key_env: KeyVariable | None = Field(
-        default=None, description="name of the environment variable that holds the key"
-    )
+    api_key_env: KeyVariable | None = Field(None, description="name of the environment variable that holds the key")
 
     @property
     def command(self) -> str:
@@ -68,16 +66,16 @@ class CriticRule(Frozen):
     """What the decisions need to know of a critic."""
 
     name: str = Field(description="the model, the command or the callable, for people")
-    threshold: float = Field(default=DEFAULT_THRESHOLD, ge=0, le=1)
-    max_refinements: int = Field(default=1, ge=0)
+    threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
+    max_refinements: int = Field(1, ge=0)
 
 
 class Critique(Frozen):
     """What a critic said of a round. It is advice to the agent: it proves nothing, and the judge never sees it."""
 
-    score: float | None = Field(default=None, ge=0, le=1, description="None: there is no usable score")
+    score: float | None = Field(None, ge=0, le=1, description="None: there is no usable score")
     feedback: str = ""
-    problem: str = Field(default="", description="why there is no score")
+    problem: str = Field("", description="why there is no score")
 
     def asks(self, rule: CriticRule) -> bool:
         """Return whether the score is below the threshold."""
@@ -96,13 +94,11 @@ class CritiqueFinished(Frozen):
 
     type: Literal["critique_finished"] = "critique_finished"
     round: int = Field(ge=1)
-    score: float | None = Field(default=None, ge=0, le=1, description="None: the critic gave no usable score")
-    feedback: str = Field(default="", description="for the agent")
-    problem: str = Field(default="", description="why there is no score; the round goes on to its checks")
-    duration: float = Field(default=0.0, ge=0, description="seconds")
-    usage: Usage | None = Field(
-        default=None, description="of this critique; usage_recorded has counted it already. None: no model was asked"
-    )
+    score: float | None = Field(None, ge=0, le=1, description="None: the critic gave no usable score")
+    feedback: str = Field("", description="for the agent")
+    problem: str = Field("", description="why there is no score; the round goes on to its checks")
+    duration: float = Field(0.0, ge=0, description="seconds")
+    usage: Usage | None = Field(None, description="already counted by usage_recorded; None: no model was asked")
 
 
 class RefinementStarted(Frozen):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalrunner.core.events import PromptKind, RunEnded
-from goalrunner.core.limits import awaiting_approval, completion_rule, denied, out_of_budget, shortfall, unreadable
+from goalrunner.core.limits import awaiting_approval, completion_rule, denied, end, out_of_budget, shortfall, unreadable
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Baseline, Interruption, Phase, RunState
 from goalrunner.core.verdict import feedback_of, protected_message, verdict_of
@@ -118,7 +118,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             more = f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else ""
             said = f"the workspace changed while it was checked: {', '.join(state.leaked[:5])}{more}"
             hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
-            return _end(StopReason.EVIDENCE_UNSTABLE, said, hint)
+            return end(StopReason.EVIDENCE_UNSTABLE, said, hint)
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
@@ -137,7 +137,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return _unless_spent(state, Audit(state.round))
         case Phase.VALIDATED if state.obstacles >= OBSTACLES:
             hint = f"correct that; then goal resume {state.goal.run_id}"
-            return _end(StopReason.VALIDATOR_MISSING, state.obstacle, hint)
+            return end(StopReason.VALIDATOR_MISSING, state.obstacle, hint)
         case Phase.VALIDATED if state.leaked or state.obstacle:
             return Validate(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
@@ -148,13 +148,9 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case Phase.VALIDATED | Phase.JUDGED:
             return _after_decision(state)
         case Phase.CONFIRMED if state.confirmed:
-            return _end(StopReason.IMPOSSIBLE, state.confirmed)
+            return end(StopReason.IMPOSSIBLE, state.confirmed)
         case Phase.CONFIRMED:
             return _go_on(state)
-
-
-def _end(reason: StopReason, message: str, hint: str = "") -> RunEnded:
-    return RunEnded(stop_reason=reason, message=f"{message}\n{hint}" if hint else message)
 
 
 def _is_open(state: RunState) -> bool:
@@ -179,12 +175,12 @@ def _refinement(state: RunState, *, again: bool = False) -> Brief | None:
 def _after_baseline(state: RunState, baseline: Baseline) -> Step:
     match baseline.standing:
         case "cannot_run":
-            return _end(StopReason.VALIDATOR_MISSING, baseline.reason)
+            return end(StopReason.VALIDATOR_MISSING, baseline.reason)
         case "differs":
-            return _end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
+            return end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
             said = 'every validator passes before round 1, but the goal has baseline = "red"'
-            return _end(StopReason.BASELINE_GREEN, said, 'add a validator that fails, or set baseline = "any"')
+            return end(StopReason.BASELINE_GREEN, said, 'add a validator that fails, or set baseline = "any"')
         case "green" if not state.plan.needs_round:
             return _unless_spent(state, Audit(0)) if state.plan.has_judge else _with_leave(state)
         case "green" | "red":
@@ -203,7 +199,7 @@ def _after_decision(state: RunState) -> Step:
         return _unless_spent(state, Confirm(claim))
     if state.unstable >= UNSTABLE_AUDITS:
         hint = "stop what changes these files while the run is checked"
-        return _end(StopReason.EVIDENCE_UNSTABLE, verdict.missing if verdict else "", hint)
+        return end(StopReason.EVIDENCE_UNSTABLE, verdict.missing if verdict else "", hint)
     return _go_on(state)
 
 
@@ -218,7 +214,7 @@ def _with_leave(state: RunState) -> Step:
     if state.waiting:
         return awaiting_approval(state)
     by = "verdict" if state.plan.has_judge else "validators"
-    return _end(StopReason.SATISFIED, f"{by} of {f'round {state.round}' if state.round else 'the baseline'}")
+    return end(StopReason.SATISFIED, f"{by} of {f'round {state.round}' if state.round else 'the baseline'}")
 
 
 def _go_on(state: RunState) -> Step:
@@ -229,13 +225,13 @@ def _go_on(state: RunState) -> Step:
         return denied(refused)
     limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
-        return _end(StopReason.MAX_ITERATIONS, f"not complete after {limit} {'round' if limit == 1 else 'rounds'}")
+        return end(StopReason.MAX_ITERATIONS, f"not complete after {limit} {'round' if limit == 1 else 'rounds'}")
     if stall is not None and state.stall.rounds > stall:
         said = f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change"
-        return _end(StopReason.STALLED, said)
+        return end(StopReason.STALLED, said)
     if state.memory.open_questions:
         said = "only a person can answer: " + "\n".join(state.memory.open_questions)
-        return _end(StopReason.QUESTION_OPEN, said, f'goal answer {run} "..."; then goal resume {run}')
+        return end(StopReason.QUESTION_OPEN, said, f'goal answer {run} "..."; then goal resume {run}')
     return _unless_spent(state, RunRound(_retry(state)))
 
 

@@ -56,11 +56,11 @@ class GoalRecord(Frozen):
 
     goal_id: str
     run_id: str
-    parent: str = Field(default="", description="id of the run that it is a part of")
+    parent: str = Field("", description="id of the run that it is a part of")
     owner: str = ""
     description: str
     success_criteria: tuple[str, ...] = ()
-    derived_criteria: tuple[str, ...] = Field(default=(), description="by audits, if it has no criteria of its own")
+    derived_criteria: tuple[str, ...] = Field((), description="by audits, if it has no criteria of its own")
     constraints: tuple[str, ...] = ()
     risk_class: RiskClass = "low"
     status: Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"] = "active"
@@ -71,28 +71,24 @@ class GoalRecord(Frozen):
 class Plan(Frozen):
     """What the decisions need to know of the goal: limits, validators, judge."""
 
-    max_iterations: int | None = Field(default=None, description="None: no limit")
-    timeout: float | None = Field(default=None, description="seconds of active time; None: no limit")
+    max_iterations: int | None = Field(None, description="None: no limit")
+    timeout: float | None = Field(None, description="seconds of active time; None: no limit")
     tokens: int | None = None
     cost_usd: float | None = None
-    unenforced: tuple[BudgetName, ...] = Field(
-        default=(), description="budgets that count what is known alone, where the agent does not report what it used"
-    )
-    validators: tuple[str, ...] = Field(default=(), description="names of those that are not hidden")
-    hidden: tuple[str, ...] = Field(default=(), description="names of the hidden ones")
+    unenforced: tuple[BudgetName, ...] = Field((), description="budgets that count only what is known")
+    validators: tuple[str, ...] = Field((), description="names of those that are not hidden")
+    hidden: tuple[str, ...] = Field((), description="names of the hidden ones")
     has_judge: bool = False
     critic: CriticRule | None = None
     minimum_score: float = 0.0
-    require: Literal["any", "runner"] = Field(
-        default="any", description="whether reported observations count as evidence"
-    )
-    takes_baseline: bool = Field(default=False, description="whether the validators run once before round 1")
-    wants_red: bool = Field(default=False, description="whether a green baseline is refused")
-    needs_round: bool = Field(default=False, description="whether the agent works even after a green baseline")
-    checks_response: bool = Field(default=False, description="whether a callable checks the response")
-    protects: tuple[str, ...] = Field(default=(), description="the goal's patterns of protected paths")
-    editable: tuple[str, ...] = Field(default=(), description="the goal's patterns of paths that may change")
-    stall_rounds: int | None = Field(default=None, description="equal rounds in a row that count as a stall")
+    require: Literal["any", "runner"] = Field("any", description="whether reported observations count as evidence")
+    takes_baseline: bool = Field(False, description="whether the validators run once before round 1")
+    wants_red: bool = Field(False, description="whether a green baseline is refused")
+    needs_round: bool = Field(False, description="whether the agent works even after a green baseline")
+    checks_response: bool = Field(False, description="whether a callable checks the response")
+    protects: tuple[str, ...] = Field((), description="the goal's patterns of protected paths")
+    editable: tuple[str, ...] = Field((), description="the goal's patterns of paths that may change")
+    stall_rounds: int | None = Field(None, description="equal rounds in a row that count as a stall")
     deliverable: Literal["workspace", "response"] = "workspace"
     approvals: Approvals = Field(default_factory=Approvals, description="what waits for a person")
 
@@ -117,25 +113,19 @@ class RunStarted(Frozen):
 
     type: Literal["run_started"] = "run_started"
     workspace: str
-    models: dict[str, str] = Field(
-        default_factory=dict, description='by account; the judge "agent" is already resolved'
-    )
-    agent_command: str = Field(default="", description="an external agent and its command, for people")
+    models: dict[str, str] = Field({}, description='by account; the judge "agent" is already resolved')
+    agent_command: str = Field("", description="an external agent and its command, for people")
     version: str = Field(description="of goalrunner")
-    labels: tuple[str, ...] = Field(default=(), description='what weakens the proof: "self-judged", ...')
-    check_environment: str = Field(default="", description="the kind of check environment; empty: none is needed")
-    checks: str = Field(default="", description="for people: kind of check environment, and what is protected")
-    notes: tuple[str, ...] = Field(default=(), description="warnings before the first round")
-    deadline_at: str | None = Field(
-        default=None, description="ISO 8601, UTC; when the time limit ends, without waiting for a person"
-    )
-    handed: tuple[str, ...] = Field(
-        default=(), description="parts that the calling program handed in: only it can resume the run"
-    )
-    goal_file: str = Field(default="", description="where the goal was read from; always protected")
-    goal_sha256: str = Field(default="", description="of the frozen goal.toml: a resumed run takes no other")
-    continues: str = Field(default="", description="id of the run whose conversation goes on in this one")
-    sandbox: str = Field(default="none", description="the sandbox of the agent's commands and the validators")
+    labels: tuple[str, ...] = Field((), description='what weakens the proof: "self-judged", ...')
+    check_environment: str = Field("", description="the kind of check environment; empty: none is needed")
+    checks: str = Field("", description="for people: kind of check environment, and what is protected")
+    notes: tuple[str, ...] = Field((), description="warnings before the first round")
+    deadline_at: str | None = Field(None, description="ISO 8601, UTC; without waiting for a person")
+    handed: tuple[str, ...] = Field((), description="parts that only the calling program can provide")
+    goal_file: str = Field("", description="where the goal was read from; always protected")
+    goal_sha256: str = Field("", description="of the frozen goal.toml: a resumed run takes no other")
+    continues: str = Field("", description="id of the run whose conversation goes on in this one")
+    sandbox: str = Field("none", description="the sandbox of the agent's commands and the validators")
 
 
 class StartKept(Frozen):
@@ -151,16 +141,14 @@ class RunResumed(Frozen):
     type: Literal["run_resumed"] = "run_resumed"
     plan: Plan = Field(description="the limits as they are from now on")
     version: str = Field(description="of goalrunner")
-    note: str = Field(default="", description="a message of the user to the agent")
-    snapshot: Snapshot | None = Field(default=None, description="the workspace now")
-    changed: tuple[str, ...] = Field(default=(), description="paths that changed while the run was interrupted")
-    cut: tuple[str, ...] = Field(default=(), description="tool calls that had begun and have no result")
-    in_flight: dict[str, Usage] = Field(
-        default_factory=dict, description="by account: what a model call that was cut may have cost, estimated"
-    )
-    deadline_at: str | None = Field(default=None, description="ISO 8601, UTC")
-    notes: tuple[str, ...] = Field(default=(), description="warnings about how the run goes on")
-    sandbox: str = Field(default="none", description="the sandbox from now on")
+    note: str = Field("", description="a message of the user to the agent")
+    snapshot: Snapshot | None = Field(None, description="the workspace now")
+    changed: tuple[str, ...] = Field((), description="paths that changed while the run was interrupted")
+    cut: tuple[str, ...] = Field((), description="tool calls that had begun and have no result")
+    in_flight: dict[str, Usage] = Field({}, description="by account: estimates for interrupted model calls")
+    deadline_at: str | None = Field(None, description="ISO 8601, UTC")
+    notes: tuple[str, ...] = Field((), description="warnings about how the run goes on")
+    sandbox: str = Field("none", description="the sandbox from now on")
 
 
 Decision = Literal["approved", "denied", "expired"]
@@ -174,13 +162,11 @@ class ApprovalRequested(Frozen):
     kind: ApprovalKind
     action: str = Field(description="the command, the path, or what is to be called complete; for people")
     rule: str = Field(description="what of the goal asks for it")
-    tool_call_id: str = Field(default="", description="of a tool call that waits")
-    snapshot: str = Field(
-        default="", description="what a completion rests on: a snapshot's id, or the hash of the response"
-    )
-    preview: ArtifactRef | None = Field(default=None, description="the unified diff of what would be written")
-    evidence_refs: tuple[str, ...] = Field(default=(), description="observations that it rests on")
-    expires_at: str | None = Field(default=None, description="ISO 8601, UTC; after it the approval expires")
+    tool_call_id: str = Field("", description="of a tool call that waits")
+    snapshot: str = Field("", description="what a completion rests on: a snapshot's id, or the hash of the response")
+    preview: ArtifactRef | None = Field(None, description="the unified diff of what would be written")
+    evidence_refs: tuple[str, ...] = Field((), description="observations that it rests on")
+    expires_at: str | None = Field(None, description="ISO 8601, UTC; after it the approval expires")
 
 
 class ApprovalRecorded(Frozen):
@@ -189,12 +175,12 @@ class ApprovalRecorded(Frozen):
     type: Literal["approval_recorded"] = "approval_recorded"
     approval_id: str
     decision: Decision
-    by: str = Field(default="", description="who decided: user@host; empty for an expired one")
+    by: str = Field("", description="who decided: user@host; empty for an expired one")
     reason: str = ""
-    guarded: bool = Field(default=True, description="False: given by a command that the agent could have run as well")
-    evidence_refs: tuple[str, ...] = Field(default=(), description="observations that were shown to the person")
-    changed: tuple[str, ...] = Field(default=(), description="paths that changed while a completion waited")
-    snapshot: Snapshot | None = Field(default=None, description="the workspace then, where anything changed")
+    guarded: bool = Field(True, description="False: given by a command that the agent could have run as well")
+    evidence_refs: tuple[str, ...] = Field((), description="observations that were shown to the person")
+    changed: tuple[str, ...] = Field((), description="paths that changed while a completion waited")
+    snapshot: Snapshot | None = Field(None, description="the workspace then, where anything changed")
 
 
 class RunEnded(Frozen):
@@ -202,8 +188,8 @@ class RunEnded(Frozen):
 
     type: Literal["run_ended"] = "run_ended"
     stop_reason: StopReason
-    message: str = Field(default="", description='why; of a complete run what proves it: "verdict of round 3"')
-    signal: int | None = Field(default=None, description="number of the signal that interrupted the run")
+    message: str = Field("", description='why; of a complete run what proves it: "verdict of round 3"')
+    signal: int | None = Field(None, description="number of the signal that interrupted the run")
 
     @property
     def status(self) -> GoalStatus:
@@ -274,12 +260,12 @@ KINDS = frozenset(kind.model_fields["type"].default for kind in get_args(get_arg
 class Record(Frozen):
     """One line of events.jsonl: an event, its place in the log and its time."""
 
-    v: str = Field(default=SCHEMA_VERSION, description="schema version, major.minor")
+    v: str = Field(SCHEMA_VERSION, description="schema version, major.minor")
     seq: int = Field(ge=1, description="place in the log, from 1, without gaps")
     at: str = Field(description="ISO 8601, UTC")
-    elapsed: float = Field(default=0.0, ge=0, description="seconds of active time since the run began")
+    elapsed: float = Field(0.0, ge=0, description="seconds of active time since the run began")
     p: str = Field(
-        default="",
+        "",
         pattern=r"^([0-9a-f]{16})?$",
         description="the line before it, by the beginning of its SHA-256; of the first line: of nothing",
     )

@@ -52,10 +52,8 @@ def from_file(info: ValidationInfo) -> bool:
 def _writable(text: str) -> str:
     if "\0" in text:
         raise ValueError("contains a NUL character; remove it")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("contains bytes that are not UTF-8") from error
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise ValueError("contains bytes that are not UTF-8")
     return text
 
 
@@ -75,16 +73,12 @@ def _one_line(text: str) -> str:
     return text
 
 
+# The empty string is the default of the optional types, and stands for no value.
 String = Annotated[str, AfterValidator(_writable)]
-"""Any text that can be written to a file and handed to a process."""
 Text = Annotated[String, AfterValidator(_not_blank), Field(min_length=1)]
-"""A string that is not blank."""
 Line = Annotated[Text, AfterValidator(_one_line)]
-"""A string of one line, without control characters."""
 OptionalText = Annotated[String, AfterValidator(_given)]
-"""The same as Text; the empty string is the default and stands for no value."""
 OptionalLine = Annotated[OptionalText, AfterValidator(_one_line)]
-"""The same as Line; the empty string is the default and stands for no value."""
 
 SCRIPTED = "scripted/"
 """Prefix of a model that plays recorded replies; what follows is a file."""
@@ -144,19 +138,14 @@ InnerFolder = Annotated[OptionalText, AfterValidator(_inner_folder)]
 """A path relative to the workspace that stays inside it."""
 Pattern = Annotated[Text, AfterValidator(_pattern)]
 CallableName = Annotated[
-    Text,
-    matching(f"{_DOTTED}:{_DOTTED}", '{text} is not a Python callable; write "package.module:function"'),
+    Text, matching(f"{_DOTTED}:{_DOTTED}", '{text} is not a Python callable; write "package.module:function"')
 ]
-KeyVariable = Annotated[
-    Text,
-    matching(_VARIABLE, 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'),
-]
+_KEY = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'
+KeyVariable = Annotated[Text, matching(_VARIABLE, _KEY)]
 """The name of the environment variable that holds a key. A wrong one is not shown: it may be the key itself."""
-Address = Annotated[
-    Line, matching(r"https?://[^\s/].*", '{text} is not an address; write "http://..." or "https://..."')
-]
+_ADDRESS = '{text} is not an address; write "http://..." or "https://..."'
+Address = Annotated[Line, matching(r"https?://[^\s/].*", _ADDRESS)]
 Environment = dict[Annotated[str, matching(_VARIABLE, "is not a valid name of an environment variable")], String]
-"""Environment variables."""
 
 
 def secret_pattern(entry: str) -> re.Pattern[str] | None:
@@ -208,15 +197,13 @@ Template = Annotated[Text, AfterValidator(_template)]
 """A retry message with placeholders."""
 
 
+_SET_BY_RUNNER = "messages stream stream_options tools functions response_format n max_retries num_retries"
 OWNED_PARAMETERS: dict[str, str] = {
+    **dict.fromkeys(_SET_BY_RUNNER.split(), "the runner sets it; remove it"),
+    **dict.fromkeys(("api_base", "base_url"), 'write api_base = "..." beside params'),
     "model": 'write model = "..." beside params',
     "api_key": 'write api_key_env = "..." beside params, the name of the variable that holds it',
-    **dict.fromkeys(("api_base", "base_url"), 'write api_base = "..." beside params'),
-    **dict.fromkeys(
-        ("messages", "stream", "stream_options", "tools", "functions", "response_format", "n", "max_retries", "num_retries"),
-        "the runner sets it; remove it",
-    ),
-}  # fmt: skip
+}
 """Arguments of a model call that are not for `params`, and what to do instead."""
 
 
@@ -269,18 +256,13 @@ def _seconds(value: object) -> object:
     return float(seconds)
 
 
-def _lifted(value: object) -> object:
-    """Return None for inf, which lifts a limit."""
-    return None if value == math.inf else value
-
-
+_LIFTED = BeforeValidator(lambda value: None if value == math.inf else value)
+"""`inf` lifts a limit."""
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
-CountLimit = Annotated[Count | None, BeforeValidator(_lifted)]
-"""A whole number from 1; `inf` lifts the limit."""
+CountLimit = Annotated[Count | None, _LIFTED]
 Dollars = Annotated[float, Field(gt=0, le=_LONGEST, strict=True)]
-DollarLimit = Annotated[Dollars | None, BeforeValidator(_lifted)]
-"""US dollars above zero; `inf` lifts the limit."""
+DollarLimit = Annotated[Dollars | None, _LIFTED]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 _Written = Annotated[float, Field(gt=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
 DurationLimit = Annotated[float | None, BeforeValidator(_seconds, json_schema_input_type=_Written | None)]

@@ -44,20 +44,6 @@ SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 SHORT_KEYS: dict[str, tuple[str, ...]] = {"model": ("agent", "model"), "validator": ("validators",)}
 """Keys that are the short form of another one."""
 
-_CLEAN_PROOF = (
-    "was removed: validators run in the check environment in each round; remove it, or write "
-    '[workspace] check = "in-place" to run them in the workspace itself'
-)
-REMOVED: dict[tuple[str | int, ...], str] = {
-    ("clean_proof",): _CLEAN_PROOF,
-    ("workspace", "clean_proof"): _CLEAN_PROOF,
-    ("workspace", "link"): (
-        "was removed: validators see .venv, node_modules and other ignored folders as they are; remove it, or "
-        'name folders of installed packages with dependencies = ["..."]'
-    ),
-}
-"""Keys that this version does not have, with what to write instead."""
-
 RESERVED_AGENTS = (BUILTIN, "command", "acp")
 """Agents that have no preset."""
 
@@ -182,30 +168,20 @@ class Goal(Frozen):
     model_config = ConfigDict(json_schema_extra=_add_short_keys)
 
     objective: Objective = Field(description="what to do, as the agent and the judge read it")
-    success_criteria: tuple[Text, ...] = Field(
-        default=(), description="observable requirements; empty: the judge derives them"
-    )
-    constraints: tuple[Text, ...] = Field(
-        default=(), description="given to agent and judge; if one is broken, the goal is not met"
-    )
-    parent: OptionalLine = Field(
-        default="", description="run that this goal is a part of; its constraints apply as well"
-    )
+    success_criteria: tuple[Text, ...] = Field((), description="observable requirements; empty: the judge derives them")
+    constraints: tuple[Text, ...] = Field((), description="for agent and judge; if one is broken, the goal is not met")
+    parent: OptionalLine = Field("", description="run that this goal is a part of; its constraints apply as well")
     owner: String = ""
     risk_class: Literal["low", "medium", "high", "critical"] = "low"
     deliverable: Literal["workspace", "response"] = "workspace"
-    preserve_context: Flag = Field(
-        default=True, description="False: each retry sees original input and latest feedback"
-    )
+    preserve_context: Flag = Field(True, description="False: each retry sees original input and latest feedback")
     resume_prompt: Template | None = Field(
-        default=None, description="template of the retry message: {feedback} {iteration} {missing} {objective}"
+        None, description="retry message with {feedback} {iteration} {missing} {objective}"
     )
-    baseline: Literal["any", "red"] = Field(
-        default="any", description='"red" refuses a start at which every check passes'
-    )
-    stall_rounds: CountLimit = Field(default=3, description="equal rounds in a row that count as a stall; inf: never")
-    max_iterations: CountLimit = Field(default=DEFAULT_MAX_ITERATIONS, description="inf: no limit")
-    timeout: DurationLimit = Field(default=None, description="seconds of active time; inf: no limit")
+    baseline: Literal["any", "red"] = Field("any", description='"red" refuses a start at which every check passes')
+    stall_rounds: CountLimit = Field(3, description="equal rounds in a row that count as a stall; inf: never")
+    max_iterations: CountLimit = Field(DEFAULT_MAX_ITERATIONS, description="inf: no limit")
+    timeout: DurationLimit = Field(None, description="seconds of active time; inf: no limit")
     agent: _Agent = Field(default_factory=AgentConfig)
     judge: _Judge = Field(default_factory=JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)
@@ -216,7 +192,7 @@ class Goal(Frozen):
     memory: MemoryConfig = Field(default_factory=MemoryConfig)
     notify: NotifyConfig = Field(default_factory=NotifyConfig)
     validators: Annotated[tuple[ValidatorSpec, ...], AfterValidator(_named)] = ()
-    agents: dict[_AgentName, Preset] = Field(default_factory=dict, description="presets of the user's own, by name")
+    agents: dict[_AgentName, Preset] = Field({}, description="presets of the user's own, by name")
 
     if TYPE_CHECKING:
 

@@ -48,12 +48,10 @@ DEFAULT_EXPIRY = 24 * 3600.0
 class Approvals(Frozen):
     """What waits for a person before it is done."""
 
-    require: tuple[Requirable, ...] = Field(default=(), description="kinds of actions")
-    commands: tuple[Text, ...] = Field(default=(), description="patterns of command lines, `*` for anything")
-    expires: DurationLimit = Field(default=DEFAULT_EXPIRY, description="seconds; inf: never")
-    on_deny: Literal["stop", "continue"] = Field(
-        default="stop", description='"continue": the agent gets the reason, and the run goes on'
-    )
+    require: tuple[Requirable, ...] = Field((), description="kinds of actions")
+    commands: tuple[Text, ...] = Field((), description="patterns of command lines, `*` for anything")
+    expires: DurationLimit = Field(DEFAULT_EXPIRY, description="seconds; inf: never")
+    on_deny: Literal["stop", "continue"] = Field("stop", description='"continue": the agent gets the reason')
 
 
 AGENT_MODEL = "agent"
@@ -81,9 +79,7 @@ class Expectation(Frozen):
     """What makes a shell validator green: an exit code, and where given a pattern in its output."""
 
     exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
-    output: Pattern | None = Field(
-        default=None, description="regular expression (Python's re, multiline) to find in the output"
-    )
+    output: Pattern | None = Field(None, description="regular expression (re.MULTILINE) to find in the output")
 
 
 RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
@@ -93,21 +89,17 @@ RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_R
 class ValidatorSpec(Frozen):
     """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
 
-    name: OptionalLine = Field(default="", description="name in reports; default: made from the command")
-    run: Text | None = Field(default=None, description="command line, run through sh -c in the workspace")
-    python: CallableName | None = Field(default=None, description="package.module:function, run in a child process")
-    timeout: DurationLimit = Field(default=DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
-    cwd: InnerFolder = Field(default="", description="folder relative to the workspace")
-    env: Environment = Field(default_factory=dict, description="added to the environment")
-    pass_env: tuple[RunVariable, ...] = Field(
-        default=(), description="variables of the run that it gets although neither its line nor its script names them"
-    )
-    serial: Flag = Field(default=False, description="never beside another validator")
-    hidden: Flag = Field(
-        default=False, description="runs once the others are green; the agent never sees its name or output"
-    )
+    name: OptionalLine = Field("", description="name in reports; default: made from the command")
+    run: Text | None = Field(None, description="command line, run through sh -c in the workspace")
+    python: CallableName | None = Field(None, description="package.module:function, run in a child process")
+    timeout: DurationLimit = Field(DEFAULT_VALIDATOR_TIMEOUT, description="seconds; inf: no limit")
+    cwd: InnerFolder = Field("", description="folder relative to the workspace")
+    env: Environment = Field({}, description="added to the environment")
+    pass_env: tuple[RunVariable, ...] = Field((), description="variables of the run that it gets in any case")
+    serial: Flag = Field(False, description="never beside another validator")
+    hidden: Flag = Field(False, description="runs once the others are green; the agent never sees its name or output")
     retries: Annotated[int, Field(ge=0, le=100, strict=True)] | None = Field(
-        default=None,
+        None,
         description="how often a red result is run again; green after red then counts as green. None: a third run "
         "decides if a validator was red and green on the same files; 0: it is red then",
     )
@@ -148,24 +140,21 @@ class AgentConfig(Frozen):
     """Who does the work."""
 
     use: Annotated[Line, AfterValidator(agent_name)] = Field(
-        default=BUILTIN,
-        description='"builtin", the built-in agent; "command" or "acp" with a command; or a preset\'s name',
+        BUILTIN, description='"builtin"; "command" or "acp" with a command; or a preset'
     )
-    command: Command = Field(
-        default=(), description="words of an external agent's command; one word alone is run through sh -c"
-    )
-    args: tuple[String, ...] = Field(default=(), description="words added to the command of a preset")
-    protocol: Protocol | None = Field(default=None, description="protocol of a preset; None: its default")
-    model: ModelName = Field(default="", description="LiteLLM's naming, or scripted/<file>")
-    max_steps: Count = Field(default=DEFAULT_MAX_STEPS, description="model calls in one round")
+    command: Command = Field((), description="an external agent's command; a single word is run through sh -c")
+    args: tuple[String, ...] = Field((), description="words added to the command of a preset")
+    protocol: Protocol | None = Field(None, description="protocol of a preset; None: its default")
+    model: ModelName = Field("", description="LiteLLM's naming, or scripted/<file>")
+    max_steps: Count = Field(DEFAULT_MAX_STEPS, description="model calls in one round")
     tools: tuple[Literal["shell", "read_file", "write_file", "edit_file"], ...] | None = Field(
-        default=None, description="tools of the built-in agent; None: all of them"
+        None, description="of the built-in agent; None: all of them"
     )
-    system_prompt: Text | None = Field(default=None, description="replaces the built-in one")
-    params: Parameters = Field(default_factory=dict, description="passed on to the model: temperature, max_tokens, ...")
-    env: Environment = Field(default_factory=dict, description="added to the environment of the agent's commands")
+    system_prompt: Text | None = Field(None, description="replaces the built-in one")
+    params: Parameters = Field({}, description="passed on to the model: temperature, max_tokens, ...")
+    env: Environment = Field({}, description="added to the environment of the agent's commands")
     api_base: Address | None = None
-    api_key_env: KeyVariable | None = Field(default=None, description=_KEY)
+    api_key_env: KeyVariable | None = Field(None, description=_KEY)
 
     @property
     def external(self) -> bool:
@@ -179,21 +168,17 @@ class JudgeConfig(Frozen):
     In Python, `model` may also be a model itself: an LLM, a function, or an object with `complete(messages) -> str`.
     """
 
-    model: ModelName = Field(default="", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
-    system_prompt: Text | None = Field(default=None, description="replaces the built-in one")
-    minimum_score: Share = Field(default=0.0, description="minimum score of a complete verdict")
-    require: Literal["any", "runner"] = Field(
-        default="any", description='"runner": reports of an external agent are not evidence'
-    )
-    replay: Flag | None = Field(
-        default=None, description="run cited commands again, as a check; None: in a sandbox without network"
-    )
+    model: ModelName = Field("", description='LiteLLM\'s naming, scripted/<file>, or "agent"; empty: no judge')
+    system_prompt: Text | None = Field(None, description="replaces the built-in one")
+    minimum_score: Share = Field(0.0, description="minimum score of a complete verdict")
+    require: Literal["any", "runner"] = Field("any", description='"runner": reports of an agent are not evidence')
+    replay: Flag | None = Field(None, description="run cited commands again; None: in a sandbox without network")
     max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = Field(
-        default=DEFAULT_AUDIT_TOKENS, description="size of the prompt of an audit, however long the run is"
+        DEFAULT_AUDIT_TOKENS, description="size of the prompt of an audit"
     )
-    params: Parameters = Field(default_factory=dict, description="passed on to the model")
+    params: Parameters = Field({}, description="passed on to the model")
     api_base: Address | None = None
-    api_key_env: KeyVariable | None = Field(default=None, description=_KEY)
+    api_key_env: KeyVariable | None = Field(None, description=_KEY)
 
     _instance: Any = PrivateAttr(default=None)
 
@@ -215,11 +200,9 @@ class JudgeConfig(Frozen):
 class Budget(Frozen):
     """What the run may spend on models, agent and judge together."""
 
-    tokens: CountLimit = Field(default=None, description="inf: no limit")
-    cost_usd: DollarLimit = Field(default=None, description="US dollars; inf: no limit")
-    allow_unenforced: tuple[BudgetName, ...] = Field(
-        default=(), description="budgets that may be set although the agent does not report what they need"
-    )
+    tokens: CountLimit = Field(None, description="inf: no limit")
+    cost_usd: DollarLimit = Field(None, description="US dollars; inf: no limit")
+    allow_unenforced: tuple[BudgetName, ...] = Field((), description="budgets that may count only what is known")
 
     @property
     def limited(self) -> tuple[BudgetName, ...]:
@@ -236,32 +219,20 @@ class Budget(Frozen):
 class WorkspaceConfig(Frozen):
     """Where the work happens."""
 
-    path: OptionalText = Field(default="", description="absolute after loading; empty: the current folder")
-    protect: tuple[Text, ...] = Field(
-        default=(), description="patterns of paths that have their original content when validators run"
-    )
-    editable: tuple[Text, ...] = Field(
-        default=(), description="patterns of paths that the agent may change; everything else is as at the start"
-    )
-    allow: tuple[Text, ...] = Field(
-        default=(), description="patterns of paths that may change although a rule protects them"
-    )
-    outputs: tuple[Text, ...] = Field(
-        default=(), description="patterns of files that are copied from the check environment into the workspace"
-    )
-    dependencies: tuple[Text, ...] = Field(
-        default=(), description="patterns of ignored folders that hold installed dependencies"
-    )
-    setup: Text | None = Field(
-        default=None, description="command that prepares a fresh checkout, in which validators then run"
-    )
+    path: OptionalText = Field("", description="absolute after loading; empty: the current folder")
+    protect: tuple[Text, ...] = Field((), description="patterns of paths with original content in checks")
+    editable: tuple[Text, ...] = Field((), description="patterns of paths that the agent may change, and no others")
+    allow: tuple[Text, ...] = Field((), description="patterns of paths that may change although a rule protects them")
+    outputs: tuple[Text, ...] = Field((), description="patterns of files that checks write into the workspace")
+    dependencies: tuple[Text, ...] = Field((), description="patterns of ignored folders with installed dependencies")
+    setup: Text | None = Field(None, description="command that prepares a fresh checkout, in which validators then run")
     check: Literal["overlay", "in-place", "checkout"] | None = Field(
-        default=None, description="the kind of check environment; None: the strictest one that works here"
+        None, description="None: the strictest one that works here"
     )
     sandbox: Literal["auto", "bwrap", "none"] = Field(
-        default="none", description="sandbox of the agent's commands and of the validators; auto: if it works here"
+        "none", description="for commands and validators; auto: if it works"
     )
-    network: Flag = Field(default=True, description="False: commands and validators reach no other machine")
+    network: Flag = Field(True, description="False: commands and validators reach no other machine")
 
     @model_validator(mode="after")
     def _combined(self) -> WorkspaceConfig:
@@ -278,23 +249,21 @@ class WorkspaceConfig(Frozen):
 class RedactConfig(Frozen):
     """What is a secret beside what looks like one, and what is none although it looks like one."""
 
-    extra: tuple[Secret, ...] = Field(default=(), description="$NAME, a variable that holds one, or /pattern/")
-    allow: tuple[Text, ...] = Field(default=(), description="texts that are never replaced")
+    extra: tuple[Secret, ...] = Field((), description="$NAME, a variable that holds one, or /pattern/")
+    allow: tuple[Text, ...] = Field((), description="texts that are never replaced")
 
 
 class NotifyConfig(Frozen):
     """How a person learns that the run has ended, or waits for a decision."""
 
-    bell: Flag = Field(default=True, description="bell and title of the terminal that the run is shown on")
-    command: OptionalText = Field(
-        default="", description="command line, run through sh -c with GOAL_RUN_ID and GOAL_STATUS in its environment"
-    )
+    bell: Flag = Field(True, description="bell and title of the terminal that the run is shown on")
+    command: OptionalText = Field("", description="command line, run with GOAL_RUN_ID and GOAL_STATUS")
 
 
 class MemoryConfig(Frozen):
     """What may be kept beyond a run. Nothing, where the goal says nothing."""
 
     promote: tuple[Literal["event", "fact", "preference", "policy_reference"], ...] = Field(
-        default=(), description="kinds that may be promoted"
+        (), description="kinds that may be kept"
     )
-    recall: Flag = Field(default=False, description="whether the first prompt contains promoted facts of this owner")
+    recall: Flag = Field(False, description="whether the first prompt contains promoted facts of this owner")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from goalrunner.core.agent_preset import BudgetName
-from goalrunner.core.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, ModelError
+from goalrunner.core.errors import ApprovalDenied, ApprovalPending, BudgetExhausted, GoalError, ModelError, one_line
 from goalrunner.core.events import RiskClass, RunEnded
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.outcome import StopReason
+from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
 from goalrunner.core.shell_words import Word
@@ -48,7 +48,7 @@ def lifting(state: RunState) -> str:
 
 
 def _shortfalls(state: RunState) -> Iterator[Shortfall]:
-    total, plan = state.total, state.plan
+    total, plan, usage = state.total, state.plan, state.usage.get("agent", Usage())
     agent = state.models.get("agent") or "the agent"
     unreported = (
         f"what a turn of {agent} {{}} is unknown (it was cut, or {agent} did not report it), beside {{}} that are"
@@ -61,42 +61,33 @@ def _shortfalls(state: RunState) -> Iterator[Shortfall]:
             yield Shortfall("tokens", unreported.format("used", tokens), unknown=True)
     if plan.cost_usd is not None:
         dollars = f"${total.known_cost_usd:.4f} of ${plan.cost_usd:.4f}"
-        usage = state.usage.get("agent")
         if total.known_cost_usd >= plan.cost_usd:
             yield Shortfall("cost_usd", f"{dollars} are spent")
         elif total.cost_usd is None and "cost_usd" not in plan.unenforced:
             unpriced = "a model call without a known price was made, so the dollar budget can no longer be enforced"
-            by_agent = state.external and usage is not None and usage.cost_usd is None
+            by_agent = state.external and usage.cost_usd is None
             yield Shortfall("cost_usd", unreported.format("cost", dollars) if by_agent else unpriced, unknown=True)
 
 
 _INSTALLING = frozenset(
-    """
-    install i ci add sync lock get update upgrade publish download dlx create fetch push
-    """.split()  # noqa: SIM905 - a table, to be read
+    "install i ci add sync lock get update upgrade publish download dlx create fetch push".split()  # noqa: SIM905
 )
-
+_PACKAGES = (
+    "pip pip3 pipx uv poetry pdm npm pnpm yarn bun cargo gem bundle composer brew conda mamba apt apt-get dnf yum apk"
+)
 NETWORK_PROGRAMS: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(
         """
         curl wget fetch aria2c ssh scp sftp rsync ftp lftp telnet nc ncat netcat socat aws gcloud az gh hub glab kubectl helm
-        terraform http https xh mosh ping dig nslookup host npx bunx twine rclone s3cmd doctl flyctl vercel netlify
+        terraform http https xh mosh ping dig nslookup host npx bunx twine rclone s3cmd doctl flyctl vercel netlify pacman
         """.split()  # noqa: SIM905 - a table, to be read
     ),
-    **dict.fromkeys(("pip", "pip3", "pipx", "uv", "poetry", "pdm", "npm", "pnpm", "yarn", "bun"), _INSTALLING),
-    **dict.fromkeys(("cargo", "gem", "bundle", "composer", "brew", "conda", "mamba"), _INSTALLING),
-    **dict.fromkeys(("apt", "apt-get", "dnf", "yum", "apk", "pacman"), _INSTALLING | {"-S", "-Sy", "-Syu"}),
+    **dict.fromkeys(_PACKAGES.split(), _INSTALLING),
+    **dict.fromkeys(("docker", "podman"), frozenset({"push", "pull", "login", "build", "run"})),
     "go": frozenset({"get", "install", "mod"}),
     "git": frozenset({"push", "pull", "fetch", "clone", "ls-remote", "submodule", "send-email", "lfs", "svn"}),
-    "docker": frozenset({"push", "pull", "login", "build", "run"}),
-    "podman": frozenset({"push", "pull", "login", "build", "run"}),
 }
 """Programs that reach other machines, and by which of their commands; None: always."""
-
-_SUBCOMMANDS = frozenset({name for name, commands in NETWORK_PROGRAMS.items() if commands}) | {
-    "kubectl", "helm", "terraform", "gh", "glab", "aws", "gcloud", "systemctl",
-}  # fmt: skip
-"""Programs whose options may be in front of the subcommand."""
 
 _WITH_VALUE = frozenset(
     """
@@ -160,11 +151,8 @@ def is_late(expires: str | None, now: datetime) -> bool:
 
 def _matching(line: str, programs: tuple[Program, ...], patterns: tuple[str, ...]) -> str:
     """Return the first pattern that matches the whole line, or may match a command in it; blanks are one space."""
-    if not patterns:
-        return ""
     whole = " ".join(line.split())
-    # Of each command, the text, and what is known of its beginning.
-    forms = {form for program in programs for form in _forms(program)}
+    forms = {form for program in programs for form in _forms(program)} if patterns else set()
     for pattern in patterns:
         begin = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
         if fnmatchcase(whole, pattern) or any(
@@ -175,12 +163,15 @@ def _matching(line: str, programs: tuple[Program, ...], patterns: tuple[str, ...
 
 
 def _forms(program: Program) -> Iterator[tuple[str, str]]:
-    """Yield the ways to write a command: with and without the folder of the program, and without options of git and others."""
+    """Yield the ways to write a command, with and without the folder of the program and options before its subcommand.
+
+    Of each, the text, and what is known of its beginning.
+    """
     words = program.words
     if not words or not (name := words[0].program):
         return
     lines: list[tuple[Word, ...]] = [*([words] if words[0].known else []), (Word(name), *words[1:])]
-    if name in _SUBCOMMANDS:
+    if NETWORK_PROGRAMS.get(name) or name in ("systemctl", *_SHORT_WITH_VALUE, "terraform", "aws", "gcloud"):
         lines.append((Word(name), *_from_subcommand(words)))
     for line in lines:
         first = next((at for at, word in enumerate(line) if not word.known), len(line))
@@ -188,88 +179,70 @@ def _forms(program: Program) -> Iterator[tuple[str, str]]:
         yield " ".join(line), known
 
 
-def _from_subcommand(words: tuple[Word, ...], commands: Collection[str] = ()) -> tuple[Word, ...]:
-    """Return the words from the subcommand on: `git -C x push` gives `push`. `commands` may look like options."""
+def _from_subcommand(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words from the subcommand on: `git -C x push` gives `push`."""
     at, short = 1, _SHORT_WITH_VALUE.get(words[0].program, "")
-    while at < len(words) and words[at].startswith("-") and words[at] not in commands:
+    while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _WITH_VALUE or words[at] == short else 1
     return words[at:]
 
 
 def _reaches(program: Program) -> bool:
     name = program.words[0].program if program.words else ""
-    if name not in NETWORK_PROGRAMS:
-        return False
-    commands = NETWORK_PROGRAMS[name]
+    commands = NETWORK_PROGRAMS.get(name, frozenset())
     if commands is None:
         return True
-    rest = _from_subcommand(program.words, commands)
-    if rest and not rest[0].known:
-        return True
     # `uv pip install`, `npm run`: the word that counts is the first or the second.
-    return bool(commands & set(rest[:1] if name in ("git", "go", "docker", "podman") else rest[:2]))
+    rest = _from_subcommand(program.words)[: 1 if name in ("git", "go", "docker", "podman") else 2] if commands else ()
+    return any(word in commands or not word.known for word in rest[:1]) or any(word in commands for word in rest[1:])
 
 
-_SHOWN = 200
-"""Characters of an action in a message."""
+def end(reason: StopReason, message: str, hint: str = "") -> RunEnded:
+    """Return the end of a run, with what to do next."""
+    return RunEnded(stop_reason=reason, message=f"{message}\n{hint}" if hint else message)
 
 
 def timed_out(state: RunState) -> RunEnded:
     """Return how a run ends at its time limit."""
     seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
     step = f" during {state.memory.current_step}" if state.memory.current_step else ""
-    return RunEnded(stop_reason=StopReason.TIMEOUT, message=f"the time limit of {seconds} was reached{step}")
+    return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{step}")
 
 
 def out_of_budget(state: RunState) -> RunEnded:
     """Return how a run ends without budget for the next model call."""
     found = shortfall(state)
-    said = found.words if found else "the budget is spent"
-    hint = f"\n{lifting(state)}" if found and found.unknown else ""
-    return RunEnded(stop_reason=StopReason.BUDGET_EXHAUSTED, message=said + hint)
+    hint = lifting(state) if found and found.unknown else ""
+    return end(StopReason.BUDGET_EXHAUSTED, found.words if found else "the budget is spent", hint)
 
 
 def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
     judge, detail = state.models.get("judge") or "its model", state.audit_failures.detail.partition("\n")[0]
-    last = f"; the last answer: {detail}" if detail else ""
-    return RunEnded(
-        stop_reason=StopReason.JUDGE_FAILED,
-        message=f"the judge {judge} gave no valid answer in {state.unread} audits in a row{last}\n"
-        "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model",
-    )
+    said = f"the judge {judge} gave no valid answer in {state.unread} audits in a row"
+    hint = "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model"
+    return end(StopReason.JUDGE_FAILED, f"{said}; the last answer: {detail}" if detail else said, hint)
 
 
 def interrupted(signal: int | None) -> RunEnded:
     """Return how a run ends by Ctrl-C, SIGTERM, or the caller's cancellation."""
-    return RunEnded(
-        stop_reason=StopReason.INTERRUPTED, message="interrupted; everything so far is saved", signal=signal
-    )
+    message = "interrupted; everything so far is saved"
+    return RunEnded(stop_reason=StopReason.INTERRUPTED, message=message, signal=signal)
 
 
 def awaiting_approval(state: RunState) -> RunEnded:
     """Return how a run ends while an approval waits for a person."""
-    waits = "; ".join(f"{item.id} {in_short(item.titled)}" for item in state.waiting)
-    run = state.goal.run_id
-    which = "" if len(state.waiting) == 1 else " ID"
-    return RunEnded(
-        stop_reason=StopReason.APPROVAL_REQUIRED,
-        message=f"this waits for a person: {waits}\n"
-        f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}",
-    )
-
-
-def in_short(action: str) -> str:
-    """Return an action on one short line; the log has all of it."""
-    line = " ".join(action.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    waits = "; ".join(f"{item.id} {one_line(item.titled)}" for item in state.waiting)
+    run, which = state.goal.run_id, "" if len(state.waiting) == 1 else " ID"
+    hint = f"goal approve {run}{which}, or goal deny {run}{which} --reason TEXT; then goal resume {run}"
+    return end(StopReason.APPROVAL_REQUIRED, f"this waits for a person: {waits}", hint)
 
 
 def denied(approval: Approval) -> RunEnded:
     """Return how a run ends after a denied or expired approval."""
     what = "no decision in time on" if approval.decision == "expired" else "denied:"
     reason = f" ({approval.reason})" if approval.reason else ""
-    return RunEnded(stop_reason=StopReason.DENIED, message=f"{what} {in_short(approval.action)}{reason}")
+    return end(StopReason.DENIED, f"{what} {one_line(approval.action)}{reason}")
 
 
 def failed(state: RunState, error: GoalError) -> RunEnded:
@@ -284,4 +257,4 @@ def failed(state: RunState, error: GoalError) -> RunEnded:
     reason = StopReason(error.stop_reason)
     if isinstance(error, ModelError) and (state.memory.current_step or "").startswith("audit-"):
         reason = StopReason.JUDGE_FAILED if reason is StopReason.AGENT_FAILED else reason
-    return RunEnded(stop_reason=reason, message=str(error))
+    return end(reason, str(error))

@@ -67,29 +67,23 @@ class Snapshot(Frozen):
     """The whole workspace at one moment, kept in a private store outside of it."""
 
     id: str = Field(pattern=r"^[0-9a-f]{64}$", description="hash over everything below: equal ids, equal workspaces")
-    tree: str = Field(
-        pattern=r"^[0-9a-f]{40,64}$", description="the git tree of the content, nested repositories folded in"
-    )
-    repository: str = Field(
-        default="", description="hash over HEAD, refs and index of the user's repositories; empty: none"
-    )
+    tree: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="git tree, nested repositories folded in")
+    repository: str = Field("", description="hash over HEAD, refs and index of the user's repositories; empty: none")
 
 
 class Change(Frozen):
     """One path that differs between two snapshots. `path` is relative to the workspace, with forward slashes."""
 
     path: str
-    kind: Literal["added", "modified", "deleted", "repository"] = Field(
-        description="repository: HEAD, refs or index of a git repository changed, its files did not"
-    )
+    kind: Literal["added", "modified", "deleted", "repository"] = Field(description="repository: HEAD, refs or index")
 
 
 class DiffStat(Frozen):
     """How much differs between two snapshots."""
 
-    files: int = Field(default=0, ge=0, description="files that were added, modified or deleted")
-    added: int = Field(default=0, ge=0, description="lines added; binary files have none")
-    removed: int = Field(default=0, ge=0, description="lines removed")
+    files: int = Field(0, ge=0, description="files that were added, modified or deleted")
+    added: int = Field(0, ge=0, description="lines added; binary files have none")
+    removed: int = Field(0, ge=0, description="lines removed")
 
 
 class ArtifactRef(Frozen):
@@ -113,18 +107,16 @@ class Observation(Frozen):
     kind: Literal["observation"] = "observation"
     id: str = Field(pattern=r"^o[1-9][0-9]*$", description='"o12", numbered through the whole run')
     source: str = Field(description='"shell", "read_file", "validator tests", "response", ...')
-    facts: tuple[str, ...] = Field(
-        default=(), description='what the runner knows: ("exit 0",); of a reported one, what the agent says'
-    )
-    names: tuple[str, ...] = Field(default=(), description='what its output calls itself: ("order:O-104",)')
-    command: str = Field(default="", description="the command line, or the path that a file tool was given")
+    facts: tuple[str, ...] = Field((), description='what is known: ("exit 0",)')
+    names: tuple[str, ...] = Field((), description='what its output calls itself: ("order:O-104",)')
+    command: str = Field("", description="the command line, or the path that a file tool was given")
     round: int = Field(ge=0, description="the round in which it was seen; 0 is before the first")
-    output: ArtifactRef | None = Field(default=None, description="the whole output on disk")
-    before: str | None = Field(default=None, description="id of the snapshot before it ran; None: none was taken")
-    after: str | None = Field(default=None, description="id of the snapshot after it ran; None: none was taken")
-    path: str | None = Field(default=None, description="the only path that it depends on; None: the whole workspace")
+    output: ArtifactRef | None = Field(None, description="the whole output on disk")
+    before: str | None = Field(None, description="id of the snapshot before it ran; None: none was taken")
+    after: str | None = Field(None, description="id of the snapshot after it ran; None: none was taken")
+    path: str | None = Field(None, description="the only path that it depends on; None: the whole workspace")
     reported_by: str = Field(
-        default="",
+        "",
         description="the external agent whose word it is; empty: the runner saw it. `before` is then the start"
         " of its round, and its end stands for `after`",
     )
@@ -147,7 +139,7 @@ class Claim(Frozen):
 
     kind: Literal["claim"] = "claim"
     round: int = Field(ge=0)
-    text: TranscriptRef | None = Field(default=None, description="the message in the transcript")
+    text: TranscriptRef | None = Field(None, description="the message in the transcript")
 
 
 @dataclass(frozen=True)
@@ -174,28 +166,19 @@ class EvidenceRow(Frozen):
     criterion: str = Field(description='the criterion in the words of the verdict, or "validator tests"')
     kind: Literal["criterion", "validator"] = "criterion"
     satisfied: bool
-    missing: str = Field(
-        default="", description="what the verdict misses of the criterion; of a red validator its summary"
-    )
-    observation: str = Field(default="", description='the id that is cited, "o12"; empty: nothing is')
-    known: bool = Field(default=False, description="whether the run has an observation of that id")
-    source: str = Field(default="", description='"shell", "validator tests", ...')
+    missing: str = Field("", description="what the verdict misses of the criterion; of a red validator its summary")
+    observation: str = Field("", description='the id that is cited, "o12"; empty: nothing is')
+    known: bool = Field(False, description="whether the run has an observation of that id")
+    source: str = Field("", description='"shell", "validator tests", ...')
     names: tuple[str, ...] = ()
     command: str = ""
-    exit_code: int | None = Field(default=None, description="None: it has none, as a file tool has")
+    exit_code: int | None = Field(None, description="None: it has none, as a file tool has")
     facts: tuple[str, ...] = ()
     quote: str | None = None
     fact: str | None = None
-    reported_by: str = Field(
-        default="", description="the external agent whose word it is; empty: the runner saw it itself"
-    )
-    snapshot: str = Field(
-        default="",
-        description="id of the snapshot after it ran, of a reported one that at the end of its round; empty: none was taken",
-    )
-    stale: str = Field(
-        default="", description="why it no longer counted when the verdict was made; empty: it was fresh"
-    )
+    reported_by: str = Field("", description="the external agent whose word it is; empty: the runner saw it itself")
+    snapshot: str = Field("", description="id of the snapshot after it ran; empty: none was taken")
+    stale: str = Field("", description="why it no longer counted when the verdict was made; empty: it was fresh")
 
     @property
     def seen_by(self) -> str:

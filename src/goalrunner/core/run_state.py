@@ -44,9 +44,7 @@ class WorkingMemory(Frozen):
     open_questions: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     evidence_refs: tuple[str, ...] = ()
-    evidence_names: dict[str, str] = Field(
-        {}, description='newest observation by name: {"order:O-104": "o7"}, 100 names'
-    )
+    evidence_names: dict[str, str] = Field({}, description='newest observation by name: {"order:O-104": "o7"}')
     tool_result_refs: tuple[str, ...] = ()
     approval_refs: tuple[str, ...] = ()
     budget_state: BudgetState = BudgetState()
@@ -171,9 +169,7 @@ class RunState(Frozen):
     leaks: int = Field(0, description="how often that happened in the round at hand")
     obstacle: str = Field("", description="why validators could not run; only a person can change that")
     obstacles: int = Field(0, description="how often that happened in a row in the round at hand")
-    protected_changes: tuple[str, ...] = Field(
-        (), description="protected paths that differ from the start, a line each"
-    )
+    protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
     differing: tuple[str, ...] = Field((), description="these paths alone")
     check_labels: tuple[str, ...] = Field((), description="what weakens the results of the round at hand")
     changed_checks: ChangedChecks | None = Field(None, description="the agent's versions, while a person must decide")

@@ -152,6 +152,12 @@ def last_verdict(state: RunState) -> GoalVerdict | None:
 NOT_SAID = "the check did not say what is missing"
 
 
+_SHARED = {"status", "stop_reason", "message", "iterations", "attempts", "models", "workspace", "changes"} | {
+    "protected_changes", "differing", "check_environment", "redacted", "signal"
+}  # fmt: skip
+"""Fields of a state that its outcome has as well."""
+
+
 def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
     """Return the outcome of a state, also of a run that has not ended (status `running`)."""
     return GoalOutcome(
@@ -159,99 +165,58 @@ def outcome_of(state: RunState, run_path: str = "") -> GoalOutcome:
         parent=state.goal.parent,
         objective=state.goal.description,
         derived_criteria=state.goal.derived_criteria,
-        status=state.status,
-        stop_reason=state.stop_reason,
-        message=state.message,
-        iterations=state.iterations,
         verdict=last_verdict(state),
-        attempts=state.attempts,
         usage=accounts_of(state),
         limits=state.plan.model_dump(include={"max_iterations", "timeout", "tokens", "cost_usd"}),
-        models=state.models,
-        workspace=state.workspace,
-        changes=state.changes,
-        labels=labels_of(state),
-        protected_changes=state.protected_changes,
-        differing=state.differing,
-        check_environment=state.check_environment,
-        redacted=state.redacted,
+        labels=tuple(dict.fromkeys((*state.labels, *state.check_labels))),
         started_at=state.goal.created_at,
         approvals=tuple(map(_approval, state.approvals)),
         questions=state.memory.open_questions,
         finished_at=state.ended_at,
         duration=state.elapsed,
         run_path=run_path,
-        signal=state.signal,
+        **{name: getattr(state, name) for name in _SHARED},
     )
+
+
+_OF_OUTCOME = {"run_id", "parent", "objective", "status", "stop_reason", "message", "iterations", "derived_criteria"} | {
+    "workspace", "labels", "protected_changes", "check_environment", "redacted", "started_at", "finished_at", "duration",
+    "limits",
+}  # fmt: skip
 
 
 def summary_of(state: RunState) -> dict[str, Any]:
     """Return the content of summary.json, a flat dict of JSON values."""
-    verdict = state.verdict
-    outcome = outcome_of(state)
+    verdict, outcome = state.verdict, outcome_of(state)
     judge, total = outcome.usage.get("judge", Usage()), sum(outcome.usage.values(), Usage())
-    ended = state.status is not GoalStatus.RUNNING
+    steps = {"current_step", "completed_steps", "pending_steps", "open_questions"}
     return {
-        "run_id": state.goal.run_id,
-        "parent": state.goal.parent,
-        "objective": state.goal.description,
-        "status": str(state.status),
-        "stop_reason": str(state.stop_reason) if state.stop_reason else None,
-        "message": state.message,
-        "round": state.round,
-        "iterations": state.iterations,
+        **outcome.model_dump(mode="json", include=_OF_OUTCOME),
+        **state.memory.model_dump(mode="json", include=steps),
+        **state.model_dump(mode="json", include={"round", "goal_file", "round_ended", "handed"}),
         "max_iterations": state.plan.max_iterations,
         "score": verdict.score if verdict else None,
         "complete": verdict.complete if verdict else False,
         "missing": verdict.missing if verdict else "",
-        "derived_criteria": list(outcome.derived_criteria),
         "criteria_satisfied": sum(criterion.satisfied for criterion in verdict.criteria) if verdict else 0,
         "criteria_total": len(verdict.criteria) if verdict else 0,
         "agent_model": state.models.get("agent", ""),
         "judge_model": state.models.get("judge", ""),
-        "workspace": state.workspace,
-        "labels": list(outcome.labels),
-        "protected_changes": list(state.protected_changes),
-        "check_environment": state.check_environment,
-        "goal_file": state.goal_file,
-        "round_ended": state.round_ended,
-        "handed": list(state.handed),
-        "redacted": state.redacted,
-        "started_at": outcome.started_at,
         "updated_at": state.goal.updated_at,
-        "finished_at": outcome.finished_at,
-        "duration": state.elapsed,
-        "tokens": _known(total),
+        "tokens": total.known_tokens,
         "estimated_tokens": total.estimated_tokens,
         "uncounted_calls": total.uncounted_calls,
         "cost_usd": total.cost_usd,
         "known_cost_usd": total.known_cost_usd,
-        "judge_tokens": _known(judge),
+        "judge_tokens": judge.known_tokens,
         "judge_cost_usd": judge.cost_usd,
-        "limits": outcome.limits,
-        "exit_code": outcome.exit_code if ended else None,
-        "validators": [
-            {"name": result.name, "passed": result.passed, "summary": result.remark} for result in state.validators
-        ],
-        "current_step": state.memory.current_step,
-        "completed_steps": list(state.memory.completed_steps),
-        "pending_steps": list(state.memory.pending_steps),
-        "open_questions": list(state.memory.open_questions),
+        "exit_code": None if state.status is GoalStatus.RUNNING else outcome.exit_code,
+        "validators": [{"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators],
         "approvals": [_approval(item).model_dump(mode="json") for item in state.waiting],
     }
-
-
-def _known(usage: Usage) -> int | None:
-    """Tokens; None where nothing is known of them."""
-    return None if usage.input_tokens is None else usage.tokens
 
 
 def _approval(item: Approval) -> ApprovalRow:
     same = {name: getattr(item, name) for name in ApprovalRow.model_fields if name in Approval.model_fields}
     diff = item.preview.sha256 if item.preview else ""
     return ApprovalRow.model_validate({**same, "decision": item.decision or "waiting", "diff": diff})
-
-
-def labels_of(state: RunState) -> tuple[str, ...]:
-    """Return what weakens the proof of the run, with what its last results add."""
-    return tuple(dict.fromkeys((*state.labels, *state.check_labels)))

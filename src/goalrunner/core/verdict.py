@@ -28,8 +28,8 @@ class ValidationOutcome(Frozen):
     """What a Python validator may return: passed or not, and what to tell the agent. (Source: Strands' GoalLoop.)"""
 
     passed: bool = Field(strict=True)
-    feedback: str | None = Field(default=None, description="what is wrong, in words the agent can act on")
-    evidence: tuple[str, ...] = Field(default=(), description='what it looked at: ("order:O-104",)')
+    feedback: str | None = Field(None, description="what is wrong, in words the agent can act on")
+    evidence: tuple[str, ...] = Field((), description='what it looked at: ("order:O-104",)')
 
     def __init__(self, /, passed: bool, feedback: str | None = None, evidence: Sequence[str] = ()) -> None:
         fields: dict[str, Any] = {"passed": passed, "feedback": feedback, "evidence": evidence}
@@ -41,23 +41,21 @@ class RunnerCount(Frozen):
 
     runner: str
     ran: int = Field(ge=0, description="tests that passed or failed; for go test: packages")
-    skipped: int = Field(default=0, ge=0, description="tests that were skipped, pending, todo or expected to fail")
-    failed: bool = Field(default=False, description="whether it reports failures")
-    named: bool = Field(default=False, description="whether the ids of these tests are known")
-    certain: bool = Field(default=True, description="whether it cannot be a part of what a failing test printed")
+    skipped: int = Field(0, ge=0, description="tests that were skipped, pending, todo or expected to fail")
+    failed: bool = Field(False, description="whether it reports failures")
+    named: bool = Field(False, description="whether the ids of these tests are known")
+    certain: bool = Field(True, description="whether it cannot be a part of what a failing test printed")
 
 
 class SuiteRecord(Frozen):
     """What the output of a validator tells about its tests, for the comparison with the baseline."""
 
-    counts: tuple[RunnerCount, ...] = Field(default=(), description="the summaries, in the order of the output")
-    ended_early: str = Field(default="", description="test programs that started and printed no result")
-    filters: tuple[str, ...] = Field(default=(), description="options of the validator that select tests: -k")
-    varying: bool = Field(default=False, description="the selection depends on what changed: --testmon")
-    whole: bool = Field(default=True, description="whether the output was read from its beginning")
-    quiet: bool = Field(
-        default=False, description="the summary may be missing in a green run: `pytest >log || cat log`"
-    )
+    counts: tuple[RunnerCount, ...] = Field((), description="the summaries, in the order of the output")
+    ended_early: str = Field("", description="test programs that started and printed no result")
+    filters: tuple[str, ...] = Field((), description="options of the validator that select tests: -k")
+    varying: bool = Field(False, description="the selection depends on what changed: --testmon")
+    whole: bool = Field(True, description="whether the output was read from its beginning")
+    quiet: bool = Field(False, description="the summary may be missing in a green run: `pytest >log || cat log`")
 
 
 NOT_PASSED = "not passed"
@@ -69,37 +67,25 @@ class ValidatorResult(Frozen):
 
     name: str = Field(min_length=1)
     passed: bool = Field(strict=True)
-    feedback: str = Field(
-        default="", description=f"output tail of {FEEDBACK_TAIL} characters, or the callable's feedback"
-    )
+    feedback: str = Field("", description=f"output tail of {FEEDBACK_TAIL} characters, or the callable's feedback")
     reason: Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result", "flaky"] = "red"
-    command: str = Field(default="", description="the command line, or module:function")
-    exit_code: int | None = Field(default=None, description="None for callables, and for a command that a signal ended")
-    duration: float = Field(default=0.0, ge=0, description="seconds")
-    summary: str = Field(default="", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
-    hidden: bool = Field(default=False, description="it runs at the proof alone and is never shown to the agent")
-    cannot_run: bool = Field(
-        default=False,
-        description="its own command line cannot work on this machine, unlike a failure that the agent can correct",
-    )
-    steady: bool = Field(
-        default=False,
-        description="the same content must give the same result: it depends only on the workspace, and has no retries",
-    )
-    tests_run: int | None = Field(
-        default=None, ge=0, description="tests that ran, skipped ones not counted; None: no report tells"
-    )
-    tests_failed: int | None = Field(
-        default=None, ge=0, description="tests that failed or broke; None: no report tells"
-    )
+    command: str = Field("", description="the command line, or module:function")
+    exit_code: int | None = Field(None, description="None for callables, and for a command that a signal ended")
+    duration: float = Field(0.0, ge=0, description="seconds")
+    summary: str = Field("", description='one line for people: "43 passed", "exit 1", "timed out after 5 s"')
+    hidden: bool = Field(False, description="it runs at the proof alone and is never shown to the agent")
+    cannot_run: bool = Field(False, description="its command line cannot work here; only a person can help")
+    steady: bool = Field(False, description="the same content must give the same result")
+    tests_run: int | None = Field(None, ge=0, description="tests that ran, without skipped ones; None: unknown")
+    tests_failed: int | None = Field(None, ge=0, description="tests that failed or broke; None: unknown")
     test_ids: tuple[str, ...] = Field(
-        default=(),
+        (),
         description=f"tests that passed or failed, file::class::name, sorted, the first {TEST_IDS:,}; "
         "a file alone where it could not be collected",
     )
     suite: SuiteRecord = SuiteRecord()
     output: ArtifactRef | None = None
-    observation: str = Field(default="", description='the id under which the judge sees it, "o12"')
+    observation: str = Field("", description='the id under which the judge sees it, "o12"')
 
     @property
     def is_silent(self) -> bool:
@@ -123,8 +109,8 @@ class Citation(Frozen):
     """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
 
     observation: str = Field(description='"o12"')
-    quote: str | None = Field(default=None, description="verbatim words of the output")
-    fact: str | None = Field(default=None, description="a fact of the heading, for commands whose success is silent")
+    quote: str | None = Field(None, description="verbatim words of the output")
+    fact: str | None = Field(None, description="a fact of the heading, for commands whose success is silent")
 
     @property
     def identifier(self) -> str:
@@ -153,14 +139,12 @@ class GoalVerdict(Frozen):
 
     score: float = Field(ge=0, le=1, description="probability that the whole objective is provably done")
     complete: bool = Field(strict=True)
-    missing: str = Field(default="", description="what remains; empty when complete")
+    missing: str = Field("", description="what remains; empty when complete")
     criteria: tuple[CriterionVerdict, ...] = ()
-    blocked: str = Field(
-        default="", description="why the goal cannot be reached, or needs a person; empty: it can go on"
-    )
-    questions: tuple[str, ...] = Field(default=(), description="facts that only a person can give, as questions")
+    blocked: str = Field("", description="why the goal cannot be reached, or needs a person; empty: it can go on")
+    questions: tuple[str, ...] = Field((), description="facts that only a person can give, as questions")
     source: Literal["judge", "validators", "fallback"] = Field(
-        default="judge", description="who made it; fallback: the judge's answers could not be read"
+        "judge", description="fallback: the judge's answers could not be read"
     )
 
     @model_validator(mode="after")

@@ -52,9 +52,9 @@ class PlanProposed(Frozen):
     type: Literal["plan_proposed"] = "plan_proposed"
     current: str = ""
     pending: tuple[str, ...] = ()
-    completed: dict[str, str] = Field(default_factory=dict, description="step -> id of the observation that shows it")
-    refused: tuple[str, ...] = Field(default=(), description="steps called done without evidence that exists")
-    stop_reason: str = Field(default="", description="why the agent says that it may stop")
+    completed: dict[str, str] = Field({}, description="step -> id of the observation that shows it")
+    refused: tuple[str, ...] = Field((), description="steps called done without evidence that exists")
+    stop_reason: str = Field("", description="why the agent says that it may stop")
 
 
 class QuestionOpened(Frozen):
@@ -72,8 +72,8 @@ class QuestionAnswered(Frozen):
     question: str
     answer: str = ""
     evidence_ref: str = Field(description="the observation's id")
-    observation: Observation | None = Field(default=None, description="None where a tool result holds the answer")
-    by: str = Field(default="", description="who answered: user@host")
+    observation: Observation | None = Field(None, description="None where a tool result holds the answer")
+    by: str = Field("", description="who answered: user@host")
 
 
 class SecretsReplaced(Frozen):
@@ -89,7 +89,7 @@ class MessageRecorded(Frozen):
     type: Literal["message"] = "message"
     role: Literal["system", "user", "assistant", "tool"]
     text: TranscriptRef
-    has_text: bool = Field(default=True, description="False for an assistant message that holds tool calls alone")
+    has_text: bool = Field(True, description="False for an assistant message that holds tool calls alone")
 
 
 class ToolCalled(Frozen):
@@ -108,8 +108,8 @@ class ToolResultRecorded(Frozen):
     tool_call_id: str
     evidence_ref: str = Field(description="the observation's id")
     observation: Observation
-    duration: float = Field(default=0.0, ge=0, description="seconds")
-    summary: str = Field(default="", description='one short line for people: "exit 1", "+4 −1"')
+    duration: float = Field(0.0, ge=0, description="seconds")
+    summary: str = Field("", description='one short line for people: "exit 1", "+4 −1"')
 
 
 class UsageRecorded(Frozen):
@@ -126,18 +126,14 @@ class RoundFinished(Frozen):
     type: Literal["round_finished"] = "round_finished"
     round: int = Field(ge=1)
     reason: Literal["answered", "max_steps"] = "answered"
-    steps: int = Field(default=0, ge=0, description="model calls")
-    response: Observation | None = Field(
-        default=None, description="the response as an observation, where it is the deliverable"
-    )
-    said: str = Field(default="", description="SHA-256 of the response, where a callable checks it")
-    snapshot: Snapshot | None = Field(default=None, description="the workspace at the end of the round")
-    idle: bool = Field(default=False, description="whether the agent left everything as it had found it")
-    left: tuple[str, ...] = Field(
-        default=(), description="names of background processes that the agent left, and that were ended"
-    )
-    changes: DiffStat | None = Field(default=None, description="since the start of the round; None: not known")
-    total: DiffStat | None = Field(default=None, description="since the start of the run; None: not known")
+    steps: int = Field(0, ge=0, description="model calls")
+    response: Observation | None = Field(None, description="the response, where it is the deliverable")
+    said: str = Field("", description="SHA-256 of the response, where a callable checks it")
+    snapshot: Snapshot | None = Field(None, description="the workspace at the end of the round")
+    idle: bool = Field(False, description="whether the agent left everything as it had found it")
+    left: tuple[str, ...] = Field((), description="names of processes that the agent left")
+    changes: DiffStat | None = Field(None, description="since the start of the round; None: not known")
+    total: DiffStat | None = Field(None, description="since the start of the run; None: not known")
 
 
 class AgentRan(Frozen):
@@ -147,10 +143,10 @@ class AgentRan(Frozen):
     type: Literal["agent_ran"] = "agent_ran"
     agent: str = Field(description="its name")
     ending: str = Field(description='"exit 0", "killed by SIGKILL", "cut": a claim like any other')
-    duration: float = Field(default=0.0, ge=0, description="seconds")
-    output: ArtifactRef | None = Field(default=None, description="stdout; None where it was empty")
-    errors: ArtifactRef | None = Field(default=None, description="stderr; None where it was empty")
-    note: str = Field(default="", description="a note for people")
+    duration: float = Field(0.0, ge=0, description="seconds")
+    output: ArtifactRef | None = Field(None, description="stdout; None where it was empty")
+    errors: ArtifactRef | None = Field(None, description="stderr; None where it was empty")
+    note: str = Field("", description="a note for people")
 
 
 class SessionOpened(Frozen):
@@ -183,7 +179,7 @@ class ChangedChecks(Frozen):
 
     key: str = Field(description="hash over the paths and their content: an approval is for exactly this")
     paths: tuple[str, ...] = Field(description="the files that the agent changed")
-    diff: ArtifactRef | None = Field(default=None, description="what the agent changed in them")
+    diff: ArtifactRef | None = Field(None, description="what the agent changed in them")
     results: tuple[ValidatorResult, ...] = Field(description="the results with the agent's versions")
 
 
@@ -194,14 +190,10 @@ class BaselineTaken(Frozen):
     standing: Standing
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
-    concealed: tuple[Observation, ...] = Field(
-        default=(), description="those of hidden validators, which neither agent nor judge sees"
-    )
-    reason: str = Field(default="", description="why it cannot run, or what differs and the line that helps")
-    snapshot: Snapshot | None = Field(
-        default=None, description="what it ran on, where that is not the start: a resumed run may find other files"
-    )
-    content: Content | None = Field(default=None, description="None if no workspace is watched")
+    concealed: tuple[Observation, ...] = Field((), description="of hidden validators; shown to no model")
+    reason: str = Field("", description="why it cannot run, or what differs and the line that helps")
+    snapshot: Snapshot | None = Field(None, description="what it ran on, where that is not the start")
+    content: Content | None = Field(None, description="None if no workspace is watched")
 
 
 class ValidatorsFinished(Frozen):
@@ -211,22 +203,16 @@ class ValidatorsFinished(Frozen):
     round: int = Field(ge=0)
     results: tuple[ValidatorResult, ...]
     observations: tuple[Observation, ...] = ()
-    concealed: tuple[Observation, ...] = Field(
-        default=(), description="those of hidden validators, which neither agent nor judge sees"
-    )
-    refusal: str = Field(default="", description="why nothing counts, in words for the agent; else empty")
-    hint: str = Field(default="", description="what a person can do about the refusal")
-    leaked: tuple[str, ...] = Field(default=(), description="paths that changed in the workspace while they ran")
-    snapshot: Snapshot | None = Field(default=None, description="the workspace afterwards, if it changed meanwhile")
-    protected_changes: tuple[str, ...] = Field(
-        default=(), description="protected paths that differ from the start, one line each"
-    )
-    differing: tuple[str, ...] = Field(default=(), description="these paths alone")
-    labels: tuple[str, ...] = Field(default=(), description="what weakens a completion that rests on these results")
-    changed_checks: ChangedChecks | None = Field(
-        default=None, description="set if the results are red and the agent's versions of the checks are green"
-    )
-    content: Content | None = Field(default=None, description="None if no workspace is watched")
+    concealed: tuple[Observation, ...] = Field((), description="of hidden validators; shown to no model")
+    refusal: str = Field("", description="why nothing counts, in words for the agent; else empty")
+    hint: str = Field("", description="what a person can do about the refusal")
+    leaked: tuple[str, ...] = Field((), description="paths that changed in the workspace while they ran")
+    snapshot: Snapshot | None = Field(None, description="the workspace afterwards, if it changed meanwhile")
+    protected_changes: tuple[str, ...] = Field((), description="protected paths that differ, a line each")
+    differing: tuple[str, ...] = Field((), description="these paths alone")
+    labels: tuple[str, ...] = Field((), description="what weakens a completion that rests on these results")
+    changed_checks: ChangedChecks | None = Field(None, description="set if only the agent's versions are green")
+    content: Content | None = Field(None, description="None if no workspace is watched")
 
 
 class WorkspaceChanged(Frozen):
@@ -268,9 +254,7 @@ class VerdictRecorded(Frozen):
     type: Literal["verdict_recorded"] = "verdict_recorded"
     round: int = Field(ge=0)
     verdict: GoalVerdict
-    citations_checked: int = Field(default=0, ge=0)
-    stale_only: bool = Field(default=False, description="complete but for evidence that is out of date")
-    refusals: tuple[str, ...] = Field(default=(), description="why a citation did not count, one sentence each")
-    stale: dict[str, str] = Field(
-        default_factory=dict, description="of the observations that it cites: why one no longer counted, by its id"
-    )
+    citations_checked: int = Field(0, ge=0)
+    stale_only: bool = Field(False, description="complete but for evidence that is out of date")
+    refusals: tuple[str, ...] = Field((), description="why a citation did not count, one sentence each")
+    stale: dict[str, str] = Field({}, description="by id of a cited observation: why it no longer counted")

@@ -10,10 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.agent_preset import REMOVED_FROM_PRESETS
 from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, shown
 from goalrunner.core.field_types import InnerError
-from goalrunner.core.goal import REMOVED
 from goalrunner.goalfile.toml_text import NOWHERE, Key, Place, Positions
 
 
@@ -146,9 +144,6 @@ def _reason(detail: Any) -> str:
 
 def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
     key, valid = str(spot.path[-1]), _keys(model, table.path)
-    if removed := REMOVED_FROM_PRESETS.get(key) if "argv" in valid else REMOVED.get(spot.path):
-        spot.wrong_key(f"{spot.label} {removed}")
-        return
     homes = [header for header, path in _tables(model) if key in _keys(model, path)]
     if homes:
         remedy = f"it belongs {' or '.join(homes)}"
