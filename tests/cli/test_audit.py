@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "honest.json").write_text(chat("43 passed in 0.4s"))
     (tmp_path / "logs" / "lazy.json").write_text(chat("1 failed, 42 passed"))
-    recording(tmp_path / "judge.jsonl", CITED, CITED)
+    recording(tmp_path / "judge.jsonl", *[CITED] * 6)
     return tmp_path
 
 

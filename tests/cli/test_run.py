@@ -238,14 +238,6 @@ def test_without_a_goal_it_says_what_to_type(
     )
 
 
-def test_a_goal_file_that_lies_here_is_named_and_not_run(
-    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run"]) == 2
-    assert capsys.readouterr().err.endswith("in this folder\ngoal run objective.toml\n")
-    assert api.goals == []
-
-
 def test_mistakes_in_a_goal_file_are_all_said_with_their_place(
     workspace: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

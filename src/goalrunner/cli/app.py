@@ -13,25 +13,25 @@ from goalrunner.cli import output
 
 GROUPS = {
     "Run": {
-        "demo": ("demo", "Run an example goal in a new temporary folder; needs no key."),
+        "demo": ("run", "Run an example goal in a new temporary folder; needs no key."),
         "init": ("init", "Write goal.toml for the project in the current folder."),
-        "check": ("check", "Check a goal file and run its validators once; spend nothing."),
+        "check": ("init", "Check a goal file and run its validators once; spend nothing."),
         "run": ("run", "Work on a goal until it is proven complete or a limit stops it."),
         "resume": ("run", "Continue a run: after a crash, Ctrl-C, a limit or a decision."),
     },
     "Inspect": {
         "list": ("status", "List the runs, newest first."),
         "status": ("status", "Print the state of a run, or judge a saved transcript."),
-        "audit": ("audit", "Judge many saved transcripts: of a folder, or of a pattern."),
+        "audit": ("judges", "Judge many saved transcripts: of a folder, or of a pattern."),
         "show": ("show", "Show what happened in a run, round by round."),
         "watch": ("show", "Follow a running run from another terminal."),
         "diff": ("changes", "Print what a run or a round changed, as a unified patch."),
-        "report": ("report", "Write a run as one HTML file that needs no network."),
+        "report": ("export", "Write a run as one HTML file that needs no network."),
         "export": ("export", "Write a verified change as a patch, a branch, or Markdown."),
         "verify": ("show", "Check offline that the records of a run are intact."),
-        "measure": ("measure", "Measure how well the records of runs were kept."),
-        "calibrate": ("calibrate", "Measure how often judges are wrong, on labelled transcripts."),
-        "canary": ("canary", "Test whether a judge accepts work without proof."),
+        "measure": ("judges", "Measure how well the records of runs were kept."),
+        "calibrate": ("judges", "Measure how often judges are wrong, on labelled transcripts."),
+        "canary": ("judges", "Test whether a judge accepts work without proof."),
     },
     "Decide": {
         "approve": ("approvals", "Approve what waits for a person in a run that has ended."),
@@ -41,15 +41,15 @@ GROUPS = {
         "restore": ("changes", "Restore the workspace to the end of a round."),
     },
     "Manage": {
-        "agents": ("agents", "List the agents: what is installed, and what each can do."),
-        "doctor": ("agents", "Check whether an agent can be used on this machine."),
-        "hook": ("hook", "Check the sessions of Claude Code before they stop."),
-        "prune": ("prune", "Remove runs that ended long ago."),
-        "promote": ("memory", "Keep a fact of a run for later runs."),
-        "memory": ("memory", "List the facts that are kept for later runs."),
-        "forget": ("memory", "Remove a kept fact."),
-        "schema": ("check", "Print the JSON Schema of goal files, outcomes, states or events."),
-        "help": ("help", "Show a page of the documentation, or list the pages."),
+        "agents": ("manage", "List the agents: what is installed, and what each can do."),
+        "doctor": ("manage", "Check whether an agent can be used on this machine."),
+        "hook": ("manage", "Check the sessions of Claude Code before they stop."),
+        "prune": ("changes", "Remove runs that ended long ago."),
+        "promote": ("manage", "Keep a fact of a run for later runs."),
+        "memory": ("manage", "List the facts that are kept for later runs."),
+        "forget": ("manage", "Remove a kept fact."),
+        "schema": ("init", "Print the JSON Schema of goal files, outcomes, states or events."),
+        "help": ("manage", "Show a page of the documentation, or list the pages."),
     },
 }
 """Group -> name -> module and summary. The summary is the first line of the command's docstring."""
@@ -112,11 +112,9 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"goalrunner.cli.{COMMANDS[cmd_name][0]}")
+        function = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        example = "\b\n" + "\n".join(["Examples:", *(f"  {line}" for line in EXAMPLES[cmd_name])])
-        single.command(cmd_name, epilog=example)(
-            getattr(module, f"{cmd_name}_" if cmd_name in ("list", "help") else cmd_name)
-        )
+        single.command(cmd_name, epilog="\n  ".join(["\b\nExamples:", *EXAMPLES[cmd_name]]))(function)
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

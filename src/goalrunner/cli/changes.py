@@ -1,35 +1,31 @@
-"""`goal diff` and `goal restore`: what a run changed, and undoing it."""
+"""`goal diff`, `goal restore` and `goal prune`: what a run changed, undoing it, and removing old runs."""
 
 from __future__ import annotations
 
 import os
-import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
-
-from goalrunner.cli import output, runs
-from goalrunner.cli.options import NoPager, Run, Yes
+from goalrunner.cli import main, options, output, runs
+from goalrunner.cli.options import argument, flag, option
 from goalrunner.core.errors import UsageError
 
 
 def diff(
-    run: Run = None,
+    run: options.Run = None,
     number: Annotated[
-        int | None, Argument(metavar="ROUND", help="Number of a round; default: the whole run, from start to end.")
+        int | None, argument("ROUND", "Number of a round; default: the whole run, from start to end.")
     ] = None,
-    stat: Annotated[bool, Option("--stat", help="Print the paths and how many lines changed, no patch.")] = False,
-    json: Annotated[bool, Option("--json", help="Print round, changes and patch as JSON.")] = False,
-    no_pager: NoPager = False,
+    stat: Annotated[bool, flag("--stat", "Print the paths and how many lines changed, no patch.")] = False,
+    json: Annotated[bool, flag("--json", "Print round, changes and patch as JSON.")] = False,
+    no_pager: options.NoPager = False,
 ) -> int:
     """Print what a run or a round changed, as a unified patch.
 
     At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with PAGER, by default less. In a
     pipe or a file it is plain, so that `git apply` and `patch` can read it.
     """
-    import asyncio
-
     from goalrunner.app.run_snapshots import RoundPatch, round_patch, snapshots_of
     from goalrunner.core.events import RoundStarted
     from goalrunner.reports.review import patch_text, patch_value, stat_text
@@ -39,11 +35,11 @@ def diff(
     snapshots = snapshots_of(runs.records(folder))
     started = number is not None or snapshots.starts
     no_round = not started and not any(isinstance(one.event, RoundStarted) for one in runs.records(folder))
-    patch = (
-        RoundPatch(None, (), "") if no_round else asyncio.run(round_patch(snapshots, runs.home(), os.environ, number))
-    )
+    patch = RoundPatch(None, (), "")
+    if not no_round:
+        patch = main.wait_for(round_patch(snapshots, runs.home(), os.environ, number))
     if json:
-        output.say_json(patch_value(folder.run_id, patch))
+        output.say(patch_value(folder.run_id, patch))
         return 0
     if no_round:
         output.complain(f"No round of run {folder.run_id} has started: the agent has not run, so nothing was changed.")
@@ -54,7 +50,7 @@ def diff(
     if stat:
         output.say(stat_text(patch, columns=columns))
     elif columns is None:
-        output.say_bytes(patch.text.encode(errors="surrogateescape"))
+        output.say(patch.text.encode(errors="surrogateescape"))
     else:
         output.page(patch_text(patch, colours=output.has_colours()), pager=not no_pager)
     return 0
@@ -66,23 +62,17 @@ def _arguments(run: str | None, number: int | None) -> tuple[str | None, int | N
 
 
 def restore(
-    run: Run = None,
-    number: Annotated[
-        int | None, Argument(metavar="ROUND", help="Number of a round; 0 is the start of the run.")
-    ] = None,
-    snapshot: Annotated[str | None, Option(metavar="ID", help="Restore this snapshot instead of a round.")] = None,
-    path: Annotated[
-        list[str] | None, Option("--path", metavar="PATH", help="Restore this file only; may be repeated.")
-    ] = None,
-    yes: Yes = False,
+    run: options.Run = None,
+    number: Annotated[int | None, argument("ROUND", "Number of a round; 0 is the start of the run.")] = None,
+    snapshot: Annotated[str | None, option("ID", "Restore this snapshot instead of a round.")] = None,
+    path: Annotated[list[str] | None, option("PATH", "Restore this file only; may be repeated.", "--path")] = None,
+    yes: options.Yes = False,
 ) -> int:
     """Restore the workspace to the end of a round.
 
     Default: the newest round; 0 is the start of the run. Asks first. The state before is kept as a snapshot; its id and the
     command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
-    import asyncio
-
     from goalrunner.app.run_snapshots import KeptStore, snapshots_of
     from goalrunner.reports.review import done_text, nothing_text, plan_text, question
 
@@ -97,21 +87,72 @@ def restore(
     work = KeptStore(Path(known.workspace), runs.home(), os.environ, start=folder.path / "start")
     try:
         if snapshot is not None:
-            target = asyncio.run(work.find(snapshot))
+            target = main.wait_for(work.find(snapshot))
             moment = f"as snapshot {target.id[:12]} holds it"
-        changes = asyncio.run(work.plan(target, paths))
+        changes = main.wait_for(work.plan(target, paths))
         if not changes:
             output.say(nothing_text(folder.run_id, known.workspace, moment, undoable=bool(number)))
             return 0
-        if not yes and not sys.stdin.isatty():
-            raise UsageError("goal restore asks before it changes files, and stdin is not a terminal", "add --yes")
         if not yes:
+            output.refuse_unasked("goal restore asks before it changes files")
             output.say(plan_text(known.workspace, moment, changes, columns=columns))
             if not output.agreed(question(changes)):
                 output.complain("nothing was changed")
                 return 1
-        done, before = asyncio.run(work.perform(target, paths))
+        done, before = main.wait_for(work.perform(target, paths))
     finally:
         work.close()
     output.say(done_text(folder.run_id, known.workspace, moment, done, before, columns=columns))
+    return 0
+
+
+def prune(
+    older_than: Annotated[str, option("AGE", '"30d", "12h", "90m".')],
+    yes: options.Yes = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Print what would be removed, and remove nothing.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Remove runs that ended long ago.
+
+    Asks first. Snapshots that no run needs are removed, too. A run that is running or waits for a person is kept.
+    """
+    from goalrunner.app import run_snapshots
+    from goalrunner.goalfile import parse_duration
+    from goalrunner.reports.figures import count
+
+    seconds = parse_duration(older_than)
+    if seconds is None:
+        raise UsageError(f'--older-than: "{older_than}" is not a valid duration', 'use "30d", "12h" or "90m"')
+    home, now = runs.home(), datetime.now(UTC)
+    found = run_snapshots.old_runs(home, seconds, now)
+    listed, number = [f"{run.folder.run_id}  {run.why}" for run in found], count(len(found), "run")
+    if found and not (dry_run or yes):
+        output.refuse_unasked(f"{number} would be removed for good", "add --yes, or --dry-run to list them")
+        output.complain("\n".join(listed))
+        if not output.agreed(f"Remove {number} for good? [y/N]"):
+            output.complain("nothing was removed")
+            return 0
+    done = run_snapshots.prune(home, found, os.environ, now.timestamp() - seconds, dry_run=dry_run)
+    if json:
+        names = [run.folder.run_id for run in found]
+        why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in found}
+        rest = {
+            "stores": done.stores,
+            "snapshots": done.snapshots,
+            "left": done.left,
+            "half_removed": done.half_removed,
+        }
+        output.say({"removed": [] if dry_run else names, "found": names, "why": why, **rest})
+        return 0
+    verb = "would remove" if dry_run else "removed"
+    lines = [f"{verb}  {line}" for line in listed] or ["no run ended that long ago"]
+    lines += [f"{verb}  the snapshots of {place}, which has no runs left" for place in done.unused]
+    if done.half_removed:
+        lines.append(f"{verb}  what an interrupted goal prune left: {count(done.half_removed, 'folder')}")
+    if done.stores or done.snapshots:
+        others = f"{len(done.stores)} snapshot stores, and {done.snapshots} snapshots in other stores"
+        lines.append(f"removed  {others}, which no run needs")
+    output.say("".join(f"{line}\n" for line in lines))
+    for why_left in done.left:
+        output.complain(f"left  {why_left}")
     return 0

@@ -1,4 +1,4 @@
-"""The files that a CI system reads of a run: their options, and writing them."""
+"""The files that a CI system reads of a run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from typer import Option
-
-from goalrunner.cli import output, runs
+from goalrunner.cli import main, output, runs
 from goalrunner.core.errors import GoalError
 
 if TYPE_CHECKING:
@@ -21,42 +19,6 @@ if TYPE_CHECKING:
     from goalrunner.records.run_folder import RunFolder
     from goalrunner.reports.result_file import ResultFile
 
-JUnit = Annotated[
-    Path | None, Option("--junit", metavar="FILE", readable=False, help="Write the result as JUnit XML there.")
-]
-SummaryFile = Annotated[
-    Path | None, Option("--summary", metavar="FILE", readable=False, help="Write the result as Markdown there.")
-]
-GitLab = Annotated[
-    Path | None,
-    Option("--gitlab", metavar="FILE", readable=False, help="Write what is red as GitLab code-quality JSON there."),
-]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What the files are made of. `state` is None if the log cannot be read."""
-
-    outcome: GoalOutcome
-    state: RunState | None = None
-    files: tuple[Change, ...] = ()
-
-
-def read(folder: RunFolder) -> Result:
-    """Return the result of a run from its log. Raise GoalError if it cannot be read."""
-    import asyncio
-
-    from goalrunner.app.export import RunChange
-    from goalrunner.core.summary import evidence_of, outcome_of
-
-    state, rows = evidence_of(runs.records(folder))
-    if state is None:
-        raise GoalError(f"the log of run {folder.run_id} has no events", f"goal show {folder.run_id} --path")
-    files: tuple[Change, ...] = ()
-    with contextlib.suppress(GoalError):  # no round has ended, or its snapshots are gone
-        files = asyncio.run(RunChange(folder, state, runs.home(), os.environ).files())
-    return Result(outcome_of(state, str(folder.path)).model_copy(update={"evidence": rows}), state, files)
-
 
 @dataclass(frozen=True)
 class CiFiles:
@@ -65,56 +27,61 @@ class CiFiles:
     copies: Mapping[str, ResultFile]
     """By option: "--junit"."""
     environ: Mapping[str, str]
-    step_summary: str = ""
-    """Path of the summary of a step of GitHub Actions, to which the Markdown is appended."""
-    annotates: bool = False
-    """Whether commands of GitHub Actions are printed."""
+    is_step: bool = True
+    """Whether a step of GitHub Actions gets annotations and a summary."""
 
     def write_outcome(self, outcome: GoalOutcome, stream: TextIO) -> None:
         """Write the files of a run that has ended, with no more than its outcome if its log cannot be read."""
-        if not (self.copies or self.step_summary or self.annotates):
-            return
         from goalrunner.records.run_folder import RunFolder
 
-        result = Result(outcome)
-        with contextlib.suppress(GoalError, OSError):
-            result = read(RunFolder(Path(outcome.run_path))) if outcome.run_path else result
-        self.write(result, stream)
+        if self.copies or {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & self.environ.keys():
+            folder = RunFolder(Path(outcome.run_path)) if outcome.run_path else None
+            self.write(folder, stream, outcome)
 
-    def write(self, result: Result, stream: TextIO) -> None:
-        """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError."""
+    def write(self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None) -> None:
+        """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError.
+
+        If the log cannot be read, the files have only the `known` outcome.
+        """
+        from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
         from goalrunner.reports.junit import junit_text
         from goalrunner.reports.markdown import summary_markdown
         from goalrunner.reports.progress import LastingStream
         from goalrunner.reports.status import Origin, origin_of
 
-        outcome, state = result.outcome, result.state
-        checks = state.validators if state else ()
+        state: RunState | None = None
+        changed: tuple[Change, ...] = ()
+        try:
+            if folder is not None:
+                state, known = runs.result(folder)
+                with contextlib.suppress(GoalError):  # no round has ended, or its snapshots are gone
+                    changed = main.wait_for(RunChange(folder, state, runs.home(), os.environ).files())
+        except (GoalError, OSError):
+            if known is None:
+                raise
+        assert known is not None, "there is a run or its outcome"
+        outcome, checks = known, state.validators if state else ()
         problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
         red, origin = [check for check in checks if not check.passed], origin_of(state) if state else Origin()
         texts = {
             "--junit": lambda: junit_text(outcome, checks, state.criteria if state else ()),
-            "--summary": lambda: summary_markdown(outcome, files=result.files, red=red, origin=origin),
+            "--summary": lambda: summary_markdown(outcome, files=changed, red=red, origin=origin),
             "--gitlab": lambda: ci.gitlab_text(problems),
         }
-        if self.annotates:
+        if self.is_step and ci.is_github(self.environ):
             printed = LastingStream(stream)
             printed.write(ci.github_text(problems, outcome.labels))
             printed.flush()
-        if self.step_summary:
-            _append(Path(self.step_summary), texts["--summary"]())
+        if self.is_step and (step := self.environ.get("GITHUB_STEP_SUMMARY")):
+            try:
+                with Path(step).open("a", encoding="utf-8", errors="replace") as file:
+                    file.write(texts["--summary"]())
+            except OSError as error:
+                output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}")
         with contextlib.ExitStack() as rest:
             for option, copy in self.copies.items():
                 rest.callback(copy.write, texts[option]())
-
-
-def _append(path: Path, text: str) -> None:
-    try:
-        with path.open("a", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-    except OSError as error:
-        output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}")
 
 
 def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *, asked_only: bool = False) -> CiFiles:
@@ -123,7 +90,6 @@ def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *,
     From then on, no child process gets the variables of GitHub Actions through which it could change later steps.
     With `asked_only`, nothing is appended to the summary of a step, and nothing is printed.
     """
-    from goalrunner.reports.ci import is_github
     from goalrunner.reports.result_file import ResultFile
     from goalrunner.system.launcher import JOB_FILES
 
@@ -132,6 +98,4 @@ def open_files(junit: Path | None, summary: Path | None, gitlab: Path | None, *,
         os.environ.pop(name, None)
     given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
     copies = {option: ResultFile(path, option=option) for option, path in given.items() if path is not None}
-    if asked_only:
-        return CiFiles(copies, environ)
-    return CiFiles(copies, environ, environ.get("GITHUB_STEP_SUMMARY", ""), is_github(environ))
+    return CiFiles(copies, environ, is_step=not asked_only)

@@ -8,7 +8,7 @@ import sys
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.cli import main, output, runs
 from goalrunner.core.errors import RecordError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from goalrunner.cli.ci import CiFiles
     from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
     from goalrunner.core.outcome import GoalOutcome
-    from goalrunner.reports.progress import Progress
     from goalrunner.reports.result_file import ResultFile
 
 _MAX_BYTES = 1 << 16
@@ -40,9 +39,8 @@ def drive(
 
     `copy` is a copy of the outcome; it and the files for CI were opened before the agent could redirect them.
     """
-    import asyncio
-
     from goalrunner.reports.progress import open_progress
+    from goalrunner.reports.summary import outcome_text
     from goalrunner.system.watchdog import claim_adopted
 
     if main.is_program:
@@ -50,46 +48,31 @@ def drive(
     stream = sys.stderr if json else sys.stdout
     with open_progress(stream, quiet=quiet, place=workspace_state) as progress:
         approver = terminal_approver(stream, progress.suspended)
+        failure: RecordError | None = None
         try:
-            coroutine = start(replace(options, observers=(progress,), approver=approver))
-            main.collect_garbage()
-            outcome = asyncio.run(coroutine)
+            outcome = main.wait_for(start(replace(options, observers=(progress,), approver=approver)))
         except RecordError as error:
             if error.outcome is None:  # the run never began
                 raise
-            written = runs.is_file(f"{error.outcome.run_path}/outcome.json")
-            with contextlib.ExitStack() as rest:
-                rest.callback(files.write_outcome, error.outcome, stream)
-                _hand_over(error.outcome, copy, progress, json=json, written=written)
-            if str(error) not in error.outcome.message:
-                raise
-            return int(error.exit_code)
-        with contextlib.ExitStack() as rest:
-            rest.callback(files.write_outcome, outcome, stream)
-            _hand_over(outcome, copy, progress, json=json)
-    return outcome.exit_code
-
-
-def _hand_over(
-    outcome: GoalOutcome, copy: ResultFile | None, progress: Progress, *, json: bool, written: bool = True
-) -> None:
-    """Print the last lines and the JSON, and write the copy. If one fails, the others are still done. Raise GoalError.
-
-    `written`: outcome.json exists, so that its path is printed.
-    """
-    from goalrunner.reports.summary import outcome_text
-
-    text, copied = outcome_text(outcome), ""
-    with contextlib.ExitStack() as rest:
-        if json:
-            rest.callback(output.say, text)
-        if copy is not None and copy.is_stream:
-            rest.callback(copy.write, text)
+            outcome, failure = error.outcome, error
+        text, copied = outcome_text(outcome), ""
+        written = failure is None or runs.is_file(f"{outcome.run_path}/outcome.json")
         shown = outcome if written else outcome.model_copy(update={"run_path": ""})
-        rest.callback(lambda: progress.finish(shown, copied))
-        if copy is not None and not copy.is_stream:
-            copy.write(text)
-            copied = str(copy.path)
+        with contextlib.ExitStack() as rest:  # if one of these fails, the others are still done
+            rest.callback(files.write_outcome, outcome, stream)
+            if json:
+                rest.callback(output.say, text)
+            if copy is not None and copy.is_stream:
+                rest.callback(copy.write, text)
+            rest.callback(lambda: progress.finish(shown, copied))
+            if copy is not None and not copy.is_stream:
+                copy.write(text)
+                copied = str(copy.path)
+        if failure is not None:
+            if str(failure) not in outcome.message:
+                raise failure
+            return int(failure.exit_code)
+    return outcome.exit_code
 
 
 def workspace_state(workspace: str) -> str:
@@ -122,17 +105,19 @@ class TerminalApprover:
         from goalrunner.core.agent_ports import ApprovalAnswer
         from goalrunner.reports import review
 
+        columns = output.columns(self._stream)
         with self._suspended():
-            self._say(review.approval_text(request, columns=output.columns(self._stream)))
+            self._say(review.approval_text(request, columns=columns))
             while (line := await self._ask(review.prompt_text(request))) is not None:
                 typed = review.read_typed(line)
                 if typed.decision is not None:
-                    decision: Literal["approved", "denied"] = "approved" if typed.decision else "denied"
-                    return ApprovalAnswer(decision, person(), typed.reason, typed=True)
+                    return ApprovalAnswer(
+                        "approved" if typed.decision else "denied", person(), typed.reason, typed=True
+                    )
                 if typed.everything:
-                    self._say(review.approval_text(request, most=sys.maxsize, columns=output.columns(self._stream)))
+                    self._say(review.approval_text(request, most=sys.maxsize, columns=columns))
                 elif line.strip():
-                    self._say(review.choices_text(output.columns(self._stream)))
+                    self._say(review.choices_text(columns))
         return None
 
     async def answer(self, question: str) -> QuestionReply | None:
@@ -175,7 +160,7 @@ class TerminalApprover:
         from goalrunner.system.launcher import in_thread
 
         loop = asyncio.get_running_loop()
-        line: asyncio.Future[bytes] = loop.create_future()
+        ready = asyncio.Event()
 
         def read() -> bytes:
             with contextlib.suppress(OSError):
@@ -183,11 +168,12 @@ class TerminalApprover:
             return b""
 
         try:
-            loop.add_reader(self._handle, lambda: None if line.done() else line.set_result(read()))
+            loop.add_reader(self._handle, ready.set)
         except OSError:  # macOS cannot wait for a terminal that was opened as /dev/tty
             return bytes(await in_thread(read))
         try:
-            return await line
+            await ready.wait()
+            return read()
         finally:
             loop.remove_reader(self._handle)
 

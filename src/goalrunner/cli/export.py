@@ -1,46 +1,37 @@
-"""`goal export`: the change of a run as a patch, as a branch, or as the text of a pull request."""
+"""`goal export` and `goal report`: a run for use elsewhere, as a patch, branch, Markdown or HTML file."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
-from goalrunner.cli import output, runs
-from goalrunner.cli.options import Run
+from goalrunner.cli import main, options, output, runs
+from goalrunner.cli.options import flag, option
 from goalrunner.core.errors import ExitCode, GoalError, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.records.run_folder import RunFolder
+    from goalrunner.reports.html import RunPage
 
 
-class _NotComplete(GoalError):
-    def __init__(self, outcome: GoalOutcome) -> None:
-        reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
-        super().__init__(
-            f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
-            f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
-        )
-        self.exit_code = ExitCode.FAILED if outcome.exit_code > ExitCode.FAILED else ExitCode(outcome.exit_code)
+_SUBJECT = 72
+"""Characters of the first line of a commit message."""
 
 
 def export(
-    run: Run = None,
-    patch: Annotated[bool, Option("--patch", help="Write a patch for git apply.")] = False,
-    branch: Annotated[str | None, Option(metavar="NAME", help="Commit it on a new branch of the repository.")] = None,
-    comment: Annotated[bool, Option("--comment", help="Write Markdown for a pull request.")] = False,
+    run: options.Run = None,
+    patch: Annotated[bool, flag("--patch", "Write a patch for git apply.")] = False,
+    branch: Annotated[str | None, option("NAME", "Commit it on a new branch of the repository.")] = None,
+    comment: Annotated[bool, flag("--comment", "Write Markdown for a pull request.")] = False,
     file: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", readable=False, help="Where patch or comment go; default: stdout."),
+        Path | None, option("FILE", "Where patch or comment go; default: stdout.", "--output", "-o")
     ] = None,
     base: Annotated[
-        str | None,
-        Option("--base", metavar="COMMIT", help="Where the branch begins; default: the commit on which the run began."),
+        str | None, option("COMMIT", "Where the branch begins; default: the commit on which the run began.")
     ] = None,
-    incomplete: Annotated[bool, Option("--incomplete", help="Export a run that is not complete.")] = False,
+    incomplete: Annotated[bool, flag("--incomplete", "Export a run that is not complete.")] = False,
 ) -> int:
     """Write a verified change as a patch, a branch, or Markdown.
 
@@ -53,45 +44,48 @@ def export(
     if branch is not None and file is not None:
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
     from goalrunner.app.export import RunChange, named
-    from goalrunner.core.summary import evidence_of, outcome_of
     from goalrunner.reports.markdown import summary_markdown
     from goalrunner.reports.result_file import ResultFile
 
     folder = runs.find(run)
-    state, rows = evidence_of(runs.records(folder))
-    if state is None:
-        raise UsageError(f"the log of run {folder.run_id} has no events", f"goal show {folder.run_id} --path")
-    outcome = outcome_of(state, str(folder.path)).model_copy(update={"evidence": rows})
+    state, outcome = runs.result(folder)
     if not (outcome.passed or incomplete):
-        raise _NotComplete(outcome)
+        raise _not_complete(outcome)
     try:
         change = RunChange(folder, state, runs.home(), os.environ)
-        files = asyncio.run(change.files())
+        files = main.wait_for(change.files())
     except GoalError:
         if not comment:
             raise
         change, files = None, ()
     if branch is not None and change is not None:
-        made = asyncio.run(change.branch(branch, base, _message(outcome), os.environ))
-        output.say(
-            f"Branch {branch}: commit {made.commit[:12]} on {made.base[:12]}. To publish it: git push origin {branch}\n"
-        )
+        made = main.wait_for(change.branch(branch, base, _message(outcome), os.environ))
+        commit, begin = made.commit[:12], made.base[:12]
+        output.say(f"Branch {branch}: commit {commit} on {begin}. To publish it: git push origin {branch}\n")
         if made.unchecked:
             output.complain(
-                f"Warning: when the run began, the workspace differed from {made.base[:12]} in files that it did not change"
+                f"Warning: when the run began, the workspace differed from {begin} in files that it did not change"
                 f" ({named(made.unchecked)}); the checks saw these, and the branch does not have them"
             )
     else:
-        data = asyncio.run(change.patch()) if patch and change is not None else summary_markdown(outcome, files=files)
+        data = main.wait_for(change.patch()) if patch and change is not None else summary_markdown(outcome, files=files)
         if file is not None:
             ResultFile(file, workspaces=[Path(state.workspace)]).write(data)
-        elif isinstance(data, str):
-            output.say(data)
         else:
-            output.say_bytes(data)
-    if change is not None and (later := asyncio.run(change.later())):
+            output.say(data)
+    if change is not None and (later := main.wait_for(change.later())):
         output.complain(f"Note: the workspace has changed since the run ({named(later)}); this is not exported")
     return 0
+
+
+def _not_complete(outcome: GoalOutcome) -> GoalError:
+    reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
+    error = GoalError(
+        f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
+        f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
+    )
+    error.exit_code = ExitCode.FAILED if outcome.exit_code > ExitCode.FAILED else ExitCode(outcome.exit_code)
+    return error
 
 
 def _message(outcome: GoalOutcome) -> str:
@@ -104,5 +98,61 @@ def _message(outcome: GoalOutcome) -> str:
     return "\n\n".join(filter(None, (subject, body, trailer))) + "\n"
 
 
-_SUBJECT = 72
-"""Characters of the first line of a commit message."""
+def report(
+    run: options.Run = None,
+    file: Annotated[
+        Path | None, option("FILE", "Where to write it; default: the run's folder.", "--output", "-o")
+    ] = None,
+    compare: Annotated[tuple[str, str] | None, option("RUN RUN", "Put two runs side by side.")] = None,
+    open_: Annotated[bool, flag("--open", "Show it in the browser.")] = False,
+) -> int:
+    """Write a run as one HTML file that needs no network.
+
+    It has the verdict, each criterion with its evidence, the rounds with their output and diffs, approvals and usage. The path
+    of the file is printed.
+    """
+    from goalrunner.reports.html import page_text
+    from goalrunner.reports.result_file import ResultFile
+
+    if run is not None and compare:
+        raise UsageError("RUN and --compare cannot be combined", "goal report --compare RUN RUN")
+    folders = [runs.find(one) for one in compare or (run,)]
+    if compare and folders[0] == folders[1]:
+        raise UsageError(f"both runs are {folders[0].run_id}", "goal list shows the runs")
+    name = f"compare-{folders[1].run_id}.html" if compare else "report.html"
+    pages = [_page(folder, with_diffs=not compare) for folder in folders]
+    copy = ResultFile(file or folders[0].path / name, workspaces=[Path(page.outcome.workspace) for page in pages])
+    copy.write(page_text(pages))
+    if not copy.is_stream:
+        path = copy.path.absolute()
+        output.say(f"{path}\n")
+        if open_:
+            import webbrowser
+
+            if not webbrowser.open(path.as_uri()):
+                output.complain("No browser could be started; open the file above in one.")
+    return 0
+
+
+def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
+    from goalrunner.app.run_snapshots import KeptStore
+    from goalrunner.cli.show import message_text
+    from goalrunner.records.artifacts import ArtifactStore
+    from goalrunner.records.redaction import Redactor
+    from goalrunner.reports.html import RunPage
+
+    page = RunPage(
+        list(runs.records(folder)),
+        runs.result(folder)[1],
+        words=lambda message: message_text(folder.transcript, message),
+        ends=ArtifactStore(folder.artifacts, Redactor({})).ends,
+    )
+    if with_diffs and (steps := page.steps()):
+        try:
+            store = KeptStore(Path(page.snapshots.workspace), runs.home(), os.environ).store
+            patches = main.wait_for(store.patches([pair for _, pair in steps]))
+        except GoalError as error:
+            page.diff_problem = error.message
+        else:
+            page.add_patches((number, text) for (number, _), text in zip(steps, patches, strict=True))
+    return page

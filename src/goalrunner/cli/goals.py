@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from goalrunner.cli import output
 from goalrunner.core.errors import GoalFileError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from goalrunner.app.project import Installed
     from goalrunner.core.goal import Goal
@@ -29,27 +28,48 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
     test command becomes the validator. With `runnable=False` a goal without a model passes.
     """
     given = dict(overrides)
-    path, sentence = _path_or_sentence(named)
-    if sentence:
+    path = Path(named) if named is not None else None
+    if named is not None and len(named.split()) > 1 and not named.endswith(".toml") and not os.path.exists(named):  # noqa: PTH110
+        path = None
         if "objective" in given:
             raise UsageError("the objective is given twice", "remove --objective, or the text before it")
-        given["objective"] = sentence
+        given["objective"] = named.strip()
     if path is None and "objective" not in given:
-        path = _required()
+        path = of_folder()
+        if path is None:
+            raise UsageError(
+                f"there is no goal: no {DEFAULT} and no [tool.goal] in {PYPROJECT} in this folder",
+                'goal init writes one; or goal run "what to do"; goal demo shows a run',
+            )
         output.complain(f"Using {path}{' [tool.goal]' if path.name == PYPROJECT else ''}")
     elif path is None and Path(DEFAULT).is_file():
         output.complain(f"{DEFAULT} is not used: the objective is given on the command line")
-    if sentence and "validators" not in given and "judge.model" not in given and not os.environ.get("GOAL_JUDGE"):
+    is_checked = "validators" in given or "judge.model" in given or os.environ.get("GOAL_JUDGE")
+    if named is not None and path is None and not is_checked:
         given["validators"] = [_proposed(given)]
-    goal = _with_agent(path, given, runnable=runnable)
-    return goal, path if path is None or path.name != PYPROJECT else None
+    try:
+        goal = resolved(path, given)
+    except GoalFileError:
+        resolved(path, given, runnable=runnable)  # names more problems
+        raise
+    if not (goal.agent.model or "use" in goal.agent.model_fields_set):
+        from goalrunner.app.project import choose_agent, installed_agents
+
+        chosen = choose_agent(installed_agents(os.environ), ask_agent if output.is_interactive() else None)
+        if chosen is not None:
+            output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named")
+            given["agent.use"] = chosen.name
+    return resolved(path, given, runnable=runnable), path if path is None or path.name != PYPROJECT else None
 
 
-def _path_or_sentence(named: str | None) -> tuple[Path | None, str]:
-    if named is None:
-        return None, ""
-    is_sentence = len(named.split()) > 1 and not named.endswith(".toml") and not os.path.exists(named)  # noqa: PTH110
-    return (None, named.strip()) if is_sentence else (Path(named), "")
+def resolved(path: Path | None, given: Mapping[str, Any], *, runnable: bool = False) -> Goal:
+    """Return the goal of a file, or of options alone; options that are None are left out. Raise GoalFileError."""
+    from goalrunner.goalfile import load_goal, resolve_goal
+
+    options = {key: value for key, value in given.items() if value is not None}
+    if path is not None:
+        return load_goal(path, options, os.environ, runnable=runnable)
+    return resolve_goal({}, options, os.environ, runnable=runnable)
 
 
 def of_folder() -> Path | None:
@@ -59,17 +79,6 @@ def of_folder() -> Path | None:
     if Path(PYPROJECT).is_file() and "[tool.goal" in Path(PYPROJECT).read_text("utf-8", errors="replace"):
         return Path(PYPROJECT)
     return None
-
-
-def _required() -> Path:
-    """Return the goal file of the current folder. Raise UsageError if there is none."""
-    if path := of_folder():
-        return path
-    found = next((str(path) for path in (Path("objective.toml"),) if path.is_file()), "")
-    raise UsageError(
-        f"there is no goal: no {DEFAULT} and no [tool.goal] in {PYPROJECT} in this folder",
-        f"goal run {found}" if found else 'goal init writes one; or goal run "what to do"; goal demo shows a run',
-    )
 
 
 def _proposed(given: Mapping[str, Any]) -> str:
@@ -85,7 +94,7 @@ def _proposed(given: Mapping[str, Any]) -> str:
         )
     first = commands[0]
     output.complain(f"Validator: {first.command} ({first.why})")
-    if is_interactive() and not output.agreed_by_default("Use this validator? [Y/n]"):
+    if output.is_interactive() and not output.agreed("Use this validator? [Y/n]"):
         raise UsageError("the validator was rejected", 'give another one: --validator "CMD"')
     return first.command
 
@@ -98,58 +107,15 @@ def current_folder() -> Path:
         raise UsageError("the current folder does not exist any more", "change to another folder") from error
 
 
-def _with_agent(path: Path | None, given: dict[str, Any], *, runnable: bool) -> Goal:
-    """Return the goal; if it names neither an agent nor a model, with an agent that is installed."""
-    from goalrunner.goalfile import load_goal, resolve_goal
-
-    def loaded(*, runnable: bool) -> Goal:
-        if path is not None:
-            return load_goal(path, given, os.environ, runnable=runnable)
-        return resolve_goal({}, given, os.environ, runnable=runnable)
-
-    try:
-        goal = loaded(runnable=False)
-    except GoalFileError:
-        return loaded(runnable=runnable)  # names more problems
-    if not (goal.agent.model or "use" in goal.agent.model_fields_set):
-        from goalrunner.app.project import choose_agent, installed_agents
-
-        chosen = choose_agent(installed_agents(os.environ), ask_agent if is_interactive() else None)
-        if chosen is not None:
-            output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named")
-            given["agent.use"] = chosen.name
-    return loaded(runnable=runnable)
-
-
-def is_interactive() -> bool:
-    """Return whether a person at a terminal can be asked."""
-    try:
-        return sys.stdin.isatty() and sys.stderr.isatty()
-    except (AttributeError, ValueError):  # closed
-        return False
-
-
 def ask_agent(agents: Sequence[Installed]) -> Installed:
     """Ask for one of several agents. Raise UsageError without an answer."""
     rows = [f"  {number}  {agent}" for number, agent in enumerate(agents, 1)]
     output.complain("\n".join(["Agents that can be used here:", *rows]))
     names = {agent.name: agent for agent in reversed(agents)} | {str(n): one for n, one in enumerate(agents, 1)}
-    return names[typed(f"Agent [1-{len(agents)}, default 1]: ", "1", names.__contains__)]
+    return names[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", names.__contains__)]
 
 
-def typed(question: str, default: str = "", accepts: Callable[[str], bool] = bool) -> str:
-    """Ask until an answer is accepted, and return it; an empty one is the default. Raise UsageError at the end of input."""
-    while True:
-        sys.stderr.write(question)
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
-            raise UsageError("the question was not answered", "give the answer as an option; see --help")
-        if accepts(answer := line.strip() or default):
-            return answer
-
-
-def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None) -> Budget:
+def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None = None) -> Budget:
     """Return the budget that options name, with the messages of a goal's. Raise GoalFileError."""
     from goalrunner.goalfile import resolve_goal
 

@@ -1,94 +1,183 @@
-"""`goal init`: a goal file for the project of the current folder."""
+"""`goal init`, `goal check` and `goal schema`: a goal file is written and tested before a run."""
 
 from __future__ import annotations
 
-import json
+import json as json_module
 import os
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from typer import Option
-
-from goalrunner.cli import check, completion, goals, output, runs
-from goalrunner.cli.options import Yes
-from goalrunner.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from goalrunner.app.doctor import Baseline
-    from goalrunner.app.project import Installed, Project
-    from goalrunner.core.goal import Goal
+from goalrunner.app.project import Installed, Project, choose_agent, installed_agents, judge_for, look, with_keys
+from goalrunner.app.doctor import Baseline, Readiness, foresee_run, has_baseline, take_baseline
+from goalrunner.app.run_options import RunOptions
+from goalrunner.cli import goals, main, options, output, runs
+from goalrunner.cli.drive import workspace_state
+from goalrunner.cli.options import argument, flag, option
+from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import BUILTIN, agent_name
+from goalrunner.core.schemas import json_schema
+from goalrunner.goalfile import preset_named
+from goalrunner.reports.figures import count
+from goalrunner.reports.layout import Fact, Layout, Line, home_path, output_lines
+from goalrunner.reports.steps import event_lines
+from goalrunner.reports.tables import check_lines
 
 _GREEN_TESTS = "Make the tests pass."
 _TO_DESCRIBE = "Describe the work here, and how one sees that it is done."
+_STANDINGS = {
+    "green": "passed: every validator passes before any work is done",
+    "red": "failed: this is what the agent has to change",
+    "differs": "not valid: the check environment gives another result",
+    "cannot_run": "not valid: a validator cannot run",
+}
+_RESULT = {"name", "passed", "reason", "command", "exit_code", "duration", "summary", "feedback"}
+
+
+def check(
+    goal_file: Annotated[
+        str | None, argument("GOAL_FILE", "The goal, as TOML; default: goal.toml of this folder.", options.goal_files)
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Check a goal file and run its validators once; spend nothing.
+
+    Names the check environment, protected and ignored files, what is red and why, and whether a run could start: agent, keys,
+    judge, sandbox. No model is called. The exit code is 0 if a run could start, 2 for an error in the goal file, else 4.
+    """
+    goal, path = goals.load(goal_file, {}, runnable=False)
+    run_options = RunOptions(home=runs.home(), goal_file=path)
+    found = foresee_run(goal, run_options)
+    if has_baseline(goal, found):
+        found = replace(found, baseline=_baseline(goal, run_options))
+    if json:
+        event = found.baseline.event if found.baseline else None
+        results = [result.model_dump(mode="json", include=_RESULT) for result in event.results] if event else []
+        output.say(
+            {
+                "ready": not found.problems,
+                "problems": list(found.problems),
+                "goal": goal.model_dump(mode="json"),
+                "checks": [asdict(item) for item in found.checks],
+                "environment": [{"label": label, "text": text} for label, text in found.lines],
+                "baseline": event and {"standing": event.standing, "reason": event.reason, "results": results},
+            }
+        )
+    else:
+        output.say(Layout(output.columns()).text(_check_lines(goal, found, f"goal run {goal_file or ''}".strip())))
+    if found.baseline and found.baseline.interrupted:
+        return found.baseline.interrupted
+    return found.exit_code if found.problems else int(ExitCode.COMPLETE)
+
+
+def _check_lines(goal: Goal, found: Readiness, command: str) -> Iterator[Line]:
+    yield Fact("goal", goal.objective)
+    yield Fact("workspace", home_path(goal.workspace.path))
+    yield from check_lines(found.checks)
+    yield from (Fact(label, text, tone="warn" if label == "warning" else "plain") for label, text in found.lines)
+    if found.baseline is None:
+        yield Fact("baseline", "not run" if goal.validators else "none: the goal has no validator")
+    else:
+        yield from _baseline_lines(found.baseline)
+    if found.problems:
+        yield Fact("result", f"a run cannot start: {count(len(found.problems), 'problem')} found", tone="bad")
+        return
+    if found.baseline and found.baseline.is_green and not goal.has_judge:
+        yield Fact("note", "a run would be complete at once: the validators pass, and there is no judge", tone="warn")
+    yield Fact("result", f"ready: {command}", tone="good", whole=True)
+
+
+def _baseline(goal: Goal, run_options: RunOptions) -> Baseline:
+    """Run the validators once, with a line on stderr while a person waits."""
+    commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
+    output.complain(f"Running the validators once: {commands}")
+    main.collect_garbage()
+    return take_baseline(goal, run_options)
+
+
+def _baseline_lines(baseline: Baseline) -> Iterator[Line]:
+    """Yield a line for each validator, the end of the output of red ones, and why a run would end there."""
+    if baseline.event is not None:
+        yield Fact("baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing))
+        yield from event_lines(baseline.event.model_copy(update={"reason": "", "standing": "red"}))
+        for result in baseline.event.results:
+            if not result.passed and result.feedback.strip():
+                yield from output_lines("output", result.feedback, tone="bad")
+    if baseline.problem:
+        yield from output_lines("problem", baseline.problem, tone="bad")
+
+
+def schema(
+    name: Annotated[str, argument("[goal|outcome|state|events]", "What the schema describes; default: goal.")] = "goal",
+) -> int:
+    """Print the JSON Schema of goal files, outcomes, states or events.
+
+    An editor checks and completes a goal file whose first line is `#:schema PATH`, as `goal init` writes it.
+    """
+    output.say(json_schema(name))
+    return 0
 
 
 def init(
-    objective: Annotated[str | None, Option(metavar="TEXT", help="What the agent is to do.")] = None,
+    objective: Annotated[str | None, option("TEXT", "What the agent is to do.")] = None,
     validator: Annotated[
         str | None,
-        Option(
-            metavar="CMD",
-            help="The command that verifies it; default: the project's test command.",
-            autocompletion=completion.validators,
-        ),
+        option("CMD", "The command that verifies it; default: the project's test command.", values=options.validators),
     ] = None,
-    agent: Annotated[
-        str | None,
-        Option(metavar="NAME", help="The agent; default: one that is installed.", autocompletion=completion.agents),
-    ] = None,
-    model: Annotated[str | None, Option(metavar="NAME", help="The model of the built-in agent.")] = None,
-    judge: Annotated[
-        str | None, Option(metavar="NAME", help="The judge's model; default: by the keys that are set.")
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Replace a goal.toml that exists.")] = False,
-    yes: Yes = False,
+    agent: options.Agent = None,
+    model: Annotated[str | None, option("NAME", "The model of the built-in agent.")] = None,
+    judge: Annotated[str | None, option("NAME", "The judge's model; default: by the keys that are set.")] = None,
+    force: Annotated[bool, flag("--force", "Replace a goal.toml that exists.")] = False,
+    yes: options.Yes = False,
 ) -> int:
     """Write goal.toml for the project in the current folder.
 
     Detects the test command (pytest, unittest, tox, nox, npm, cargo, go, make), the source and test folders, installed agents,
     keys and the sandbox. Runs the validator once, shows the file, and asks before it writes at a terminal. No model is called.
     """
-    ask = goals.is_interactive() and not yes
+    ask = output.is_interactive() and not yes
     path = Path(goals.DEFAULT)
     if path.exists() and not force and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]")):
         raise UsageError("goal.toml exists already", "goal check tests it; goal init --force replaces it")
-    from goalrunner.app.project import judge_for, look
-    from goalrunner.core.schemas import json_schema
-
-    project = look(goals.current_folder(), os.environ)
-    command, why = _validator(project, validator, ask=ask)
-    chosen = _agent(agent, model, ask=ask)
-    own = "agent" if chosen is not None and chosen.model else ""
-    proposal = _Proposal(project, command, why, chosen, judge_for(os.environ) or own if judge is None else judge)
-    output.say("".join(f"{line}\n" for line in _detected(proposal)))
-    baseline = _baseline(proposal)
-    if module := _not_imported(proposal, baseline):
-        why = f"so that tests can import {module}"
+    proposal = _proposal(validator, agent, model, judge, ask=ask)
+    output.say("".join(f"{line}\n" for line in proposal.detected()))
+    baseline = proposal.baseline()
+    if module := proposal.not_imported(baseline):
         output.say(f"{module} is in this folder, but the tests cannot import it. Trying python -m:\n")
-        proposal = replace(proposal, command=f"python3 -m {proposal.command}", why=why)
-        baseline = _baseline(proposal)
+        command, why = f"python3 -m {proposal.command}", f"so that tests can import {module}"
+        proposal = replace(proposal, command=command, why=why)
+        baseline = proposal.baseline()
     default = _TO_DESCRIBE if baseline.is_green else _GREEN_TESTS
     if ask and objective is None:
         later = "write it into goal.toml later" if baseline.is_green else default
-        objective = goals.typed(f"What is the agent to do? [Enter: {later}] ", default)
-    text = "\n".join([*_lines(proposal, objective or default, baseline), ""])
+        objective = output.typed(f"What is the agent to do? [Enter: {later}] ", default)
+    schema_path = runs.home().absolute() / "goal.schema.json"
+    is_done = baseline.is_green and not proposal.judge
+    text = "\n".join([*proposal.lines(objective or default, schema_path, is_done=is_done), ""])
     output.say(f"\n{text}\n")
-    if ask and not output.agreed_by_default(f"Write this to {path}? [Y/n]"):
+    if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
-    schema = _schema_path()
     try:
-        schema.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        schema.write_text(json.dumps(json_schema("goal"), indent=1), encoding="utf-8")
+        schema_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        schema_path.write_text(json_module.dumps(json_schema("goal"), indent=1), encoding="utf-8")
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"cannot write {error.filename}: {error.strerror}", "check the path and its permissions"
-        ) from error
-    output.say(f"Wrote {path}.\nNext: {_next(proposal, baseline, objective or default)}\n")
+        message = f"cannot write {error.filename}: {error.strerror}"
+        raise UsageError(message, "check the path and its permissions") from error
+    following = (
+        "describe the work in goal.toml. Then: goal run" if (objective or default) == _TO_DESCRIBE else "goal run"
+    )
+    if proposal.agent is None:
+        following = "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
+    elif baseline.problem:
+        following = "repair what the baseline says, then: goal check"
+    elif is_done:
+        following = "the validator passes already, so it cannot verify new work."
+        following += " Add a test that fails, or a judge. Then: goal run"
+    output.say(f"Wrote {path}.\nNext: {following}\n")
     return 0
 
 
@@ -102,29 +191,99 @@ class _Proposal:
     agent: Installed | None
     judge: str
 
-    def is_done(self, baseline: Baseline) -> bool:
-        """Return whether a run would be complete at once: the validator passes, and there is no judge."""
-        return baseline.is_green and not self.judge
+    @property
+    def goal(self) -> Goal:
+        rules = {"editable": self.project.editable, "protect": self.project.protect}
+        workspace = {"path": str(goals.current_folder()), **rules}
+        return Goal(objective=_GREEN_TESTS, validator=self.command, workspace=workspace)
+
+    def detected(self) -> Iterator[str]:
+        from goalrunner.app.doctor import sandbox_check
+
+        folder = str(goals.current_folder())
+        yield f"workspace  {folder} · {workspace_state(folder)}"
+        yield f"validator  {self.command}{f' ({self.why})' if self.why else ''}"
+        others = (item for item in self.project.commands if item.command != self.command)
+        yield from (f"           also found: {other.command} ({other.why})" for other in others)
+        found = "none is installed, and no key is set; goal agents lists what to install"
+        yield f"agent      {self.agent or found}"
+        yield f"judge      {self.judge or 'none; the validator decides'}"
+        yield f"sandbox    {sandbox_check(self.goal, os.environ)[0].message}"
+
+    def baseline(self) -> Baseline:
+        """Run the validator once in the check environment of the goal file, and print the result."""
+        baseline = _baseline(self.goal, RunOptions(home=runs.home()))
+        if baseline.interrupted:
+            raise KeyboardInterrupt
+        output.say(Layout(output.columns()).text(_baseline_lines(baseline)))
+        return baseline
+
+    def not_imported(self, baseline: Baseline) -> str:
+        """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
+        if not self.command.startswith("pytest") or baseline.event is None:
+            return ""
+        said = "\n".join(result.feedback for result in baseline.event.results if not result.passed)
+        names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", said)
+        return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
+
+    def lines(self, objective: str, schema_path: Path, *, is_done: bool) -> Iterator[str]:
+        """Yield the lines of the goal file."""
+        project, agent = self.project, self.agent
+        yield f"#:schema {schema_path.as_uri()}"
+        yield "# goal check   tests this file and runs the validator once"
+        yield "# goal run     lets the agent work until the result is verified\n"
+        yield f"objective = {_toml(objective)}"
+        criteria = '# success_criteria = ["..."]'
+        yield _noted(criteria, "what the judge needs evidence for; default: derived by the judge") + "\n"
+        yield _noted(f"validator = {_toml(self.command)}", self.why)
+        if is_done:
+            yield _noted('baseline = "red"', "do not start while the validator passes without any work")
+        if agent is None:
+            yield _noted('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:")
+            yield '# model = "anthropic/claude-sonnet-4-5"'
+        else:
+            yield f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}"
+        judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
+        yield _noted(judge, "audits the evidence once the validator passes")
+        yield _noted("max_iterations = 10", "rounds")
+        yield 'timeout = "1h"\n\n[workspace]'
+        if project.editable:
+            rule, meaning = f"editable = {_toml(project.editable)}", "all others as they are now, and no new ones"
+        else:
+            rule, meaning = f"protect = {_toml(project.protect)}", "these files as they are now"
+        yield _noted(
+            rule if project.editable or project.protect else '# protect = ["tests/**"]', f"validators see {meaning}"
+        )
+        yield _noted('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)")
 
 
-def _validator(project: Project, given: str | None, *, ask: bool) -> tuple[str, str]:
-    """Return the command, and where it was found. Raise UsageError if there is none."""
-    if given is not None:
-        return given, ""
-    if project.commands:
-        return project.commands[0].command, project.commands[0].why
-    what = "this folder is empty" if project.is_empty else "no test command was found in this folder"
-    if ask:
-        return goals.typed(f"{what[0].upper()}{what[1:]}. Command that verifies the result: "), ""
-    raise UsageError(what, 'goal init --validator "CMD" names the command that verifies the result')
+def _toml(value: str | tuple[str, ...]) -> str:
+    """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
+    return json_module.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _noted(line: str, comment: str) -> str:
+    return f"{line:<38} # {comment}" if comment else line
+
+
+def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> _Proposal:
+    """Return what the options name, else what is found. Raise UsageError without a command."""
+    project, why = look(goals.current_folder(), os.environ), ""
+    if command is None and project.commands:
+        command, why = project.commands[0].command, project.commands[0].why
+    elif command is None:
+        what = "this folder is empty" if project.is_empty else "no test command was found in this folder"
+        if not ask:
+            raise UsageError(what, 'goal init --validator "CMD" names the command that verifies the result')
+        command = output.typed(f"{what[0].upper()}{what[1:]}. Command that verifies the result: ")
+    chosen = _agent(agent, model, ask=ask)
+    if judge is None:
+        judge = judge_for(os.environ) or ("agent" if chosen is not None and chosen.model else "")
+    return _Proposal(project, command, why, chosen, judge)
 
 
 def _agent(name: str | None, model: str | None, *, ask: bool) -> Installed | None:
     """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
-    from goalrunner.app.project import Installed, choose_agent, installed_agents, with_keys
-    from goalrunner.core.goal_tables import BUILTIN, agent_name
-    from goalrunner.goalfile import preset_named
-
     environ = os.environ
     name = agent_name(name or ("" if model else environ.get("GOAL_AGENT", "").strip()))
     if name and name != BUILTIN:
@@ -137,105 +296,3 @@ def _agent(name: str | None, model: str | None, *, ask: bool) -> Installed | Non
     programs = () if name == BUILTIN else installed_agents(environ)
     every = (*programs, *keyed) if ask else programs or keyed
     return choose_agent(every, goals.ask_agent if ask else None)
-
-
-def _detected(proposal: _Proposal) -> Iterator[str]:
-    from goalrunner.app.doctor import sandbox_check
-    from goalrunner.cli.drive import workspace_state
-
-    folder, agent = str(goals.current_folder()), proposal.agent
-    yield f"workspace  {folder} · {workspace_state(folder)}"
-    yield f"validator  {proposal.command}{f' ({proposal.why})' if proposal.why else ''}"
-    others = (item for item in proposal.project.commands if item.command != proposal.command)
-    yield from (f"           also found: {other.command} ({other.why})" for other in others)
-    found = "none is installed, and no key is set; goal agents lists what to install"
-    yield f"agent      {agent or found}"
-    yield f"judge      {proposal.judge or 'none; the validator decides'}"
-    yield f"sandbox    {sandbox_check(_goal(proposal), os.environ)[0].message}"
-
-
-def _goal(proposal: _Proposal) -> Goal:
-    from goalrunner.core.goal import Goal
-
-    rules = {"editable": proposal.project.editable, "protect": proposal.project.protect}
-    return Goal(
-        objective=_GREEN_TESTS, validator=proposal.command, workspace={"path": str(goals.current_folder()), **rules}
-    )
-
-
-def _baseline(proposal: _Proposal) -> Baseline:
-    """Run the validator once in the check environment of the goal file, and print the result."""
-    from goalrunner.app.run_options import RunOptions
-    from goalrunner.reports.layout import Layout
-
-    baseline = check.run_baseline(_goal(proposal), RunOptions(home=runs.home()))
-    if baseline.interrupted:
-        raise KeyboardInterrupt
-    output.say(Layout(output.columns()).text(check.baseline_lines(baseline)))
-    return baseline
-
-
-def _not_imported(proposal: _Proposal, baseline: Baseline) -> str:
-    """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
-    if not proposal.command.startswith("pytest") or baseline.event is None:
-        return ""
-    missing = "\n".join(result.feedback for result in baseline.event.results if not result.passed)
-    names = [
-        found.partition(".")[0] for found in re.findall(r"ModuleNotFoundError: No module named '([\w.]+)'", missing)
-    ]
-    return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
-
-
-def _schema_path() -> Path:
-    """Return the path of the JSON Schema that the first line of the goal file names, for editors."""
-    return runs.home().absolute() / "goal.schema.json"
-
-
-def _lines(proposal: _Proposal, objective: str, baseline: Baseline) -> Iterator[str]:
-    """Yield the lines of the goal file."""
-    project, agent = proposal.project, proposal.agent
-    yield f"#:schema {_schema_path().as_uri()}"
-    yield "# goal check   tests this file and runs the validator once"
-    yield "# goal run     lets the agent work until the result is verified\n"
-    yield f"objective = {_toml(objective)}"
-    yield _noted('# success_criteria = ["..."]', "what the judge needs evidence for; default: derived by the judge")
-    yield ""
-    yield _noted(f"validator = {_toml(proposal.command)}", proposal.why)
-    if proposal.is_done(baseline):
-        yield _noted('baseline = "red"', "do not start while the validator passes without any work")
-    if agent is None:
-        yield _noted('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:")
-        yield '# model = "anthropic/claude-sonnet-4-5"'
-    else:
-        yield f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(agent.name)}"
-    judge = f"judge = {_toml(proposal.judge)}" if proposal.judge else '# judge = "openai/gpt-5-mini"'
-    yield _noted(judge, "audits the evidence once the validator passes")
-    yield _noted("max_iterations = 10", "rounds")
-    yield 'timeout = "1h"\n\n[workspace]'
-    if project.editable:
-        yield _noted(
-            f"editable = {_toml(project.editable)}", "validators see all others as they are now, and no new ones"
-        )
-    else:
-        rule = f"protect = {_toml(project.protect)}" if project.protect else '# protect = ["tests/**"]'
-        yield _noted(rule, "validators see these files as they are now")
-    yield _noted('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)")
-
-
-def _toml(value: str | tuple[str, ...]) -> str:
-    """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _noted(line: str, comment: str) -> str:
-    return f"{line:<38} # {comment}" if comment else line
-
-
-def _next(proposal: _Proposal, baseline: Baseline, objective: str) -> str:
-    if proposal.agent is None:
-        return "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
-    if baseline.problem:
-        return "repair what the baseline says, then: goal check"
-    if proposal.is_done(baseline):
-        return "the validator passes already, so it cannot verify new work. Add a test that fails, or a judge. Then: goal run"
-    return "describe the work in goal.toml. Then: goal run" if objective == _TO_DESCRIBE else "goal run"

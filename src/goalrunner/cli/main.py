@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from goalrunner import __version__
 from goalrunner.cli import output
@@ -16,6 +16,8 @@ READER_GONE = 141
 """Exit code if the reader of stdout has closed it: 128 + SIGPIPE."""
 _LONGEST = 300
 """Characters of an unexpected exception that are printed."""
+
+T = TypeVar("T")
 
 is_program = False
 """Whether this process is the program `goal`, and all of its children belong to the run."""
@@ -29,7 +31,7 @@ def program() -> NoReturn:
     """
     global is_program
     is_program = True
-    gc.disable()  # until `collect_garbage`: little of what is loaded at the start is garbage
+    gc.disable()  # until `wait_for`: little of what is loaded at the start is garbage
     code = main()
     if "litellm" in sys.modules:
         os._exit(code)
@@ -41,6 +43,14 @@ def collect_garbage() -> None:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end and return its result."""
+    import asyncio
+
+    collect_garbage()
+    return asyncio.run(work)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,28 +74,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    answer = fast_path(arguments)
-    if answer is not None:
+    if answer := fast_path(arguments):
         return answer()
     from goalrunner.cli.app import app
 
-    app(args=arguments, prog_name=_name())
-    return int(ExitCode.COMPLETE)
-
-
-def _name() -> str:
-    """Return the name of the command as it was called; `goalrunner` is its second name."""
     called = os.path.basename(sys.argv[0])  # noqa: PTH119  pathlib is not needed for anything else here
-    return "goalrunner" if called == "goalrunner" else "goal"
+    app(args=arguments, prog_name=called if called == "goalrunner" else "goal")
+    return int(ExitCode.COMPLETE)
 
 
 def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
     """Return what performs a plain `list` or `status` without Typer; None for any other command line."""
     from goalrunner.cli import runs
 
-    command, rest = (arguments[0], list(arguments[1:])) if arguments else ("", [])
-    json = "--json" in rest
+    command, *rest = arguments or [""]
     words = [word for word in rest if word != "--json"]
+    json = "--json" in rest
     if any(word.startswith("-") for word in words) or len(rest) - len(words) > 1:
         return None
     if command == "list" and not words:
@@ -119,39 +123,30 @@ def _unexpected(error: Exception) -> int:
 
 
 def _crash_text(error: Exception) -> str:
-    """Write the traceback to a file and return a message with its path. Never raise.
-
-    Secrets are replaced in both: the message of an exception may contain a key.
-    """
+    """Write the traceback without secrets, readable only by the user, and return a message with its path. Never raise."""
+    import tempfile
     import traceback
+    from pathlib import Path
 
     from goalrunner.reports.layout import cut, one_line
 
-    name = type(error).__name__
+    name, where = type(error).__name__, "The traceback could not be written."
     try:
         from goalrunner.records.redaction import Redactor
+        from goalrunner.records.run_folder import goal_home
 
         redactor = Redactor(os.environ)
         name = one_line(redactor.text("".join(traceback.format_exception_only(error))))
-        text = f"goal {__version__}\n\n" + "".join(traceback.format_exception(error))
-        where = f"The traceback is in {_write_crash(redactor.text(text))}"
-    except Exception:
-        where = "The traceback could not be written."
-    return f"Error: internal error, a defect of goal: {cut(name, _LONGEST)}\n{where}"
-
-
-def _write_crash(text: str) -> str:
-    """Write a text, readable only by the user, into GOAL_HOME, or else into the folder for temporary files."""
-    import tempfile
-
-    from goalrunner.records.run_folder import goal_home
-
-    folder = goal_home(os.environ) / "crashes"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = redactor.text(f"goal {__version__}\n\n" + "".join(traceback.format_exception(error)))
+        folder = goal_home(os.environ) / "crashes"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:  # GOAL_HOME may be the cause of the crash
+            folder = Path(tempfile.gettempdir())
         handle, path = tempfile.mkstemp(".txt", "goal-", folder)
-    except OSError:  # GOAL_HOME may be the cause of the crash
-        handle, path = tempfile.mkstemp(".txt", "goal-")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-    return path
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        where = f"The traceback is in {path}"
+    except Exception as failure:
+        where += f" {type(failure).__name__}"
+    return f"Error: internal error, a defect of goal: {cut(name, _LONGEST)}\n{where}"

@@ -1,39 +1,100 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and the values that a shell completes."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from goalrunner.cli import completion
+from goalrunner.core.errors import GoalError
 
-# readable=False: the commands report unreadable files themselves.
 
-Run = Annotated[
-    str | None,
-    Argument(
-        metavar="RUN", help="Id of a run or its beginning; default: the newest.", autocompletion=completion.run_ids
-    ),
-]
-RequiredRun = Annotated[
-    str, Argument(metavar="RUN", help="Id of a run or its beginning.", autocompletion=completion.run_ids)
-]
-Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-GoalOption = Annotated[
-    Path | None, Option("--goal", metavar="FILE", readable=False, help="Use [agents] and [agent] of this goal file.")
-]
-NoPager = Annotated[bool, Option("--no-pager", help="Print a long text directly, without PAGER or less.")]
-Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
+def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield the ids of runs, newest first, with status and objective."""
+    from goalrunner.records.run_folder import goal_home, list_runs
 
-MaxIterations = Annotated[str | None, Option(metavar="N", help="Limit of rounds; inf lifts it.")]
-Timeout = Annotated[str | None, Option(metavar="TIME", help='Seconds, or "90s", "30m", "2h"; inf lifts it.')]
-Tokens = Annotated[str | None, Option(metavar="N", help="Budget of tokens; inf lifts it.")]
-Cost = Annotated[str | None, Option(metavar="USD", help="Budget in US dollars; inf lifts it.")]
+    try:
+        found = list_runs(goal_home(os.environ))
+    except GoalError:
+        return
+    for summary in found:
+        if str(summary["run_id"]).startswith(incomplete):
+            yield str(summary["run_id"]), f"{summary.get('status', '')}: {summary.get('objective', '')}"
 
-OutputFile = Annotated[
-    Path | None, Option("--output", metavar="PATH", readable=False, help="Write a copy of outcome.json there.")
+
+def agent_names(incomplete: str) -> Iterator[str]:
+    """Yield the names of agents."""
+    from goalrunner.agents import external_agents
+    from goalrunner.core.goal_tables import BUILTIN
+
+    names = {BUILTIN, *external_agents.agent_names(), *external_agents.user_files(os.environ)}
+    yield from (name for name in sorted(names) if name.startswith(incomplete))
+
+
+def validators(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield the test commands of the project in the current folder."""
+    from goalrunner.app.project import look
+
+    try:
+        found = look(Path.cwd(), os.environ).commands
+    except (GoalError, OSError):
+        return
+    # bash inserts a value as it is; the other shells quote it.
+    space = "\\ " if os.environ.get("_GOAL_COMPLETE") == "complete_bash" else " "
+    yield from ((one.command.replace(" ", space), one.why) for one in found if one.command.startswith(incomplete))
+
+
+def goal_files(incomplete: str) -> Iterator[str]:
+    """Yield the TOML files of the current folder, goal.toml first."""
+    names = sorted((path.name for path in Path.cwd().glob("*.toml")), key=lambda name: (name != "goal.toml", name))
+    yield from (name for name in names if name.startswith(incomplete))
+
+
+def option(
+    metavar: str | None, text: str, *names: str, values: Callable[[str], Any] | None = None, least: int | None = None
+) -> Any:
+    """Return an option with a value; a number may have a `least` one."""
+    # readable=False: the commands report unreadable files themselves.
+    return Option(*names, metavar=metavar, help=text, autocompletion=values, min=least, readable=False)
+
+
+def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None) -> Any:
+    """Return an argument."""
+    return Argument(metavar=metavar, help=text, autocompletion=values, readable=False)
+
+
+def flag(name: str, text: str, *more: str) -> Any:
+    """Return an option without a value."""
+    return Option(name, *more, help=text)
+
+
+Run = Annotated[str | None, argument("RUN", "Id of a run or its beginning; default: the newest.", run_ids)]
+Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
+NoPager = Annotated[bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")]
+Yes = Annotated[bool, flag("--yes", "Do not ask.", "-y")]
+Agent = Annotated[
+    str | None, option("NAME", "The agent: builtin, claude, codex, ...; goal agents lists them.", values=agent_names)
 ]
-OutcomeJson = Annotated[bool, Option("--json", help="Print the outcome on stdout, progress on stderr.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the last lines only.")]
+Judge = Annotated[str | None, option("NAME", "The judge's model.")]
+Format = Annotated[
+    str | None, option("NAME", "Read the transcript in this format; goal status --list-formats lists them.", "--format")
+]
+
+MaxIterations = Annotated[str | None, option("N", "Limit of rounds; inf lifts it.")]
+Timeout = Annotated[str | None, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf lifts it.')]
+Tokens = Annotated[str | None, option("N", "Budget of tokens; inf lifts it.")]
+Cost = Annotated[str | None, option("USD", "Budget in US dollars; inf lifts it.")]
+Unenforced = Annotated[
+    list[str] | None, option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated.")
+]
+
+OutputFile = Annotated[Path | None, option("PATH", "Write a copy of outcome.json there.", "--output")]
+OutcomeJson = Annotated[bool, flag("--json", "Print the outcome on stdout, progress on stderr.")]
+Quiet = Annotated[bool, flag("--quiet", "Print the last lines only.", "-q")]
+JUnit = Annotated[Path | None, option("FILE", "Write the result as JUnit XML there.", "--junit")]
+SummaryFile = Annotated[Path | None, option("FILE", "Write the result as Markdown there.", "--summary")]
+GitLab = Annotated[Path | None, option("FILE", "Write what is red as GitLab code-quality JSON there.", "--gitlab")]
+Html = Annotated[Path | None, option("FILE", "Write the result as an HTML page there.", "--html")]

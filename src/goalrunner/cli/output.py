@@ -1,4 +1,4 @@
-"""Writing to stdout and stderr."""
+"""Writing to stdout and stderr, and asking a person."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
-from goalrunner.core.errors import GoalError
+from goalrunner.core.errors import GoalError, UsageError
 
 _PLAIN = {"✓": "+", "✗": "x", "·": "-", "−": "-", "…": "~", "—": "-", "’": "'"}
 """Our own signs in ASCII, with the same width."""
@@ -33,10 +34,9 @@ def prepare() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets this number; else the next file that is opened would get it
-    if sys.stdout is None:  # closed before the interpreter started
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed before the interpreter started
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     codecs.register_error("goal", _in_plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -51,14 +51,24 @@ def _in_plain(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
 
 
-def say(text: str) -> None:
-    """Write text to stdout and flush it. Raise ReaderGone or Unwritable.
+def say(content: Any) -> None:
+    """Write a text, bytes, or any other value as indented JSON to stdout, and flush it. Raise ReaderGone or Unwritable.
 
-    In a step of GitHub Actions no line of it is a command: texts of agents and of tests are printed here.
+    In a step of GitHub Actions no line of a text is a command: texts of agents and of tests are printed here.
     """
+    binary = getattr(sys.stdout, "buffer", None)
+    if not isinstance(content, str | bytes):
+        from goalrunner.reports.summary import json_text
+
+        content = json_text(content)
     try:
-        sys.stdout.write(_for_log(text))
-        sys.stdout.flush()
+        if isinstance(content, bytes) and binary is not None:  # there is none in a stream of a test or of a program
+            sys.stdout.flush()
+            binary.write(content)
+            binary.flush()
+        else:
+            sys.stdout.write(_for_log(content if isinstance(content, str) else content.decode(errors="replace")))
+            sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderGone from error
     except OSError as error:
@@ -73,73 +83,32 @@ def _for_log(text: str) -> str:
     return neutral(text)
 
 
-def say_bytes(data: bytes) -> None:
-    """Write bytes to stdout and flush it. Raise ReaderGone or Unwritable."""
-    binary = getattr(sys.stdout, "buffer", None)
-    if binary is None:  # a stream of a test or of a program
-        say(data.decode(errors="replace"))
-        return
-    try:
-        sys.stdout.flush()
-        binary.write(data)
-        binary.flush()
-    except BrokenPipeError as error:
-        raise ReaderGone from error
-    except OSError as error:
-        raise Unwritable(error) from error
-
-
 def has_colours() -> bool:
     """Return whether text on stdout may have colours."""
-    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("dumb", "unknown")
-    return wanted and columns() is not None
+    return not os.environ.get("NO_COLOR") and _is_capable() and columns() is not None
+
+
+def _is_capable() -> bool:
+    return os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 def page(text: str, *, pager: bool = True) -> None:
     """Write text to stdout; on a terminal that is too small for it, through PAGER or else `less`."""
-    command = os.environ.get("PAGER", "less") if pager and _is_longer(text) else ""
-    if command.strip() in ("", "cat") or not _through(command, text):
-        say(text)
-
-
-def _is_longer(text: str) -> bool:
-    """Return whether stdin and stdout are a terminal with fewer rows than the text has lines."""
-    if columns() is None or not sys.stdin.isatty() or os.environ.get("TERM", "") in ("dumb", "unknown"):
-        return False
-    return text.count("\n") >= shutil.get_terminal_size().lines
-
-
-def _through(command: str, text: str) -> bool:
-    """Show text in a pager; return False if there is no such program."""
-    import shlex
+    import signal
     import subprocess
 
+    command = os.environ.get("PAGER", "less")
+    program, *_ = command.split() or [""]
+    is_long = columns() is not None and text.count("\n") >= shutil.get_terminal_size().lines
+    if not (pager and is_long and sys.stdin.isatty() and _is_capable() and program != "cat" and shutil.which(program)):
+        say(text)
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
     try:
-        program = shutil.which(shlex.split(command)[0])
-    except (ValueError, IndexError):
-        program = None
-    if program is None:
-        return False
-    environ = {"LESS": "FRX", "LV": "-c", **os.environ}
-    with subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ) as process:  # noqa: S602
-        try:
-            process.stdin.write(text.encode(errors="replace"))  # type: ignore[union-attr]
-            process.stdin.close()  # type: ignore[union-attr]
-        except (BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C is the pager's
-            pass
-        while True:
-            try:
-                process.wait()
-                return True
-            except KeyboardInterrupt:
-                continue
-
-
-def say_json(value: Any) -> None:
-    """Write a JSON value to stdout, indented."""
-    from goalrunner.reports.summary import json_text
-
-    say(json_text(value))
+        environ = {"LESS": "FRX", "LV": "-c", **os.environ}
+        subprocess.run(command, shell=True, input=text.encode(errors="replace"), env=environ, check=False)  # noqa: S602
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def complain(text: str) -> None:
@@ -151,16 +120,37 @@ def complain(text: str) -> None:
         return
 
 
+def is_interactive() -> bool:
+    """Return whether a person at a terminal can be asked."""
+    try:
+        return sys.stdin.isatty() and sys.stderr.isatty()
+    except (AttributeError, ValueError):  # closed
+        return False
+
+
 def agreed(question: str) -> bool:
-    """Ask on stderr and return whether the answer on stdin is a yes."""
+    """Ask on stderr and return whether the answer on stdin is a yes; none is one if the question ends with [Y/n]."""
     complain(question)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    answer = sys.stdin.readline().strip().lower()
+    return answer in ("y", "yes") or (not answer and question.endswith("[Y/n]"))
 
 
-def agreed_by_default(question: str) -> bool:
-    """Ask on stderr and return whether the answer on stdin is not a no."""
-    complain(question)
-    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+def refuse_unasked(what: str, hint: str = "add --yes") -> None:
+    """Raise UsageError if no terminal is there at which a person can agree."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"{what}, and stdin is not a terminal", hint)
+
+
+def typed(question: str, default: str = "", accepts: Callable[[str], bool] = bool) -> str:
+    """Ask until an answer is accepted, and return it; an empty one is the default. Raise UsageError at the end of input."""
+    while True:
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise UsageError("the question was not answered", "give the answer as an option; see --help")
+        if accepts(answer := line.strip() or default):
+            return answer
 
 
 def settle() -> None:
@@ -169,18 +159,14 @@ def settle() -> None:
         try:
             stream.flush()
         except OSError:
-            _silence(stream)
+            try:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
+            except (OSError, ValueError):
+                continue
         except ValueError:
             continue
-
-
-def _silence(stream: TextIO) -> None:
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):
-        return
 
 
 def columns(stream: TextIO | None = None) -> int | None:

@@ -1,100 +1,74 @@
-"""`goal run` and `goal resume`."""
+"""`goal run`, `goal resume` and `goal demo`."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
-
-from goalrunner.cli import ci, completion, goals, output, runs
-from goalrunner.cli.canary import refuse_credulous_judge
+import goalrunner
+from goalrunner.cli import goals, options, output, runs
+from goalrunner.cli.ci import open_files
 from goalrunner.cli.drive import drive, workspace_state
-from goalrunner.cli.options import Cost, MaxIterations, OutcomeJson, OutputFile, Quiet, Run, Timeout, Tokens
+from goalrunner.cli.options import argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from goalrunner.app.run_options import RunOptions
     from goalrunner.core.goal import Goal
-    from goalrunner.core.outcome import GoalOutcome
     from goalrunner.reports.result_file import ResultFile
-
-
-def _texts(metavar: str, help_: str, values: Any = None) -> Any:
-    return Option(metavar=metavar, help=f"{help_}; may be repeated.", autocompletion=values)
-
 
 GoalArgument = Annotated[
     str | None,
-    Argument(
-        metavar="GOAL_FILE | TEXT",
-        help='A goal file, or an objective: "make the tests pass"; default: goal.toml.',
-        autocompletion=completion.goal_files,
+    argument(
+        *("GOAL_FILE | TEXT", 'A goal file, or an objective: "make the tests pass"; default: goal.toml.'),
+        options.goal_files,
     ),
 ]
-Agent = Annotated[
-    str | None,
-    Option(
-        metavar="NAME",
-        help="The agent: builtin, claude, codex, ...; goal agents lists them.",
-        autocompletion=completion.agents,
-    ),
-]
-Model = Annotated[str | None, Option(metavar="NAME", help="The agent's model: openai/..., scripted/FILE, ...")]
-Judge = Annotated[str | None, Option(metavar="NAME", help="The judge's model; \"agent\" is the agent's own.")]
-Record = Annotated[
-    Path | None, Option(metavar="FILE", readable=False, help="Record the models' replies; scripted/FILE replays them.")
-]
-Parent = Annotated[
-    str | None, Option(metavar="RUN", help="The run that this goal is a part of.", autocompletion=completion.run_ids)
-]
-ContinueFrom = Annotated[
-    str | None, Option(metavar="RUN", help="Continue the conversation of that run.", autocompletion=completion.run_ids)
-]
-Canary = Annotated[
-    bool, Option("--canary", help="First test the judge; do not run if it accepts examples without proof.")
+Validator = Annotated[
+    list[str] | None,
+    option("CMD", "A shell command that validates the work; may be repeated.", values=options.validators),
 ]
 
 
 def run(
     goal_file_or_text: GoalArgument = None,
-    objective: Annotated[
-        str | None, Option(metavar="TEXT", help="The objective; replaces that of the goal file.")
+    objective: Annotated[str | None, option("TEXT", "The objective; replaces that of the goal file.")] = None,
+    criterion: Annotated[list[str] | None, option("TEXT", "A success criterion; may be repeated.")] = None,
+    constraint: Annotated[list[str] | None, option("TEXT", "A constraint; may be repeated.")] = None,
+    validator: Validator = None,
+    agent: options.Agent = None,
+    model: Annotated[str | None, option("NAME", "The agent's model: openai/..., scripted/FILE, ...")] = None,
+    judge: Annotated[str | None, option("NAME", "The judge's model; \"agent\" is the agent's own.")] = None,
+    max_iterations: options.MaxIterations = None,
+    timeout: options.Timeout = None,
+    tokens: options.Tokens = None,
+    cost: options.Cost = None,
+    workspace: Annotated[str | None, option("DIR", "The folder that the agent works in.")] = None,
+    output_file: options.OutputFile = None,
+    junit: options.JUnit = None,
+    summary: options.SummaryFile = None,
+    gitlab: options.GitLab = None,
+    parent: Annotated[str | None, option("RUN", "The run that this goal is a part of.", values=options.run_ids)] = None,
+    json: options.OutcomeJson = False,
+    quiet: options.Quiet = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
+    record: Annotated[Path | None, option("FILE", "Record the models' replies; scripted/FILE replays them.")] = None,
+    continue_from: Annotated[
+        str | None, option("RUN", "Continue the conversation of that run.", values=options.run_ids)
     ] = None,
-    criterion: Annotated[list[str] | None, _texts("TEXT", "A success criterion")] = None,
-    constraint: Annotated[list[str] | None, _texts("TEXT", "A constraint")] = None,
-    validator: Annotated[
-        list[str] | None, _texts("CMD", "A shell command that validates the work", completion.validators)
-    ] = None,
-    agent: Agent = None,
-    model: Model = None,
-    judge: Judge = None,
-    max_iterations: MaxIterations = None,
-    timeout: Timeout = None,
-    tokens: Tokens = None,
-    cost: Cost = None,
-    workspace: Annotated[str | None, Option(metavar="DIR", help="The folder that the agent works in.")] = None,
-    output_file: OutputFile = None,
-    junit: ci.JUnit = None,
-    summary: ci.SummaryFile = None,
-    gitlab: ci.GitLab = None,
-    parent: Parent = None,
-    json: OutcomeJson = False,
-    quiet: Quiet = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Resolve, check and print the goal; spend nothing.")] = False,
-    record: Record = None,
-    continue_from: ContinueFrom = None,
-    canary: Canary = False,
+    canary: Annotated[
+        bool, flag("--canary", "First test the judge; do not run if it accepts examples without proof.")
+    ] = False,
 ) -> int:
     """Work on a goal until it is proven complete or a limit stops it.
 
     Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
     outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
-    keys = {
+    given = {
         "objective": objective,
         "success_criteria": criterion,
         "constraints": constraint,
@@ -109,39 +83,33 @@ def run(
         "workspace.path": workspace,
         "parent": parent,
     }
-    given = {key: value for key, value in keys.items() if value is not None and value != []}
-    goal, goal_file = goals.load(goal_file_or_text, given)
+    goal, goal_file = goals.load(
+        goal_file_or_text, {key: value for key, value in given.items() if value not in (None, [])}
+    )
     copy = _checked_copy(goal_file, goal, output_file, record)
-    files = ci.open_files(junit, summary, gitlab)
-    if dry_run:
-        return _dry_run(goal, goal_file, json=json)
-    if canary:
-        refuse_credulous_judge(goal)
+    files = open_files(junit, summary, gitlab)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
-    options = RunOptions(
-        home=runs.home(),
-        goal_file=goal_file,
-        record=record,
-        continues=runs.find(continue_from) if continue_from is not None else None,
-    )
-    return drive(lambda options: arun(goal, options), options, copy, files, json=json, quiet=quiet)
+    run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record)
+    if dry_run:
+        from goalrunner.app.build import check
+        from goalrunner.reports.header import resolved_text
 
-
-def _dry_run(goal: Goal, goal_file: Path | None, *, json: bool) -> int:
-    """Check a goal and print it, without calling a model or running a validator."""
-    from goalrunner.app.build import check
-    from goalrunner.app.run_options import RunOptions
-    from goalrunner.reports.header import resolved_text
-
-    agent, checked = check(goal, RunOptions(home=runs.home(), goal_file=goal_file))
-    if json:
-        output.say_json(goal.model_dump(mode="json"))
-    else:
+        named, checked = check(goal, run_options)
         place = workspace_state(goal.workspace.path)
-        output.say(resolved_text(goal, agent, place=place, checked=checked, columns=output.columns()))
-    return int(ExitCode.COMPLETE)
+        text = resolved_text(goal, named, place=place, checked=checked, columns=output.columns())
+        output.say(goal.model_dump(mode="json") if json else text)
+        return int(ExitCode.COMPLETE)
+    if canary:
+        from goalrunner.cli.judges import refuse_credulous_judge
+
+        refuse_credulous_judge(goal)
+    if continue_from is not None:
+        from dataclasses import replace
+
+        run_options = replace(run_options, continues=runs.find(continue_from))
+    return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
 
 
 def _checked_copy(goal_file: Path | None, goal: Goal, path: Path | None, record: Path | None) -> ResultFile | None:
@@ -161,22 +129,19 @@ def _checked_copy(goal_file: Path | None, goal: Goal, path: Path | None, record:
 
 
 def resume(
-    run: Run = None,
-    max_iterations: MaxIterations = None,
-    timeout: Timeout = None,
-    tokens: Tokens = None,
-    cost: Cost = None,
-    allow_unenforced: Annotated[
-        list[str] | None,
-        Option(metavar="BUDGET", help="tokens or cost_usd: count only what is known; may be repeated."),
-    ] = None,
-    note: Annotated[str, Option(metavar="TEXT", help="A note to the agent.")] = "",
-    output_file: OutputFile = None,
-    junit: ci.JUnit = None,
-    summary: ci.SummaryFile = None,
-    gitlab: ci.GitLab = None,
-    json: OutcomeJson = False,
-    quiet: Quiet = False,
+    run: options.Run = None,
+    max_iterations: options.MaxIterations = None,
+    timeout: options.Timeout = None,
+    tokens: options.Tokens = None,
+    cost: options.Cost = None,
+    allow_unenforced: options.Unenforced = None,
+    note: Annotated[str, option("TEXT", "A note to the agent.")] = "",
+    output_file: options.OutputFile = None,
+    junit: options.JUnit = None,
+    summary: options.SummaryFile = None,
+    gitlab: options.GitLab = None,
+    json: options.OutcomeJson = False,
+    quiet: options.Quiet = False,
 ) -> int:
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
@@ -188,19 +153,44 @@ def resume(
     from goalrunner.goalfile import resolve_limits
     from goalrunner.reports.result_file import ResultFile
 
-    keys = {
-        "max_iterations": max_iterations,
-        "timeout": timeout,
-        "budget.tokens": tokens,
-        "budget.cost_usd": cost,
-        "budget.allow_unenforced": allow_unenforced or None,
-    }
-    limits = resolve_limits({key: value for key, value in keys.items() if value is not None})
+    keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
+    given = {**keys, "budget.allow_unenforced": allow_unenforced or None}
+    limits = resolve_limits({key: value for key, value in given.items() if value is not None})
     folder = runs.find(run)
-
-    def start(options: RunOptions) -> Coroutine[Any, Any, GoalOutcome]:
-        return aresume(folder, options, limits, note=note, on_torn=runs.warn_torn)
-
     copy = ResultFile(output_file) if output_file is not None else None
-    files = ci.open_files(junit, summary, gitlab)
-    return drive(start, RunOptions(home=runs.home()), copy, files, json=json, quiet=quiet)
+    return drive(
+        lambda options: aresume(folder, options, limits, note=note, on_torn=runs.warn_torn),
+        RunOptions(home=runs.home()),
+        copy,
+        open_files(junit, summary, gitlab),
+        json=json,
+        quiet=quiet,
+    )
+
+
+def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int:
+    """Run an example goal in a new temporary folder; needs no key.
+
+    The models' replies are recorded. Everything else really runs: the tools, the validator, the check environment, and the
+    checks of the judge's citations. The folder is kept, so that you can look at the goal file and at what has changed.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="goal-demo-")).resolve()
+    for file in (Path(goalrunner.__file__).parent / "quickstart").iterdir():
+        if file.is_file():
+            shutil.copyfile(file, folder / file.name)
+    for name in ("GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE"):
+        os.environ.pop(name, None)
+    # The Python that runs `goal` also runs the tests of the demo, even if no other is installed.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    code = run(str(folder / "goal.toml"), json=json, quiet=quiet)
+    if code == 0 and not (json or quiet):
+        output.say(_NEXT.format(folder=folder))
+    return code
+
+
+_NEXT = """
+The goal file is {folder}/goal.toml. Next:
+goal show                 the run, round by round
+goal diff                 what the agent changed
+goal init                 a goal file for your own project, in its folder
+"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -10,16 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
-
-from goalrunner.cli import output, runs
-from goalrunner.cli.options import Json, NoPager, Run
+from goalrunner.cli import main, options, output, runs
+from goalrunner.cli.options import argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
 from goalrunner.records.run_folder import list_runs, read_summary
 from goalrunner.reports.summary import LOST, Summary
 
 if TYPE_CHECKING:
-    from goalrunner.app.sub_goals import SubGoal
     from goalrunner.core.observation import TranscriptRef
     from goalrunner.records.run_folder import RunFolder
 
@@ -29,17 +25,17 @@ _OBSERVATION = re.compile(r"[oO][1-9][0-9]*")
 
 
 def show(
-    run: Run = None,
+    run: options.Run = None,
     observation: Annotated[
-        str | None, Argument(metavar="OBSERVATION", help="Id of an observation, such as o4: print it whole.")
+        str | None, argument("OBSERVATION", "Id of an observation, such as o4: print it whole.")
     ] = None,
-    path: Annotated[bool, Option("--path", help="Print the path of the run's folder.")] = False,
-    json: Annotated[bool, Option("--json", help="Print path, summary and outcome as JSON.")] = False,
-    evidence: Annotated[bool, Option("--evidence", help="Print what the last verdict rests on.")] = False,
-    state: Annotated[bool, Option("--state", help="Print the state, and why the run continues or stopped.")] = False,
-    at: Annotated[int | None, Option("--at", metavar="N", help="Print the state after event N.")] = None,
-    events: Annotated[bool, Option("--events", help="Print every event, one per line.")] = False,
-    no_pager: NoPager = False,
+    path: Annotated[bool, flag("--path", "Print the path of the run's folder.")] = False,
+    json: Annotated[bool, flag("--json", "Print path, summary and outcome as JSON.")] = False,
+    evidence: Annotated[bool, flag("--evidence", "Print what the last verdict rests on.")] = False,
+    state: Annotated[bool, flag("--state", "Print the state, and why the run continues or stopped.")] = False,
+    at: Annotated[int | None, option("N", "Print the state after event N.", "--at")] = None,
+    events: Annotated[bool, flag("--events", "Print every event, one per line.")] = False,
+    no_pager: options.NoPager = False,
 ) -> int:
     """Show what happened in a run, round by round.
 
@@ -65,13 +61,40 @@ def show(
     elif events:
         _show_events(folder, json=json)
     elif evidence:
-        _show_evidence(folder, json=json)
+        from goalrunner.core.summary import evidence_of
+        from goalrunner.reports.evidence import evidence_text, evidence_value
+
+        last, rows = evidence_of(runs.records(folder))
+        found = (folder.run_id, last.verdict if last else None, rows)
+        output.say(evidence_value(*found) if json else evidence_text(*found, columns=output.columns()))
     elif json:
+        from goalrunner.app.sub_goals import sub_goals
+
+        below = [item.summary for item in sub_goals(folder.run_id, list_runs(folder.path.parents[1]))]
         contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}
-        output.say_json({"path": str(folder.path), **contents, "sub_goals": [item.summary for item in _below(folder)]})
+        output.say({"path": str(folder.path), **contents, "sub_goals": below})
     else:
-        _show_rounds(folder)
+        from goalrunner.reports.show import family_text, show_text
+
+        for piece in show_text(
+            runs.records(folder),
+            folder=str(folder.path),
+            has_outcome=lambda: runs.is_file(folder.outcome),
+            lost=lambda: Summary(read_summary(folder)).status == LOST,
+            words=lambda message: message_text(folder.transcript, message),
+            columns=output.columns(),
+        ):
+            output.say(piece)
+        output.say(family_text(folder.run_id, list_runs(folder.path.parents[1]), output.columns()))
     return 0
+
+
+def _show_events(folder: RunFolder, *, json: bool) -> None:
+    from goalrunner.reports.show import events_text
+
+    records = runs.records(folder)
+    for line in (f"{one.model_dump_json()}\n" for one in records) if json else events_text(records, output.columns()):
+        output.say(line)
 
 
 def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: bool) -> None:
@@ -93,7 +116,7 @@ def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: 
     text = store.read(item.output).decode(errors="replace") if item.output else ""
     stale = index.stale.get(item.id, "")
     if json:
-        output.say_json(observation_value(folder.run_id, item, text, stale))
+        output.say(observation_value(folder.run_id, item, text, stale))
     else:
         output.page(observation_text(item, text, stale, output.columns()), pager=pager)
 
@@ -106,27 +129,6 @@ def _value(path: Path) -> Any:
         return loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def _show_rounds(folder: RunFolder) -> None:
-    from goalrunner.reports.show import family_text, show_text
-
-    for piece in show_text(
-        runs.records(folder),
-        folder=str(folder.path),
-        has_outcome=lambda: runs.is_file(folder.outcome),
-        lost=lambda: Summary(read_summary(folder)).status == LOST,
-        words=lambda message: message_text(folder.transcript, message),
-        columns=output.columns(),
-    ):
-        output.say(piece)
-    output.say(family_text(folder.run_id, list_runs(folder.path.parents[1]), output.columns()))
-
-
-def _below(folder: RunFolder) -> list[SubGoal]:
-    from goalrunner.app.sub_goals import sub_goals
-
-    return list(sub_goals(folder.run_id, list_runs(folder.path.parents[1])))
 
 
 def message_text(transcript: Path, message: TranscriptRef) -> str:
@@ -156,34 +158,10 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     if state is None or (at is not None and state.memory.version < at):
         last = state.memory.version if state else 0
         raise UsageError(f"the run has {last} events", f"goal show RUN --at N with N up to {last}")
-    if json:
-        output.say_json(state.model_dump(mode="json"))
-    else:
-        output.say(state_text(state, output.columns()))
+    output.say(state.model_dump(mode="json") if json else state_text(state, output.columns()))
 
 
-def _show_events(folder: RunFolder, *, json: bool) -> None:
-    from goalrunner.reports.show import events_text
-
-    records = runs.records(folder)
-    lines = (f"{one.model_dump_json()}\n" for one in records) if json else events_text(records, output.columns())
-    for line in lines:
-        output.say(line)
-
-
-def _show_evidence(folder: RunFolder, *, json: bool) -> None:
-    from goalrunner.core.summary import evidence_of
-    from goalrunner.reports.evidence import evidence_text, evidence_value
-
-    state, rows = evidence_of(runs.records(folder))
-    verdict = state.verdict if state else None
-    if json:
-        output.say_json(evidence_value(folder.run_id, verdict, rows))
-    else:
-        output.say(evidence_text(folder.run_id, verdict, rows, columns=output.columns()))
-
-
-def watch(run: Run = None) -> int:
+def watch(run: options.Run = None) -> int:
     """Follow a running run from another terminal.
 
     The exit code is the run's, and 4 if its process has ended unexpectedly.
@@ -205,46 +183,33 @@ def watch(run: Run = None) -> int:
         time.sleep(_POLL)
         return True
 
-    if is_interactive(sys.stdout, os.environ):
-        with progress, contextlib.suppress(KeyboardInterrupt):
-            show_live(
-                read_records(folder.events, wait=wait),
-                progress,
-                folder=str(folder.path),
-                has_outcome=lambda: runs.is_file(folder.outcome),
-                lost=lambda: not is_written(folder.events),
-            )
-            return Summary(read_summary(folder)).exit_code
-        return int(ExitCode.INTERRUPTED)
-    pieces = show_text(
-        read_records(folder.events, wait=wait),
-        folder=str(folder.path),
-        has_outcome=lambda: runs.is_file(folder.outcome),
-        lost=lambda: not is_written(folder.events),
-        columns=output.columns(),
-    )
+    records = read_records(folder.events, wait=wait)
+    about: dict[str, Any] = {
+        "folder": str(folder.path),
+        "has_outcome": lambda: runs.is_file(folder.outcome),
+        "lost": lambda: not is_written(folder.events),
+    }
     try:
-        for piece in pieces:
-            output.say(piece)
+        if is_interactive(sys.stdout, os.environ):
+            with progress:
+                show_live(records, progress, **about)
+        else:
+            for piece in show_text(records, columns=output.columns(), **about):
+                output.say(piece)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
     return Summary(read_summary(folder)).exit_code
 
 
-def verify(run: Run = None, json: Json = False) -> int:
+def verify(run: options.Run = None, json: options.Json = False) -> int:
     """Check offline that the records of a run are intact.
 
     Log, transcript, artifacts, outcome, and the citations of each verdict. The first fault is printed with its file and
     byte, and the exit code is 4.
     """
-    import asyncio
-
     from goalrunner.app import verification
     from goalrunner.reports.show import verification_text, verification_value
 
-    done = asyncio.run(verification.verify(runs.find(run), runs.home(), os.environ))
-    if json:
-        output.say_json(verification_value(done))
-    else:
-        output.say(verification_text(done))
+    done = main.wait_for(verification.verify(runs.find(run), runs.home(), os.environ))
+    output.say(verification_value(done) if json else verification_text(done))
     return int(ExitCode.FAILED if done.broken else ExitCode.COMPLETE)

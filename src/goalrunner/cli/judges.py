@@ -1,0 +1,260 @@
+"""`goal audit`, `goal calibrate`, `goal canary` and `goal measure`: what judges and records are worth."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from goalrunner.app import canaries
+from goalrunner.app.audits import AuditJob, Auditor, Policy, find_transcripts, goal_beside
+from goalrunner.app.canaries import EXAMPLE, Answer, CanaryReport
+from goalrunner.app.judging import judged_by
+from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.cli import goals, main, options, output, runs
+from goalrunner.cli.options import argument, option
+from goalrunner.cli.status import EXIT_CODES, audit_goal
+from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.core.goal import Goal
+from goalrunner.judge.mutations import MUTATIONS
+from goalrunner.records.run_folder import RunFolder, list_runs
+from goalrunner.reports.figures import count, spent
+from goalrunner.reports.layout import one_line
+from goalrunner.reports.tables import table
+
+_REPORTS = 20
+"""Lines of progress of a calibration."""
+_NARROWEST = 8
+"""Columns that the faults of a measure always have."""
+_STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
+
+Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", least=1)]
+
+
+def audit(
+    transcripts: Annotated[list[str], argument("TRANSCRIPT", "Files, folders with transcripts, or patterns.")],
+    objective: Annotated[str | None, option("TEXT", "Judge each by this objective.")] = None,
+    goal: Annotated[
+        Path | None,
+        option("FILE", "Judge each by this goal file; default: NAME.toml or goal.toml beside each transcript."),
+    ] = None,
+    judge: options.Judge = None,
+    format_: options.Format = None,
+    jobs: Jobs = 4,
+    output_file: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Keep the verdicts in this file of JSON lines; default: audits/verdicts.jsonl in GOAL_HOME.",
+            "--output",
+        ),
+    ] = None,
+    tokens: options.Tokens = None,
+    cost: options.Cost = None,
+    junit: options.JUnit = None,
+    html: options.Html = None,
+    json: Annotated[bool, options.flag("--json", "Print a JSON object a line for each transcript.")] = False,
+) -> int:
+    """Judge many saved transcripts: of a folder, or of a pattern.
+
+    A transcript that was judged before by the same goal and judge is not judged again, so an interrupted call can be
+    repeated. A budget is for one call. The exit code is 0 if all are complete, 1 if one is not or cannot be read, 4 if the
+    judge failed.
+    """
+    from goalrunner.reports.audits import audit_value, audits_junit, audits_page, audits_table
+    from goalrunner.reports.result_file import ResultFile
+
+    paths = find_transcripts(transcripts)
+    if objective is not None or goal is not None:
+        shared = audit_goal(objective, goal, judge)
+        todo = [AuditJob(path, shared, format_) for path in paths]
+    else:
+        todo = [AuditJob(path, audit_goal(None, goal_beside(path), judge), format_) for path in paths]
+    wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
+    copies = [(ResultFile(path, option=option), text) for option, path, text in wanted if path]
+    kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
+    ended: list[TranscriptAudit] = []
+
+    def on_end(audit: TranscriptAudit) -> None:
+        ended.append(audit)
+        output.complain(f"[{len(ended)}/{len(todo)}] {audit.result}: {one_line(audit.transcript)}")
+
+    found = main.wait_for(Auditor(kept, goals.budget_of(tokens, cost), on_end=on_end).run(todo, jobs))
+    rows = "".join(f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in found)
+    output.say(rows if json else audits_table(found, output.columns()))
+    for copy, text in copies:
+        copy.write(text(found))
+    return max(EXIT_CODES[one.result] for one in found)
+
+
+def calibrate(
+    dataset: Annotated[Path, argument("DATASET", "JSON Lines with path, objective or goal, and label.")],
+    judge: Annotated[list[str] | None, option("MODEL", "A judge; may be repeated.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        option("NAME", "bounded (as in a run, default), whole, no-citations; may be repeated."),
+    ] = None,
+    target_false_accept: Annotated[
+        float | None, option("RATE", "Find the minimum_score with this rate of false accepts, such as 0.01.")
+    ] = None,
+    jobs: Jobs = 4,
+    tokens: options.Tokens = None,
+    cost: options.Cost = None,
+    allow_unenforced: options.Unenforced = None,
+    results: Annotated[
+        Path | None, option("FILE", "The verdicts, as JSON Lines; known ones are kept.", "--output")
+    ] = None,
+    html: options.Html = None,
+    json: options.Json = False,
+) -> int:
+    """Measure how often judges are wrong, on labelled transcripts.
+
+    A label says whether the work is really complete. Each verdict is appended to the results (default: a file in GOAL_HOME),
+    and the same command continues. A budget is for one call. The exit code is 1 if a sample does not count, audits are
+    left, or no threshold has the wanted rate.
+    """
+    from goalrunner.app import calibration
+    from goalrunner.app.judge_statistics import require_libraries, statistics_of
+    from goalrunner.reports.calibration import CalibrationReport, calibration_page, calibration_text, calibration_value
+    from goalrunner.reports.result_file import ResultFile
+
+    if target_false_accept is not None and not 0 <= target_false_accept < 1:
+        raise UsageError(f"--target-false-accept: {target_false_accept:g} is not a rate", "use one such as 0.01")
+    if not judge:
+        raise UsageError("no judge is given", "add --judge MODEL; several are compared")
+    policies: dict[str, Policy] = {name: name for name in get_args(Policy)}
+    for name in policy or ():
+        if name not in policies:
+            raise UsageError(f'--policy: "{name}" is not a policy', f"valid: {', '.join(policies)}")
+    pairs = [calibration.Series(model, policies[name]) for model in judge for name in policy or ["bounded"]]
+    budget = goals.budget_of(tokens, cost, allow_unenforced)
+    samples = calibration.read_dataset(dataset)
+    require_libraries()
+    page = ResultFile(html, {"the dataset": dataset}, "--html") if html is not None else None
+    digest = hashlib.sha256(os.path.realpath(dataset).encode(errors="surrogateescape")).hexdigest()[:16]
+    kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
+
+    def on_audit(done: int, of: int) -> None:
+        if done * _REPORTS // of > (done - 1) * _REPORTS // of:
+            output.complain(f"{done:,} of {of:,} verdicts")
+
+    series = list(dict.fromkeys(pairs))
+    found = main.wait_for(calibration.calibrate(samples, series, kept, jobs=jobs, budget=budget, on_audit=on_audit))
+    report = CalibrationReport(found, statistics_of(found, target_false_accept), dataset, kept.path)
+    if page is not None:
+        page.write(calibration_page(report))
+    output.say(calibration_value(report) if json else calibration_text(report, output.columns()))
+    return int(bool(found.faults or found.left or any(not line for _, _, line in report.thresholds)))
+
+
+def canary(
+    target: Annotated[
+        str | None,
+        argument(
+            *("GOAL_FILE|RUN", "A goal file, whose judge gets a built-in example, or a run; default: goal.toml."),
+            options.goal_files,
+        ),
+    ] = None,
+    judge: Annotated[str | None, option("NAME", "The model to test instead of the goal's judge.")] = None,
+    json: options.Json = False,
+) -> int:
+    """Test whether a judge accepts work without proof.
+
+    The judge audits copies of a run, or of a built-in example, from which the proof was removed: each copy that it calls
+    complete is a miss. The exit code is 0 without a miss, 1 with one, 4 if the judge gave no answer that can be read.
+    """
+    folder: RunFolder | None = None
+    if target is not None and not (runs.is_file(target) or target.endswith(".toml")):
+        from goalrunner.app.previous_run import frozen_goal
+
+        folder = runs.find(target)
+        goal = frozen_goal(folder, os.environ, runnable=False)
+        if judge is not None:
+            goal = goal.model_copy(update={"judge": goal.judge.model_copy(update={"model": judge})})
+    else:
+        path = Path(target) if target is not None else goals.of_folder()
+        goal = goals.resolved(path, {"objective": None if path else EXAMPLE, "judge.model": judge})
+    report = _questioned(judged_by(goal), folder)
+    if json:
+        output.say(
+            {
+                "judge": report.judge,
+                "misses": [answer.mutation.name for answer in report.misses],
+                "unreadable": [answer.mutation.name for answer in report.unread],
+                "unchanged": _value(report.unchanged),
+                "copies": [_value(answer) for answer in report.answers],
+                "usage": report.usage.model_dump(mode="json"),
+            }
+        )
+    else:
+        _print(report)
+    return 1 if report.misses else int(ExitCode.FAILED if report.unread else ExitCode.COMPLETE)
+
+
+def refuse_credulous_judge(goal: Goal) -> None:
+    """Ask the goal's judge about the built-in example. Raise GoalError if it accepts a copy without proof."""
+    if not goal.has_judge:
+        raise UsageError("--canary needs a judge", "add --judge MODEL, or remove --canary")
+    report = _questioned(goal, None)
+    canaries.refuse_credulous_judge(report)
+    if not report.unchanged.accepted:
+        output.complain(f"Warning: {_STRICT}")
+
+
+def _questioned(goal: Goal, folder: RunFolder | None) -> CanaryReport:
+    output.complain(f"Asking the judge {goal.judge.model} about {len(MUTATIONS)} copies that prove nothing")
+    return main.wait_for(canaries.question_judge(goal, folder))
+
+
+def _print(report: CanaryReport) -> None:
+    rows = [(" ", "COPY", "JUDGE", "AFTER CHECK", "WHAT IS DIFFERENT")]
+    words = {True: ("✗", "accepts"), False: ("✓", "refuses"), None: ("?", "not readable")}
+    for answer in (report.unchanged, *report.answers):
+        mark, said = words[answer.accepted]
+        verdict = "complete" if answer.survived else "not complete"
+        is_first = answer is report.unchanged
+        rows.append(("·" if is_first else mark, answer.mutation.name, said, verdict, answer.mutation.sentence))
+    output.say("".join(f"{line}\n" for line in table(rows, output.columns())))
+    survived = sum(answer.survived for answer in report.misses)
+    missed = f"{count(len(report.misses), 'miss', 'misses')} of {len(report.answers)} copies"
+    through = f", {survived} of them complete after the check of the citations" if report.misses else ""
+    output.say(f"\n{missed}{through} · {' · '.join(spent(report.usage))}\n")
+    if report.unchanged.accepted is False:
+        output.complain(f"Note: {_STRICT}")
+
+
+def _value(answer: Answer) -> dict[str, Any]:
+    return {
+        "name": answer.mutation.name,
+        "sentence": answer.mutation.sentence,
+        "judge_accepts": answer.accepted,
+        "complete_after_check": answer.survived,
+        "missing": answer.missing,
+    }
+
+
+def measure(
+    names: Annotated[
+        list[str] | None,
+        argument("[RUN]...", "Ids of runs or their beginnings; default: all runs.", options.run_ids),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Measure how well the records of runs were kept.
+
+    A measure without samples is unknown. The exit code is 1 if a sample is bad.
+    """
+    from goalrunner.app import measures
+
+    known = names or [summary["run_id"] for summary in list_runs(runs.home()) if summary["status"] != "unreadable"]
+    found = measures.measure([runs.find(name) for name in known])
+    rows = [("MEASURE", "RATE", "GOOD", "SAMPLES", "FAULTS")]
+    for one in found:
+        rate = "unknown" if one.rate is None else f"{one.rate:.4f}"
+        rows.append((one.name, rate, f"{one.good:,}", f"{one.samples:,}", one_line("; ".join(one.faults)) or "-"))
+    value = [{**asdict(one), "rate": one.rate} for one in found]
+    output.say(value if json else "".join(f"{line}\n" for line in table(rows, output.columns(), _NARROWEST)))
+    return int(any(one.faults for one in found))

@@ -1,0 +1,280 @@
+"""`goal agents`, `doctor`, `hook`, `memory`, `promote`, `forget` and `help`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import goalrunner
+from goalrunner.cli import goals, main, options, output, runs
+from goalrunner.cli.app import COMMANDS, app
+from goalrunner.cli.options import argument, flag, option
+from goalrunner.core.errors import ExitCode, GoalError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from goalrunner.core.goal import Goal
+
+GoalFile = Annotated[Path | None, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
+_HOOK_TIMEOUT = 3_600
+"""Seconds that Claude Code waits for a check; its default is 600, and shorter for prompts."""
+
+
+def agents(goal: GoalFile = None, json: options.Json = False) -> int:
+    """List the agents: what is installed, and what each can do.
+
+    Built-in ones, those of the folder ~/.config/goal/agents, and with --goal those of a goal file. The exit code is 2 if
+    a file of that folder is invalid.
+    """
+    from goalrunner.agents.external_agents import builtin_names, registered_names, user_files
+    from goalrunner.app.agents import CHAT_FACTS, Origin, survey
+    from goalrunner.goalfile.agents import Known
+    from goalrunner.reports.tables import agents_text
+
+    files = user_files(os.environ)
+    own = goals.resolved(goal, {}).agents if goal is not None else {}
+    known = Known(own, files)
+    origins: dict[str, Origin] = {
+        **dict.fromkeys(builtin_names(), "built in"),
+        **dict.fromkeys(registered_names(), "installed"),
+        **dict.fromkeys(files, "user"),
+        **{name: "goal file" for name in own if name not in files},
+    }
+    presets, errors = {}, []
+    for name in sorted(origins):
+        try:
+            presets[name] = known.preset(name)
+        except UsageError as problem:  # in the user's files and in registered classes
+            errors.append(problem)
+    facts = (CHAT_FACTS, *survey(presets, origins, os.environ))
+    value = [{**asdict(one), "installed": one.installed} for one in facts]
+    output.say(value if json else agents_text(facts, columns=output.columns()))
+    for error in errors:
+        output.complain(main.error_text(error))
+    return int(errors[0].exit_code) if errors else 0
+
+
+def doctor(
+    agent: Annotated[
+        str | None,
+        argument("AGENT", "Name of an agent; default: the goal's, GOAL_AGENT, or builtin.", options.agent_names),
+    ] = None,
+    goal: GoalFile = None,
+    try_: Annotated[bool, flag("--try", "Also run one real round in a temporary folder, which costs tokens.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Check whether an agent can be used on this machine.
+
+    Checks the program, its version, key or login, git and the sandbox, and prints what to type. No model is called,
+    except with --try: then the agent creates a file in a temporary folder, with the configured model, and the usage is
+    printed. The exit code is 0 if the agent can be used, else 4.
+    """
+    from goalrunner.app.doctor import examine
+    from goalrunner.reports.tables import diagnosis_text, diagnosis_value
+
+    target = _target(agent, goal)
+    if try_:
+        main.collect_garbage()
+    diagnosis = examine(target, os.environ, with_round=try_)
+    output.say(diagnosis_value(diagnosis) if json else diagnosis_text(diagnosis, output.columns()))
+    return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
+
+
+def _target(name: str | None, goal_file: Path | None) -> Goal:
+    """Return a goal with the agent to check: the named one, else that of the goal, of GOAL_AGENT, or the built-in one."""
+    from goalrunner.agents.external_agents import ACP, COMMAND
+    from goalrunner.core.goal_tables import BUILTIN, AgentConfig, agent_name
+    from goalrunner.goalfile import preset_named
+
+    if name is not None:
+        os.environ.pop("GOAL_AGENT", None)
+    goal = goals.resolved(goal_file, {"objective": None if goal_file else "doctor"})
+    name = agent_name(name) if name is not None else None
+    if name is None or name == goal.agent.use:
+        return goal
+    if name in (ACP, COMMAND):
+        hint = f'goal doctor --goal FILE, with [agent] use = "{name}"'
+        raise UsageError(f'the agent "{name}" needs a command, which the goal file gives', hint)
+    preset_named(name, goal.agents, os.environ)
+    model = (os.environ.get("GOAL_MODEL") or os.environ.get("LLM_MODEL") or "") if name == BUILTIN else ""
+    return goal.model_copy(update={"agent": AgentConfig(use=name, model=model)})
+
+
+def hook(
+    action: Annotated[str, argument("[install|uninstall]", "Write or remove the setting.")],
+    agent: Annotated[str, argument("claude", "The agent.")] = "",
+    goal: Annotated[Path | None, option("FILE", "The goal; default: that of the folder.", "--goal")] = None,
+    local: Annotated[bool, flag("--local", "Use .claude/settings.local.json of this folder.")] = False,
+    yes: options.Yes = False,
+) -> int:
+    """Check the sessions of Claude Code before they stop.
+
+    A stop is blocked until the goal is verified, within the limits of the goal.
+
+    `goal hook claude` is what the agent calls, with an event as JSON on stdin. `install` writes this into
+    .claude/settings.json of the folder, and `uninstall` removes it; both show the change first. The goal is goal.toml, or
+    [tool.goal] of pyproject.toml, in the folder of the session.
+    """
+    import shlex
+    import shutil
+
+    if (action, agent) == ("claude", ""):
+        return _answer(goal)
+    if action not in ("install", "uninstall") or agent != "claude":
+        words = " ".join(filter(None, (action, agent)))
+        raise UsageError(f"goal hook {words}: unknown", "goal hook install claude, or goal hook uninstall claude")
+    from goalrunner.app.hook_settings import Settings
+    from goalrunner.reports.layout import clean
+
+    settings = Settings(Path(".claude", "settings.local.json" if local else "settings.json"))
+    called = str(Path(sys.argv[0]).absolute())
+    program = "goal" if shutil.which("goal") or not os.access(called, os.X_OK) else called
+    command = [program, "hook", "claude", *(["--goal", str(goal.absolute())] if goal else [])]
+    new = settings.installed(shlex.join(command), _HOOK_TIMEOUT) if action == "install" else settings.uninstalled()
+    if new == settings.text:
+        output.say(f"{settings.path}: nothing to change\n")
+        return 0
+    output.say(clean(settings.diff(new)))
+    if not yes:
+        output.refuse_unasked("goal hook asks before it writes")
+        if not output.agreed(f"Write {settings.path}? [y/N]"):
+            output.complain("nothing was changed")
+            return 1
+    settings.write(new)
+    return 0
+
+
+def _answer(goal: Path | None) -> int:
+    """Answer the event on stdin. The code is always 0: with 2, Claude Code would block the stop for ever."""
+    import json
+
+    if sys.stdin.isatty():
+        hint = 'goal hook install claude; to try it: echo \'{"session_id": "1"}\' | goal hook claude'
+        raise UsageError("goal hook claude reads the event of a hook on stdin, which is a terminal", hint)
+    from goalrunner.app.stop_hook import HookEvent, answer, is_inside_run
+
+    if is_inside_run(os.environ):
+        return 0
+    main.collect_garbage()
+    try:
+        event = HookEvent.parsed(sys.stdin.buffer.read())
+        # The agent may have changed its own folder.
+        os.chdir(os.environ.get("CLAUDE_PROJECT_DIR") or event.folder or ".")
+        file = goal or goals.of_folder()
+    except (GoalError, OSError, ValueError) as error:  # a folder's name with a NUL
+        found = {"systemMessage": f"goal did not check this session: {error}"}
+    else:
+        found = answer(event, file, runs.home(), os.environ)
+    if found:
+        output.say(json.dumps(found) + "\n")
+    return 0
+
+
+def memory(
+    owner: Annotated[str | None, option("NAME", "Only the facts of this owner.")] = None, json: options.Json = False
+) -> int:
+    """List the facts that are kept for later runs."""
+    from goalrunner.records.memory import list_items
+    from goalrunner.reports.tables import memory_text
+
+    items, damages = list_items(runs.home(), owner)
+    for damage in damages:
+        output.complain(f"Warning: {damage}")
+    now = datetime.now(UTC)
+    if not (items or json):
+        output.complain("No facts are kept. To keep one: goal promote RUN ITEM --kind fact")
+    value = [{**item.model_dump(mode="json"), "expired": item.is_expired(now)} for item in items]
+    output.say(value if json else memory_text(items, now=now, columns=output.columns()))
+    return 0
+
+
+def promote(
+    run: Annotated[str, argument("RUN", "Id of a run or its beginning.", options.run_ids)],
+    item: Annotated[str, argument("ITEM", "The source: an observation (o7) or an event (e12).")],
+    kind: Annotated[Literal["event", "fact", "preference", "policy_reference"], option(None, "Kind of the item.")],
+    text: Annotated[str, option("TEXT", "The text; default: the output of the observation.")] = "",
+    expires: Annotated[str | None, option("TIME", 'When it expires: "90d", "12h"; default: never.')] = None,
+    sensitivity: Annotated[
+        Literal["low", "medium", "high"], option(None, "medium requires --permission, high also --expires.")
+    ] = "low",
+    permission: Annotated[str, option("TEXT", "Who gave the permission to keep it.")] = "",
+    replaces: Annotated[str, option("ID", "The item that this one corrects.")] = "",
+) -> int:
+    """Keep a fact of a run for later runs.
+
+    Only kinds in [memory] promote of the run's goal are kept, for its owner. Later runs of that owner with
+    [memory] recall = true read the fact; the judge never accepts it as evidence.
+    """
+    from goalrunner.app import memory as promotion
+    from goalrunner.app.decisions import run_redactor
+    from goalrunner.app.sandbox import person
+    from goalrunner.goalfile import parse_duration
+    from goalrunner.records.files import SystemClock
+    from goalrunner.reports.tables import promoted_text
+
+    seconds = parse_duration(expires) if expires is not None else None
+    if expires is not None and (not seconds or seconds > 1e9):
+        raise UsageError(f'--expires: "{expires}" is not a valid duration', 'use "90d", "12h" or "30m"')
+    folder = runs.find(run)
+    request = promotion.PromotionRequest(
+        item, kind, person(), text, seconds, sensitivity, permission=permission, replaces=replaces
+    )
+    redactor = run_redactor(folder, os.environ)
+    output.say(promoted_text(promotion.promote(folder, runs.home(), request, SystemClock(), redactor)))
+    return 0
+
+
+def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory prints it.")]) -> int:
+    """Remove a kept fact.
+
+    The items that it corrected are removed with it.
+    """
+    from goalrunner.records.memory import find_item
+    from goalrunner.reports.tables import forgotten_text
+
+    file = find_item(runs.home(), item)
+    if file is None:
+        raise UsageError(f'there is no kept fact with the id "{item[:40]}"', "goal memory lists all items")
+    with file.writing():
+        removed = file.forget(item)
+    output.say(forgotten_text(removed))
+    return 0
+
+
+def help_(topic: Annotated[str | None, argument("[PAGE]", "Name of a page; default: list the pages.")] = None) -> int:
+    """Show a page of the documentation, or list the pages.
+
+    For the name of a command, show its help.
+    """
+    package = Path(goalrunner.__file__).parent
+    folder = next(place for place in (package / "docs", package.parents[1] / "docs") if place.is_dir())
+    found = sorted(folder.rglob("*.md"), key=lambda page: (page.parent, page.stem))
+    pages = {page.stem: page.read_text("utf-8") for page in found}
+    if topic is None:
+        columns = max(map(len, pages))
+        titles = {name: text.partition("\n")[0].lstrip("# ").strip() for name, text in pages.items()}
+        lines = [f"goal help {name.ljust(columns)}  {title}" for name, title in titles.items()]
+        output.say("\n".join([*lines, "", "goal COMMAND --help explains a command and its options."]) + "\n")
+    elif topic in pages:
+        output.page(_rendered(pages[topic]) if sys.stdout.isatty() else pages[topic])
+    elif topic in COMMANDS:
+        return app([topic, "--help"], standalone_mode=False) or 0
+    else:
+        near = nearest(topic, [*pages, *COMMANDS])
+        raise UsageError(f"there is no page {topic}", f"goal help {near}" if near else "goal help lists the pages")
+    return 0
+
+
+def _rendered(text: str) -> str:
+    """Return Markdown as text for this terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("<!--"))
+    console = Console(width=min(output.columns() or 80, 110), no_color=not output.has_colours())
+    with console.capture() as capture:
+        console.print(Markdown(plain, hyperlinks=False))
+    return capture.get()
