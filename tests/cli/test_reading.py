@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from goalrunner.cli.main import fast_path, main
-from goalrunner.core.events import RECORD
+from goalrunner.core.events import RECORD, Record
+from goalrunner.records.event_log import link
 from tests.support import told_run
 from tests.support.told_run import outcome, summary
 
@@ -169,10 +170,17 @@ def test_a_file_where_a_run_is_expected_says_how_to_judge_it(
     )
 
 
+def write_log(folder: Path, records: list[Record]) -> None:
+    lines: list[bytes] = []
+    for record in records:
+        linked = record.model_copy(update={"p": link(lines[-1] if lines else b"")})
+        lines.append(RECORD.dump_json(linked))
+    (folder / "events.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+
+
 def test_show_tells_the_run_again(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = keep(own_home, "k3f9-one")
-    log = b"".join(RECORD.dump_json(record) + b"\n" for record in told_run.two_rounds())
-    (folder / "events.jsonl").write_bytes(log)
+    write_log(folder, told_run.two_rounds())
     assert main(["show", "k3f9"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("goal       Make parse() accept empty input.\n")
@@ -187,8 +195,7 @@ def test_show_says_that_the_process_is_gone(own_home: Path, capsys: pytest.Captu
     ended = subprocess.Popen(["true"])
     ended.wait()
     folder = keep(own_home, "k3f9-one", status="running", exit_code=None, pid=ended.pid)
-    log = b"".join(RECORD.dump_json(record) + b"\n" for record in told_run.two_rounds()[:5])
-    (folder / "events.jsonl").write_bytes(log)
+    write_log(folder, told_run.two_rounds()[:5])
     assert main(["show"]) == 0
     assert capsys.readouterr().out.splitlines()[-4:] == [
         f"folder     {folder}",

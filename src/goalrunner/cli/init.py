@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.project import Installed, Project, choose_agent, installed_agents, judge_for, look, with_keys
 from goalrunner.app.doctor import Baseline, Readiness, foresee_run, has_baseline, take_baseline
+from goalrunner.app.project import Installed, Project, choose_agent, installed_agents, judge_for, look, with_keys
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.drive import workspace_state

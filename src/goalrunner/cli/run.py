@@ -31,6 +31,7 @@ Validator = Annotated[
     list[str] | None,
     option("CMD", "A shell command that validates the work; may be repeated.", values=options.validators),
 ]
+ContinueFrom = Annotated[str | None, option("RUN", "Continue the conversation of that run.", values=options.run_ids)]
 
 
 def run(
@@ -56,12 +57,8 @@ def run(
     quiet: options.Quiet = False,
     dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
     record: Annotated[Path | None, option("FILE", "Record the models' replies; scripted/FILE replays them.")] = None,
-    continue_from: Annotated[
-        str | None, option("RUN", "Continue the conversation of that run.", values=options.run_ids)
-    ] = None,
-    canary: Annotated[
-        bool, flag("--canary", "First test the judge; do not run if it accepts examples without proof.")
-    ] = False,
+    continue_from: ContinueFrom = None,
+    canary: Annotated[bool, flag("--canary", "Do not run if the judge accepts work without proof.")] = False,
 ) -> int:
     """Work on a goal until it is proven complete or a limit stops it.
 
@@ -91,7 +88,8 @@ def run(
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
-    run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record)
+    earlier = runs.find(continue_from) if continue_from is not None else None
+    run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
     if dry_run:
         from goalrunner.app.build import check
         from goalrunner.reports.header import resolved_text
@@ -105,10 +103,6 @@ def run(
         from goalrunner.cli.judges import refuse_credulous_judge
 
         refuse_credulous_judge(goal)
-    if continue_from is not None:
-        from dataclasses import replace
-
-        run_options = replace(run_options, continues=runs.find(continue_from))
     return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet)
 
 
