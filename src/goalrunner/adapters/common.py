@@ -7,12 +7,17 @@ import importlib
 import json
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any
 
+import goalrunner
+from goalrunner import Goal
+from goalrunner.agents.external_chat import GO_ON
+from goalrunner.agents.turn import reported_result
 from goalrunner.app.build import PreparedRun
 from goalrunner.app.keywords import JudgeChoice
 from goalrunner.app.session import finish
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult
+from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, AuthenticationFailed, GoalError, ModelNotFound, ProviderUnavailable
 from goalrunner.core.events import Account
 from goalrunner.core.messages import blocks_of, trail_of
@@ -20,19 +25,6 @@ from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.llm import LLM, Reply
 from goalrunner.llm.custom import OutsideModel
-
-Wrapper = TypeVar("Wrapper")
-
-_wrappers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""By id of the framework's object, so that two runs over it are seen to use one conversation."""
-
-
-def wrapped(original: object, wrapper: Callable[[Any], Wrapper]) -> Wrapper:
-    """Return the conversation over a framework's object: the one that is in use, or a new one."""
-    found = _wrappers.get(id(original))
-    if found is None:
-        found = _wrappers[id(original)] = wrapper(original)
-    return cast(Wrapper, found)
 
 
 def imported(module: str, extra: str) -> Any:
@@ -44,9 +36,73 @@ def imported(module: str, extra: str) -> Any:
         raise ImportError(message) from error
 
 
-def converted(options: dict[str, Any], judge_choice: Callable[[Any], JudgeChoice]) -> dict[str, Any]:
-    """Return keywords of `run_goal`, in which `judge` is one of the library's."""
-    return {**options, "judge": judge_choice(options["judge"])} if "judge" in options else options
+class FrameworkConversation:
+    """What the conversations over a framework have in common. Subclasses add `send`, `load` and checkpoints."""
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Run one turn."""
+        raise NotImplementedError
+
+    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+        """Continue with the chat that an earlier process recorded."""
+        raise NotImplementedError
+
+    def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Begin with the chat of another run."""
+        self.load(messages, Unfinished(), recorder)
+        for message in messages:
+            recorder.message(message)
+
+    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Continue an interrupted turn; the framework reports calls without a result to the model."""
+        return await self.send(notice or GO_ON, recorder)
+
+
+_wrappers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""By id of the framework's object, so that two runs over it are seen to use one conversation."""
+
+
+class Library:
+    """`run_goal` and `resume` over the agents of a framework. `judge_llm` may be a model of it, or what the library takes."""
+
+    def __init__(
+        self, conversation: Callable[[Any], Any], judge: Callable[[Any], JudgeChoice], **defaults: object
+    ) -> None:
+        self._conversation = conversation
+        self._judge = judge
+        self._defaults = defaults
+
+    def options(self, options: dict[str, Any], **defaults: object) -> dict[str, Any]:
+        """Return keywords of `run_goal`, in which `judge` is one of the library's."""
+        judge = {"judge": self._judge(options["judge"])} if "judge" in options else {}
+        return {**defaults, **options, **judge}
+
+    def run_goal(self, agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Any) -> GoalOutcome:
+        """Run `goalrunner.run_goal` over an agent; `options` are its keywords: validators, timeout, ..."""
+        options = self.options(options, **self._defaults)
+        return goalrunner.run_goal(self._wrapped(agent), objective, self._judge(judge_llm), **options)
+
+    async def arun_goal(self, agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Any) -> GoalOutcome:
+        """Run `run_goal` in the running event loop."""
+        options = self.options(options, **self._defaults)
+        return await goalrunner.arun_goal(self._wrapped(agent), objective, self._judge(judge_llm), **options)
+
+    def resume(self, run: GoalOutcome | Path | str, agent: Any, judge_llm: Any = None, **options: Any) -> GoalOutcome:
+        """Run `goalrunner.resume` over an agent, the same one or a new one, which gets the run's chat."""
+        return goalrunner.resume(run, self._wrapped(agent), self._judge(judge_llm), **self.options(options))
+
+    async def aresume(
+        self, run: GoalOutcome | Path | str, agent: Any, judge_llm: Any = None, **options: Any
+    ) -> GoalOutcome:
+        """Run `resume` in the running event loop."""
+        return await goalrunner.aresume(run, self._wrapped(agent), self._judge(judge_llm), **self.options(options))
+
+    def _wrapped(self, agent: object) -> Any:
+        """Return the conversation over an agent: the one that is in use, or a new one."""
+        found = _wrappers.get(id(agent))
+        if found is None:
+            found = _wrappers[id(agent)] = self._conversation(agent)
+        return found
 
 
 Ask = Callable[[Sequence[Message]], Awaitable[tuple[str, Usage]]]
@@ -136,16 +192,8 @@ class TurnRecorder:
         item = observed(self._calls.get(call_id), message)
         if item is not None:  # a result that only repeats an argument is text of the agent
             self.begin(call_id)
-            result = ToolResult(
-                tool_call_id=call_id,
-                tool=item.source,
-                command=item.command,
-                facts=facts,
-                output=str(message["content"]).encode(errors="replace"),
-                summary=", ".join(facts),
-                writes=False,
-                reported_by=self._agent,
-            )
+            output = str(message["content"])
+            result = reported_result(self._agent, call_id, item.source, item.command, facts, output)
             await self.recorder.tool_result(result)
 
 
@@ -185,7 +233,11 @@ def block_messages(chat: Iterable[Message]) -> list[dict[str, Any]]:
             content = [{"toolResult": block}]
         for call in message.get("tool_calls") or ():
             function = call["function"]
-            given = {"toolUseId": call["id"], "name": function["name"], "input": _parsed(function["arguments"])}
+            try:
+                arguments = json.loads(function["arguments"])
+            except ValueError:
+                arguments = {}
+            given = {"toolUseId": call["id"], "name": function["name"], "input": arguments}
             content.append({"toolUse": given})
         role = "assistant" if message["role"] == "assistant" else "user"
         if message["role"] == "system" or not content:
@@ -197,24 +249,17 @@ def block_messages(chat: Iterable[Message]) -> list[dict[str, Any]]:
     return found
 
 
-def _parsed(arguments: str) -> object:
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return {}
-
-
 class HostedRun:
     """A run whose rounds a framework drives: it asks for the next prompt where a run would send one.
 
-    Use it in one event loop: `start()` for the first prompt, then `next(reply)` after each turn.
+    Make and use it in one event loop: `next()` for the first prompt, then `next(reply)` after each turn.
     """
 
     def __init__(self, prepared: PreparedRun) -> None:
         self._prepared = prepared
         self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._replies: asyncio.Queue[RoundReply | GoalError] = asyncio.Queue()
-        self._task: asyncio.Future[GoalOutcome] | None = None
+        self._task: asyncio.Future[GoalOutcome] = asyncio.ensure_future(finish(prepared))
 
     async def turn(self, prompt: str) -> RoundReply:
         """Hand a prompt to the framework, and wait for the end of its turn. Raise what `next` was given as an error."""
@@ -224,33 +269,22 @@ class HostedRun:
             raise reply
         return reply
 
-    async def start(self) -> str | GoalOutcome:
-        """Begin the run; return the first prompt, or the outcome of a run that ended before its first round."""
-        self._task = asyncio.ensure_future(finish(self._prepared))
-        return await self._advance(self._task)
-
-    async def next(self, reply: RoundReply | GoalError) -> str | GoalOutcome:
-        """Give the reply of a turn; return the next prompt, or the outcome."""
-        if self._task is None:
-            raise RuntimeError("the run was not started")
-        self._replies.put_nowait(reply)
-        return await self._advance(self._task)
-
-    async def cancel(self, reason: str) -> GoalOutcome:
-        """End the run as cancelled."""
-        if self._task is None:
-            raise RuntimeError("the run was not started")
-        self._prepared.run.cancel(reason)
-        self._task.cancel()
-        return await self._task
-
-    async def _advance(self, task: asyncio.Future[GoalOutcome]) -> str | GoalOutcome:
+    async def next(self, reply: RoundReply | GoalError | None = None) -> str | GoalOutcome:
+        """Give the reply of a turn, if there was one; return the next prompt, or the outcome."""
+        if reply is not None:
+            self._replies.put_nowait(reply)
         prompt = asyncio.ensure_future(self._prompts.get())
         try:
-            await asyncio.wait((prompt, task), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((prompt, self._task), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:  # the framework's own task ends
-            task.cancel()
+            self._task.cancel()
             raise
         finally:
             prompt.cancel()
-        return await task if task.done() else prompt.result()
+        return await self._task if self._task.done() else prompt.result()
+
+    async def cancel(self, reason: str) -> GoalOutcome:
+        """End the run as cancelled."""
+        self._prepared.run.cancel(reason)
+        self._task.cancel()
+        return await self._task

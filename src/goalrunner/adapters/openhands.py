@@ -10,16 +10,16 @@ from typing import Any, Self
 import goalrunner
 from goalrunner import Goal, GoalContinue, GoalDone, GoalOutcome, GoalStatus, GoalVerdict, Usage
 from goalrunner.adapters.common import (
+    FrameworkConversation,
     FrameworkModel,
+    Library,
     TurnRecorder,
     call_block,
-    converted,
     failure_of,
     imported,
     usage_of,
-    wrapped,
 )
-from goalrunner.agents.external_chat import GO_ON, with_history
+from goalrunner.agents.external_chat import with_history
 from goalrunner.app.keywords import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, UsageError
@@ -99,7 +99,7 @@ def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
     return chat
 
 
-class OpenHandsConversation:
+class OpenHandsConversation(FrameworkConversation):
     """An OpenHands conversation as ours: every turn lands in `conversation.state.events`; critic and hooks stay its own."""
 
     name = "openhands"
@@ -169,16 +169,6 @@ class OpenHandsConversation:
         """Continue with the conversation's own events, if it was restored; else its next prompt contains the chat."""
         self._history = () if self.messages else messages
 
-    def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin with the chat of another run."""
-        self._history = () if self.messages else messages
-        for message in messages:
-            recorder.message(message)
-
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Continue an interrupted turn."""
-        return await self.send(notice or GO_ON, recorder)
-
     async def _record(self, turn: TurnRecorder, before: tuple[int, int, int, float]) -> tuple[int, int, int, float]:
         """Record new events and their usage; return what was spent so far."""
         events = list(self.conversation.state.events)
@@ -206,39 +196,8 @@ def judge_choice(judge: Any) -> JudgeChoice:
     return openhands_model(judge).separate("judge") if isinstance(judge, _sdk().LLM) else judge
 
 
-def run_goal(
-    conversation: Any, objective: str | Goal, judge_llm: Any = None, *, max_iterations: int = 10, **options: Any
-) -> GoalOutcome:
-    """Run `goalrunner.run_goal` over an OpenHands conversation. `judge_llm` is an OpenHands LLM, or one of the library's.
-
-    `options` are keywords of `goalrunner.run_goal`: validators, timeout, preserve_context, ...
-    """
-    own = wrapped(conversation, OpenHandsConversation)
-    options = {"max_iterations": max_iterations, **converted(options, judge_choice)}
-    return goalrunner.run_goal(own, objective, judge_choice(judge_llm), **options)
-
-
-async def arun_goal(
-    conversation: Any, objective: str | Goal, judge_llm: Any = None, *, max_iterations: int = 10, **options: Any
-) -> GoalOutcome:
-    """Run `run_goal` in the running event loop."""
-    own = wrapped(conversation, OpenHandsConversation)
-    options = {"max_iterations": max_iterations, **converted(options, judge_choice)}
-    return await goalrunner.arun_goal(own, objective, judge_choice(judge_llm), **options)
-
-
-def resume(run: GoalOutcome | Path | str, conversation: Any, judge_llm: Any = None, **options: Any) -> GoalOutcome:
-    """Run `goalrunner.resume` over an OpenHands conversation, the same one or one that was restored."""
-    own = wrapped(conversation, OpenHandsConversation)
-    return goalrunner.resume(run, own, judge_choice(judge_llm), **converted(options, judge_choice))
-
-
-async def aresume(
-    run: GoalOutcome | Path | str, conversation: Any, judge_llm: Any = None, **options: Any
-) -> GoalOutcome:
-    """Run `resume` in the running event loop."""
-    own = wrapped(conversation, OpenHandsConversation)
-    return await goalrunner.aresume(run, own, judge_choice(judge_llm), **converted(options, judge_choice))
+_LIBRARY = Library(OpenHandsConversation, judge_choice, max_iterations=10)
+run_goal, arun_goal, resume, aresume = _LIBRARY.run_goal, _LIBRARY.arun_goal, _LIBRARY.resume, _LIBRARY.aresume
 
 
 def judge_goal(judge_llm: Any, objective: str | Goal, events: Iterable[Any]) -> GoalVerdict:
@@ -255,14 +214,12 @@ class GoalController(goalrunner.GoalController):
     """The loop for programs that run the conversation themselves; it takes OpenHands events."""
 
     def __init__(self, objective: str | Goal, judge_llm: Any = None, **options: Any) -> None:
-        super().__init__(
-            objective, judge_choice(judge_llm), **{"max_iterations": 10, **converted(options, judge_choice)}
-        )
+        super().__init__(objective, judge_choice(judge_llm), **_LIBRARY.options(options, max_iterations=10))
 
     @classmethod
     def resume(cls, run: GoalOutcome | Path | str, judge_llm: Any = None, **options: Any) -> Self:
         """Return a controller that goes on with a run, as the library's does."""
-        return super().resume(run, judge_choice(judge_llm), **converted(options, judge_choice))
+        return super().resume(run, judge_choice(judge_llm), **_LIBRARY.options(options))
 
     async def aon_run_finished(self, events: Sequence[Any], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
         """Check the last run of the conversation, whose events these are. `on_run_finished` does the same without await."""

@@ -15,14 +15,11 @@ from typing import Any
 from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, JudgeOutcome, build_judge_prompt
 from goalrunner.adapters.common import HostedRun, failure_of, imported
 from goalrunner.adapters.strands_agent import (
+    LIBRARY,
     LoopConversation,
     StrandsConversation,
-    aresume,
-    arun_goal,
     judge_choice,
     reply_of,
-    resume,
-    run_goal,
     strands_model,
 )
 from goalrunner.app.checker import NOT_ISOLATED
@@ -55,6 +52,9 @@ __all__ = [
     "resume",
     "run_goal",
 ]
+
+
+run_goal, arun_goal, resume, aresume = LIBRARY.run_goal, LIBRARY.arun_goal, LIBRARY.resume, LIBRARY.aresume
 
 
 @dataclass
@@ -182,7 +182,7 @@ class _AgentLoop:
             warnings.simplefilter("ignore", RuntimeWarning)
             prepared = prepare_conversation(goal, options, self._conversation)
         self._host = self._conversation.hosted = HostedRun(prepared)
-        first = await self._host.start()
+        first = await self._host.next()
         if not isinstance(first, str):
             self._finish(first)
             event.cancel = first.message

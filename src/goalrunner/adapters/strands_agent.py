@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, cast
 
-import goalrunner
-from goalrunner import Goal, GoalOutcome
 from goalrunner.adapters.common import (
+    FrameworkConversation,
     FrameworkModel,
     HostedRun,
+    Library,
     TurnRecorder,
     block_messages,
-    converted,
     failure_of,
     imported,
     openai_messages,
     usage_of,
-    wrapped,
 )
-from goalrunner.agents.external_chat import GO_ON
 from goalrunner.app.keywords import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError
@@ -46,7 +42,7 @@ def strands_model(model: Any) -> FrameworkModel:
     return FrameworkModel(f"strands/{name or type(model).__name__}", ask)
 
 
-class StrandsConversation:
+class StrandsConversation(FrameworkConversation):
     """A Strands agent as a conversation: every turn lands in `agent.messages`, and its tools run as the agent runs them."""
 
     name = "strands"
@@ -110,16 +106,6 @@ class StrandsConversation:
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Give the agent the chat that an earlier process recorded; the system prompt is its own."""
         self.agent.messages = block_messages(messages)
-
-    def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Begin with the chat of another run."""
-        self.agent.messages = block_messages(messages)
-        for message in messages:
-            recorder.message(message)
-
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Continue an interrupted turn. Strands reports calls without a result to the model as failed."""
-        return await self.send(notice or GO_ON, recorder)
 
     def count(self) -> None:
         """Record the usage since the last call of this method."""
@@ -189,37 +175,10 @@ def reply_of(result: Any) -> RoundReply:
     return RoundReply(text_of(result.message["content"]), cast(Any, reason))
 
 
-def run_goal(agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Any) -> GoalOutcome:
-    """Run `goalrunner.run_goal` over a Strands agent. `judge_llm` may be a Strands model; None is the agent's own.
-
-    An objective that is a text judges the response, unless a `workspace` or a shell validator is given.
-    """
-    own = wrapped(agent, StrandsConversation)
-    return goalrunner.run_goal(own, objective, judge_choice(judge_llm), **converted(options, judge_choice))
-
-
-async def arun_goal(agent: Any, objective: str | Goal, judge_llm: Any = None, **options: Any) -> GoalOutcome:
-    """Run `run_goal` in the running event loop."""
-    own = wrapped(agent, StrandsConversation)
-    return await goalrunner.arun_goal(own, objective, judge_choice(judge_llm), **converted(options, judge_choice))
-
-
-def resume(run: GoalOutcome | Path | str, agent: Any, judge_llm: Any = None, **options: Any) -> GoalOutcome:
-    """Run `goalrunner.resume` over a Strands agent, the same one or a new one, which gets the run's chat."""
-    own = wrapped(agent, StrandsConversation)
-    return goalrunner.resume(run, own, judge_choice(judge_llm), **converted(options, judge_choice))
-
-
-async def aresume(run: GoalOutcome | Path | str, agent: Any, judge_llm: Any = None, **options: Any) -> GoalOutcome:
-    """Run `resume` in the running event loop."""
-    own = wrapped(agent, StrandsConversation)
-    return await goalrunner.aresume(run, own, judge_choice(judge_llm), **converted(options, judge_choice))
-
-
 def judge_choice(judge: Any) -> JudgeChoice:
     """Return a judge of this module's callers as one of the library's."""
-    return (
-        strands_model(judge).separate("judge")
-        if isinstance(judge, imported("strands.models", "strands").Model)
-        else judge
-    )
+    is_model = isinstance(judge, imported("strands.models", "strands").Model)
+    return strands_model(judge).separate("judge") if is_model else judge
+
+
+LIBRARY = Library(StrandsConversation, judge_choice)
