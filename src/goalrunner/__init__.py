@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from goalrunner.core.agent_ports import Recorder as Recorder
     from goalrunner.core.agent_ports import RoundReply as RoundReply
     from goalrunner.core.agent_ports import ToolResult as ToolResult
-    from goalrunner.core.critic_ports import Critic as Critic
     from goalrunner.core.critique import CriticConfig as CriticConfig
     from goalrunner.core.errors import GoalError as GoalError
     from goalrunner.core.events import Event as Event
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome as GoalOutcome
     from goalrunner.core.outcome import GoalStatus as GoalStatus
     from goalrunner.core.outcome import Usage as Usage
+    from goalrunner.core.ports import Critic as Critic
     from goalrunner.core.run_state import RunState as RunState
     from goalrunner.core.schemas import json_schema as json_schema
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
@@ -66,7 +66,7 @@ _HOMES = {
     "ChatConversation": "agents.chat",
     "Conversation": "core.agent_ports",
     "Event": "core.events",
-    "Critic": "core.critic_ports",
+    "Critic": "core.ports",
     "CriticConfig": "core.critique",
     "Goal": "core.goal",
     "GoalAttempt": "core.outcome",

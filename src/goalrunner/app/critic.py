@@ -12,11 +12,11 @@ from goalrunner.app.preflight import choose_environment, hopeless_validators, wa
 from goalrunner.checking.environment import CheckEnvironment, Layer
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
-from goalrunner.core.critic_ports import Reviewer
 from goalrunner.core.critique import CriticRule
 from goalrunner.core.errors import UsageError, ValidatorMissing
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.ports import Reviewer
 from goalrunner.judge.critic import ModelCritic
 from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder

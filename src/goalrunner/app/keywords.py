@@ -15,12 +15,12 @@ from pydantic import ValidationError
 
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
 from goalrunner.core.agent_ports import Approver, Message, Observer
-from goalrunner.core.critic_ports import Critic
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig, ValidatorSpec
+from goalrunner.core.ports import Critic
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts
 from goalrunner.llm import LLM, CustomModel, as_model

@@ -27,14 +27,13 @@ from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
 from goalrunner.app.session import Limits, finish, resume_run
 from goalrunner.core.agent_ports import Approver, Conversation
-from goalrunner.core.critic_ports import Critic
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Validator
+from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.journal import refuse_driven
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, is_custom

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.agent_ports import Approver, Conversation, Observer
-from goalrunner.core.critic_ports import Critic
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, JudgeConfig, ValidatorSpec
-from goalrunner.core.ports import Validator
+from goalrunner.core.ports import Critic, Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, Tape
 from goalrunner.records.run_folder import RunFolder, goal_home

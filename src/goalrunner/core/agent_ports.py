@@ -39,7 +39,7 @@ class ToolResult:
     facts: tuple[str, ...]
     """What the runner itself knows: ("exit 0",)."""
     output: bytes | Path
-    """The whole output: bytes, or a file that is adopted (moved) into the artifacts."""
+    """The whole output, or a file with it that is moved into the artifacts."""
     duration: float = 0.0
     summary: str = ""
     """One short line for people: "exit 1", "+4 −1"."""
@@ -52,19 +52,17 @@ class ToolResult:
     plan: ProposedPlan | None = None
     """A plan to record; the runner then writes the output."""
     reported_by: str = ""
-    """The external agent that reported it; empty if the runner saw it. No snapshot is taken for a reported result."""
+    """The external agent that reported it; empty if the runner saw it."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded tool result: its observation, and both ends of its redacted output."""
+    """A recorded tool result: its observation, both ends of its redacted output, and the number of bytes between them."""
 
     observation: Observation
     head: bytes
-    """The whole output where `tail` is empty."""
     tail: bytes = b""
     omitted: int = 0
-    """Bytes between them."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +74,16 @@ class AgentRun:
     """"exit 0", "killed by SIGKILL", "cut"."""
     duration: float
     output: Path
-    """Its whole stdout, which is adopted (moved) into the artifacts; it need not exist."""
+    """Its stdout, which is moved into the artifacts; it need not exist."""
     errors: Path
-    """Its whole stderr, likewise."""
+    """Its stderr, likewise."""
     note: str = ""
-    """A note for people."""
 
 
 class Recorder(Protocol):
     """Records what an agent or a judge does. Everything is redacted and durable when a call returns."""
 
-    def message(self, message: Message) -> None:
-        """Record a chat message."""
+    def message(self, message: Message) -> None: ...
 
     async def permit(
         self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
@@ -97,23 +93,19 @@ class Recorder(Protocol):
         Raise ApprovalPending if no person is available, and ApprovalDenied if a denial ends the run.
         """
 
-    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
-        """Record that a call is about to run."""
+    def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None: ...
 
     async def tool_result(self, result: ToolResult) -> Recorded:
         """Record a result, with a snapshot if the workspace may have changed; return what an agent may see."""
 
-    def usage(self, account: Account, usage: Usage) -> None:
-        """Record the usage of a model call."""
+    def usage(self, account: Account, usage: Usage) -> None: ...
 
     def session(self, session: AgentSession) -> None:
         """Record the session of an external agent, or its new totals."""
 
-    async def agent_ran(self, ran: AgentRun) -> None:
-        """Record a process of an external agent that has ended, with its output, which is no evidence."""
+    async def agent_ran(self, ran: AgentRun) -> None: ...
 
-    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """Record that the judge gave no usable answer."""
+    def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None: ...
 
     @property
     def streams_text(self) -> bool:
@@ -138,7 +130,7 @@ class RoundReply:
     reason: Literal["answered", "max_steps"] = "answered"
     steps: int = 0
     left: tuple[str, ...] = ()
-    """Names of background processes that it left running; they were ended."""
+    """Names of background processes that it left."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +142,6 @@ class Unfinished:
     cut: tuple[str, ...] = ()
     """Calls without a result. Their effect is unknown, and they never run again."""
     session: AgentSession | None = None
-    """The session of an external agent."""
     objective: int | None = None
     """The index of the run's own first prompt in the chat without system prompt; None if it was not sent."""
     told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -174,8 +165,7 @@ class Conversation(Protocol):
     def checkpoint(self) -> object:
         """Return the current messages, system prompt and model state, without the workspace."""
 
-    def restore(self, checkpoint: object) -> None:
-        """Restore the conversation from a checkpoint."""
+    def restore(self, checkpoint: object) -> None: ...
 
 
 @runtime_checkable
@@ -183,7 +173,7 @@ class Resumable(Protocol):
     """A conversation that can continue in another process. Others start again there."""
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
-        """Load the recorded chat of an earlier process without recording it again."""
+        """Load the chat of an earlier process without recording it again."""
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Start with the chat of another run, which is recorded as the start of this one."""
@@ -213,11 +203,10 @@ class Closing(Protocol):
 
 @dataclass(frozen=True)
 class ApprovalAnswer:
-    """What a person said of something that waits."""
+    """What a person (`by`: user@host) said of something that waits."""
 
     decision: Literal["approved", "denied"]
     by: str = ""
-    """user@host"""
     reason: str = ""
     typed: bool = False
     """Whether it was typed at a terminal, which a command of the agent may reach unless it is in a sandbox."""
@@ -225,24 +214,21 @@ class ApprovalAnswer:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is shown."""
+    """What a person is shown; of a completion with the paths that differ from the start, and its evidence."""
 
     approval: Approval
     preview: str = ""
     """A unified diff: of the file that would be written, for a completion of all since the start; empty for a command."""
     changed: tuple[str, ...] = ()
-    """Paths that differ from the start of the run, for a completion."""
     evidence: tuple[EvidenceRow, ...] = ()
-    """What a completion rests on: a row for each citation, and for each validator."""
 
 
 @dataclass(frozen=True)
 class QuestionReply:
-    """What a person said to a question."""
+    """What a person (`by`: user@host) said to a question."""
 
     text: str
     by: str = ""
-    """user@host"""
 
 
 class Approver(Protocol):
@@ -251,23 +237,20 @@ class Approver(Protocol):
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Ask for the decision on an action; cancellation withdraws the question."""
 
-    async def answer(self, question: str) -> QuestionReply | None:
-        """Ask a question."""
+    async def answer(self, question: str) -> QuestionReply | None: ...
 
 
 class Observer(Protocol):
     """Observes a run. An observer that raises is removed, and the run goes on."""
 
-    def on_record(self, record: Record) -> None:
-        """Handle an event that was written."""
+    def on_record(self, record: Record) -> None: ...
 
 
 @runtime_checkable
 class TextObserver(Observer, Protocol):
     """An observer that shows the agent's text while it streams. Without one, models are asked for whole answers."""
 
-    def on_text(self, delta: str) -> None:
-        """Handle a piece of the agent's streamed text."""
+    def on_text(self, delta: str) -> None: ...
 
 
 @runtime_checkable

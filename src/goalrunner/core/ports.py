@@ -1,15 +1,16 @@
-"""Protocols of validators, check environment, judge, workspace, clock, stores and child processes."""
+"""Protocols of validators, check environment, judge, critic, workspace, clock, stores and child processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from goalrunner.core.agent_ports import Conversation, Message, Recorder
+from goalrunner.core.critique import Critique
 from goalrunner.core.events import ChangedChecks, Content, Event, Record
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot, Trail, TranscriptRef
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
@@ -33,23 +34,16 @@ class ValidationContext:
 class Validator(Protocol):
     """A check. An error inside of it becomes a red result with its reason."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def command(self) -> str:
-        """The command line or callable, for people."""
-
-    @property
-    def serial(self) -> bool:
-        """Whether it must not run in parallel with others."""
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it runs only once the others are green; the agent never sees its name, command or output."""
+    name: str
+    command: str
+    """The command line or callable, for people."""
+    serial: bool
+    """Whether it must not run in parallel with others."""
+    hidden: bool
+    """Whether it runs only once the others are green; the agent never sees its name, command or output."""
 
     async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
-        """Run the check; gives the result and the file with its whole output, where there is one."""
+        """Run the check; return the result and the file with its whole output, if any."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +52,19 @@ class AuditRequest:
 
     objective: str
     success_criteria: tuple[str, ...]
-    """The criteria of the goal, or those that the judge derived at its first audit."""
+    """Of the goal, or those that the judge derived at its first audit."""
     constraints: tuple[str, ...]
     deliverable: Literal["workspace", "response"]
     round: int
     trail: Trail
     minimum_score: float = 0.0
     require: Literal["any", "runner"] = "any"
-    """With "runner", reported observations are no evidence."""
     stale: Mapping[str, str] = field(default_factory=dict)
     """By observation id: why it no longer counts ("src/a.py changed after o12"). What is not in it is fresh."""
     changed: tuple[str, ...] = ()
-    """Paths that differ from the start of the run, for the judge's list of changed files."""
+    """Paths that differ from the start of the run."""
     left: tuple[str, ...] = ()
-    """Names of processes that the agent left running at the end of its last turn, and that were ended."""
+    """Names of processes that the agent left running at the end of its last turn."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +80,9 @@ class Audit:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """A second opinion on the claim that a goal is blocked."""
+    """A second opinion on the claim that a goal is blocked; not confirmed if it could not be parsed."""
 
     confirmed: bool
-    """Also False if the opinion could not be parsed: in doubt the run goes on."""
     reason: str
 
 
@@ -104,6 +96,29 @@ class Judge(Protocol):
         """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError."""
 
 
+Score = float | Mapping[str, Any] | Critique
+"""A number from 0 to 1, or `{"score": 0.4, "feedback": "..."}`."""
+
+
+class Critic(Protocol):
+    """A function, or an object that can be called, that scores a round before it is checked; it may be async."""
+
+    def __call__(self, response: Mapping[str, Any], agent: Any, /) -> Score | Awaitable[Score]:
+        """Return the score of the agent's response. `agent` is the conversation, with `messages`."""
+
+
+@dataclass(frozen=True)
+class CritiqueRequest:
+    context: ValidationContext
+    evidence: AuditRequest
+
+
+class Reviewer(Protocol):
+    """Asks one critic for the critique of a round. What it raises becomes a critique without a score."""
+
+    async def review(self, request: CritiqueRequest, recorder: Recorder) -> Critique: ...
+
+
 class Workspace(Protocol):
     """The snapshots of the folder in which the agent works."""
 
@@ -111,16 +126,15 @@ class Workspace(Protocol):
         """Take one now. Raises WorkspaceError when the folder is gone or cannot be read at all."""
 
     async def differences(self, snapshots: Sequence[Snapshot]) -> Sequence[Mapping[str, tuple[str, str]]]:
-        """Compare each of these with the next one; return by path what identifies its content before and after.
+        """Compare each of these with the next one; return by path what identifies its content before and after, if any.
 
-        It is empty where the path does not exist. Ignored files, caches and the goal's `outputs` are left out.
+        Ignored files, caches and the goal's `outputs` are left out.
         """
 
     async def diff(self, old: Snapshot, new: Snapshot) -> str:
-        """Return a unified patch of what differs."""
+        """Return a unified patch."""
 
-    async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
-        """Count what differs, without caches, ignored files and the goal's `outputs`."""
+    async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat: ...
 
 
 @dataclass(frozen=True)
@@ -130,11 +144,11 @@ class CheckRun:
     results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
     """Those that are not hidden, in the order of the goal; then the hidden ones, if the others are green."""
     refusal: str = ""
-    """Why nothing that ran would count, in words for the agent; empty otherwise."""
+    """Why nothing that ran counts, for the agent; empty if it does."""
     hint: str = ""
     """What a person can do about the refusal."""
     protected_changes: tuple[str, ...] = ()
-    """Protected paths that differ from the start, one line each; validators saw their original content."""
+    """Protected paths that differ from the start, one line each."""
     differing: tuple[str, ...] = ()
     """These paths alone."""
     labels: tuple[str, ...] = ()
@@ -154,7 +168,7 @@ class Checker(Protocol):
         """Take over the results that an earlier process recorded, oldest first."""
 
     async def remember(self, base: Snapshot) -> None:
-        """Record what no snapshot holds about the start, before the agent works. Raises WorkspaceError."""
+        """Record what no snapshot holds about the start. Raises WorkspaceError."""
 
     async def check(
         self,
@@ -165,9 +179,9 @@ class Checker(Protocol):
         when: str,
         approved: frozenset[str] = frozenset(),
     ) -> CheckRun:
-        """Run every validator on `now`; `base` is the start. At iteration 0 the results become those of the start.
+        """Run every validator on `now`; `base` is the start. `approved` are keys of changed checks that a person accepted.
 
-        `approved` are keys of changed checks that a person has accepted. Raises GoalError if the environment fails.
+        Raises GoalError if the environment fails.
         """
 
     async def compare(self, now: Snapshot, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
@@ -175,36 +189,32 @@ class Checker(Protocol):
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """Where time comes from: in UTC, and in seconds that only grow."""
 
-    def now(self) -> datetime:
-        """Return the current time in UTC."""
+    def now(self) -> datetime: ...
 
-    def monotonic(self) -> float:
-        """Seconds that only ever grow."""
+    def monotonic(self) -> float: ...
 
 
 class Log(Protocol):
-    """The append-only log of a run. An appended event outlives the process; `sync` makes all of them outlive a power cut."""
+    """The append-only log of a run. An appended event outlives the process."""
 
     def append(self, event: Event) -> Record:
-        """Write one event and give it its place. Raises RecordError when it cannot be written whole."""
+        """Write one event. Raises RecordError when it cannot be written whole."""
 
     def sync(self) -> None:
-        """Wait until everything recorded is durable; to be called before an effect that has no event of its own."""
+        """Wait until everything recorded outlives a power cut; to be called before an effect without an event."""
 
     def paused(self) -> AbstractContextManager[None]:
-        """Return a context whose duration is not active time, such as waiting for a person."""
+        """Return a context that is not active time."""
 
 
 class Transcript(Protocol):
-    """The chat of a run, whole; what events refer to."""
+    """The chat of a run, whole; what events refer to. Reading raises RecordError for a message that was changed."""
 
-    def append(self, message: Message) -> TranscriptRef:
-        """Write one message and say where it stands."""
+    def append(self, message: Message) -> TranscriptRef: ...
 
-    def read(self, ref: TranscriptRef) -> Message:
-        """Return a message. Raise RecordError if it was changed."""
+    def read(self, ref: TranscriptRef) -> Message: ...
 
 
 class Artifacts(Protocol):
@@ -214,10 +224,7 @@ class Artifacts(Protocol):
         """Store bytes durably; equal bytes are one file."""
 
     def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
-        """Store a file's content (secrets replaced) and remove the file. Can be called in a thread.
-
-        Once `hurried` returns True, only both ends of the rest are stored, with the omission marked.
-        """
+        """Store a file's content (secrets replaced) and remove the file; once `hurried` is true, both ends of the rest."""
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes. Raise RecordError if they are missing or do not match their hash."""
@@ -227,12 +234,12 @@ class Artifacts(Protocol):
 
 
 HIDDEN = "not found in the sandbox"
-"""The error about a program that exists, but not inside of the sandbox."""
+"""The error about a program that exists outside of the sandbox."""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A child process that has ended. `exit_code` is None if a signal ended it; `output` contains stdout and stderr."""
+    """A child process that has ended. `exit_code` is None if a signal ended it."""
 
     exit_code: int | None
     duration: float
@@ -241,11 +248,11 @@ class Completion:
     error: str = ""
     """Why it could not be started or was ended; empty if it ended by itself."""
     survivors: tuple[str, ...] = ()
-    """Names of processes that it left running; they were ended."""
+    """Names of processes that it left."""
 
 
 class LaunchOptions(TypedDict, total=False):
-    """The optional arguments of `Launcher.launch`, for launchers that pass them on."""
+    """The optional arguments of `Launcher.launch`."""
 
     timeout: float | None
     stdin: bytes | None
@@ -270,26 +277,22 @@ class Launcher(Protocol):
     ) -> Completion:
         """Run `argv` to its end, its deadline (seconds) or cancellation, then end every process that it started.
 
-        `env` is the whole environment. stdout and stderr go to the file `output` as they come, or stderr to the file
-        `errors`. `shared` are files and folders outside of the workspace that it reads or writes for the runner: where
-        commands are sandboxed, only these files of the runner are visible. A missing program gives `exit_code=127` and
-        the reason in `error`.
+        `env` is the whole environment. stdout and stderr go to `output` as they come, or stderr to `errors`. `shared` are
+        files of the runner that are visible in a sandbox. A missing program gives `exit_code=127` and an `error`.
         """
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a sandboxed command may see and write. Paths are absolute and without links; missing ones are ignored.
+    """What a sandboxed command may see and write: absolute paths without links. All other paths can only be read.
 
-    The deeper of two paths wins; on the same path `writable` wins over `readable`, and `readable` over `hidden`. All other
-    paths can only be read.
+    The deeper of two paths wins; on the same path `writable` wins over `readable`, and `readable` over `hidden`.
     """
 
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     """Visible even inside of hidden folders and /tmp."""
     hidden: tuple[Path, ...] = ()
-    """Shown as empty folders and files."""
     emptied: tuple[Path, ...] = ()
     """Shown as empty regular files."""
     tmp: Path | None = None

@@ -8,11 +8,10 @@ from functools import partial
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
-from goalrunner.core.critic_ports import CritiqueRequest
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AuditRequest, CheckRun, ValidationContext
+from goalrunner.core.ports import AuditRequest, CheckRun, CritiqueRequest, ValidationContext
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.state_updates import baseline_standing
 from goalrunner.engine.journal import Journal, Parts

@@ -14,13 +14,12 @@ from typing import Any
 
 from goalrunner.core.activity import Activity, ActivityObserver
 from goalrunner.core.agent_ports import Approver, Conversation, Observer, Recorded, TextObserver
-from goalrunner.core.critic_ports import Reviewer
 from goalrunner.core.errors import ConversationBusy
 from goalrunner.core.events import Event, Record, SecretsReplaced
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Trail
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Artifacts, Checker, Clock, Judge, Log, Transcript, Validator, Workspace
+from goalrunner.core.ports import Artifacts, Checker, Clock, Judge, Log, Reviewer, Transcript, Validator, Workspace
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 

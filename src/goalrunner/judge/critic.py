@@ -10,10 +10,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalrunner.core.agent_ports import Recorder
-from goalrunner.core.critic_ports import CritiqueRequest
 from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.outcome import Usage
+from goalrunner.core.ports import CritiqueRequest
 from goalrunner.judge.audit import JudgeModel, JudgeSession
 from goalrunner.judge.excerpt import TOKEN, excerpt, fence
 from goalrunner.judge.prompt_builder import least_tokens

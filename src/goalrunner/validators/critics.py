@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from goalrunner.core.agent_ports import Recorder
-from goalrunner.core.critic_ports import CritiqueRequest
 from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed, last_line_critique
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
-from goalrunner.core.ports import Launcher, ValidationContext
+from goalrunner.core.ports import CritiqueRequest, Launcher, ValidationContext
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators.child import traceback_end
 from goalrunner.validators.kinds import PythonValidator, response_message
