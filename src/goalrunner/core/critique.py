@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from goalrunner.core.errors import one_line
 from goalrunner.core.field_types import (
     Address,
     CallableName,
@@ -149,8 +150,7 @@ def last_line_critique(output: str) -> Critique:
 
 def failed(reason: str) -> Critique:
     """Return the critique of a critic that failed."""
-    line = " ".join(reason.split())
-    return Critique(problem=line if len(line) <= _LONGEST_PROBLEM else f"{line[: _LONGEST_PROBLEM - 1]}…")
+    return Critique(problem=one_line(reason, _LONGEST_PROBLEM))
 
 
 def shortened(text: str) -> str:
@@ -162,5 +162,4 @@ def shortened(text: str) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return one_line(repr(value), 80)

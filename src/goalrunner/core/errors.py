@@ -230,36 +230,23 @@ def quoted(text: str, longest: int = _SHOWN) -> str:
 
 def shown(value: object) -> str:
     """Return a value as it is written in TOML."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return quoted(value)
-        case int() if abs(value) >= 10**30:
-            return "of that size"
-        case int() | float():
-            return str(value)
-        case _:
-            return kind(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "of that size"
+    if isinstance(value, str):
+        return quoted(value)
+    return str(value) if isinstance(value, int | float) else kind(value)
 
 
 def kind(value: object) -> str:
     """Return what a value is, for "must be this, not that"."""
-    match value:
-        case bool():
-            return shown(value)
-        case str():
-            return f"the string {quoted(value)}"
-        case int() | float():
-            return f"the number {shown(value)}"
-        case Mapping():
-            return "a table"
-        case list() | tuple():
-            return "a list"
-        case date() | time():
-            return "a date or time"
-        case _:
-            return f"a value of type {type(value).__name__}"
+    if isinstance(value, str | int | float):
+        word = "the string " if isinstance(value, str) else "the number "
+        return shown(value) if isinstance(value, bool) else word + shown(value)
+    named = {Mapping: "a table", list: "a list", tuple: "a list", date: "a date or time", time: "a date or time"}
+    known = (words for form, words in named.items() if isinstance(value, form))
+    return next(known, f"a value of type {type(value).__name__}")
 
 
 def listed(choices: Iterable[str]) -> str:

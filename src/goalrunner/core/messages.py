@@ -37,13 +37,8 @@ class _Call:
     given: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One message; `call` is None for text of the agent."""
-
-    round: int
-    text: str
-    call: _Call | None = None
+_Entry = tuple[int, str, _Call | None]
+"""The round and the text of a message, and the call whose result it is; None for text of the agent."""
 
 
 def trail_of(
@@ -56,29 +51,24 @@ def trail_of(
     their results of Anthropic (`tool_use`, `tool_result`) and of Strands and Bedrock (`toolUse`, `toolResult`).
     """
     entries = list(_entries(messages))
-    said = [entry for entry in entries if entry.call is None]
+    said = [number for number, (_, _, call) in enumerate(entries) if call is None]
     response = said[-1] if said and deliverable == "response" else None
     items: list[Observation | Claim] = []
-    texts: dict[int, str] = {}
-    number = 0
-    for entry in entries:
-        item: Observation | Claim
-        if entry.call is None and entry is not response:
-            item = Claim(round=entry.round)
-        else:
-            number += 1
-            call = entry.call or _Call(tool=RESPONSE)
-            facts = () if entry.call else (f"round {entry.round}",)
-            item = Observation(id=f"o{number}", source=call.tool, facts=facts, command=call.command, round=entry.round)
-        items.append(item)
-        texts[id(item)] = entry.text
+    texts: dict[int | str, str] = {}
+    observed = 0
+    for number, (round_number, text, call) in enumerate(entries):
+        if call is None and number != response:
+            items.append(claim := Claim(round=round_number))
+            texts[id(claim)] = text
+            continue
+        observed += 1
+        name = f"o{observed}"
+        facts = () if call else (f"round {round_number}",)
+        call = call or _Call(tool=RESPONSE)  # noqa: PLW2901
+        items.append(Observation(id=name, source=call.tool, facts=facts, command=call.command, round=round_number))
+        texts[name] = text
     kept = tuple(items)
-    by_id = {item.id: texts[id(item)] for item in kept if isinstance(item, Observation)}
-
-    def read(item: Observation | Claim) -> str:
-        return by_id[item.id] if isinstance(item, Observation) else texts[id(item)]
-
-    return Trail(items=kept, read=read)
+    return Trail(items=kept, read=lambda item: texts[item.id if isinstance(item, Observation) else id(item)])
 
 
 def text_of(content: object) -> str:
@@ -97,30 +87,28 @@ def _entries(messages: Sequence[Mapping[str, Any]]) -> Iterator[_Entry]:
     """Yield tool results and texts in order; each user message starts a round."""
     calls: dict[str, _Call] = {}
     last = _Call()
-    round_number = 0
+    number = 0
     for message in messages:
-        text = text_of(message.get("content"))
-        results = [block for block in blocks_of(message.get("content")) if block.kind == "result"]
-        match message.get("role"):
-            case "user":
-                # There, tool results are user messages: only text starts a round.
-                round_number += 1 if text.strip() or not results else 0
-                for block in results:
-                    yield _result(round_number, block.text, calls.get(block.id) or _Call())
-            case "assistant":
-                calls.update(_calls(message))
-                used = (block for block in blocks_of(message.get("content")) if block.kind == "call")
-                calls.update({block.id: _call({"name": block.name, "arguments": block.given}) for block in used})
-                old = message.get("function_call")
-                last = _call(old) if isinstance(old, Mapping) else _Call()
-                if text.strip():
-                    yield _Entry(round_number, text)
-            case "tool":
-                yield _result(round_number, text, calls.get(str(message.get("tool_call_id"))) or _call(message))
-            case "function":
-                yield _result(round_number, text, last if last != _Call() else _call(message))
-            case _:
-                continue
+        content, role = message.get("content"), message.get("role")
+        text, blocks = text_of(content), blocks_of(content)
+        results = [block for block in blocks if block.kind == "result"]
+        if role == "user":
+            # There, tool results are user messages: only text starts a round.
+            number += 1 if text.strip() or not results else 0
+            for block in results:
+                yield _result(number, block.text, calls.get(block.id) or _Call())
+        elif role == "assistant":
+            calls.update(_calls(message))
+            used = (block for block in blocks if block.kind == "call")
+            calls.update({block.id: _call({"name": block.name, "arguments": block.given}) for block in used})
+            old = message.get("function_call")
+            last = _call(old) if isinstance(old, Mapping) else _Call()
+            if text.strip():
+                yield number, text, None
+        elif role == "tool":
+            yield _result(number, text, calls.get(str(message.get("tool_call_id"))) or _call(message))
+        elif role == "function":
+            yield _result(number, text, last if last != _Call() else _call(message))
 
 
 @dataclass(frozen=True)
@@ -206,7 +194,7 @@ def _result_text(content: object) -> str:
 
 def _result(round_number: int, text: str, call: _Call) -> _Entry:
     """Return a tool's result. A result that only repeats an argument (`finish`, `message`) is text of the agent."""
-    return _Entry(round_number, text, None if text.strip() in call.given else call)
+    return round_number, text, None if text.strip() in call.given else call
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, _Call]]:
@@ -218,9 +206,13 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, _Call]]:
 
 
 def _call(function: Mapping[str, Any]) -> _Call:
-    name = function.get("name")
-    arguments = function.get("arguments")
-    known = _parsed(arguments) if isinstance(arguments, str) else arguments
+    name, arguments = function.get("name"), function.get("arguments")
+    known = arguments
+    if isinstance(arguments, str):
+        try:
+            known = json.loads(arguments)
+        except (ValueError, RecursionError):
+            known = None
     given = known.values() if isinstance(known, Mapping) else ()
     return _Call(
         tool=source_of(name if isinstance(name, str) else ""),
@@ -229,23 +221,14 @@ def _call(function: Mapping[str, Any]) -> _Call:
     )
 
 
-def _parsed(arguments: str) -> object:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _command(arguments: object, known: object) -> str:
     """Return the command line of a shell-like call, the path of a file tool, else the arguments."""
     if isinstance(known, Mapping):
         path = known.get("path")
-        if path is None:
-            for key in _COMMAND_KEYS:
-                if isinstance(known.get(key), str):
-                    return str(known[key])
-        elif isinstance(path, str) and set(known) <= _FILE_KEYS:
+        if isinstance(path, str) and set(known) <= _FILE_KEYS:
             return path
+        if path is None and (found := [known[key] for key in _COMMAND_KEYS if isinstance(known.get(key), str)]):
+            return str(found[0])
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return json.dumps(arguments, ensure_ascii=False, default=str)

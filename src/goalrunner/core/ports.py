@@ -144,9 +144,8 @@ class CheckRun:
     results: tuple[tuple[ValidatorResult, Path | None], ...] = ()
     """Those that are not hidden, in the order of the goal; then the hidden ones, if the others are green."""
     refusal: str = ""
-    """Why nothing that ran counts, for the agent; empty if it does."""
+    """Why nothing that ran counts, for the agent; `hint` is what a person can do about it."""
     hint: str = ""
-    """What a person can do about the refusal."""
     protected_changes: tuple[str, ...] = ()
     """Protected paths that differ from the start, one line each."""
     differing: tuple[str, ...] = ()
@@ -155,7 +154,7 @@ class CheckRun:
     changed_checks: ChangedChecks | None = None
     """Set if the results are red, and green with the agent's versions of the checks."""
     diff: str = ""
-    """What the agent changed in these checks, as a patch."""
+    """What the agent changed in them, as a patch."""
     leaked: tuple[str, ...] = ()
     """Ignored files that changed in the workspace meanwhile."""
     content: Content | None = None
@@ -189,10 +188,9 @@ class Checker(Protocol):
 
 
 class Clock(Protocol):
-    """Where time comes from: in UTC, and in seconds that only grow."""
+    """The time in UTC, and in seconds that only grow."""
 
     def now(self) -> datetime: ...
-
     def monotonic(self) -> float: ...
 
 
@@ -213,7 +211,6 @@ class Transcript(Protocol):
     """The chat of a run, whole; what events refer to. Reading raises RecordError for a message that was changed."""
 
     def append(self, message: Message) -> TranscriptRef: ...
-
     def read(self, ref: TranscriptRef) -> Message: ...
 
 
