@@ -191,12 +191,6 @@ def test_a_program_in_the_workspace_is_found_there(place: Path) -> None:
     check_installed(one, place, os.environ)
 
 
-def test_a_misspelled_program_is_named_with_the_one_that_may_be_meant(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine-agent").touch(0o755)
-    with pytest.raises(AgentNotInstalled, match="mine-agnet: not found; did you mean mine-agent"):
-        check_installed(named(place, Preset(argv=("mine-agnet", "-x"))), place, {"PATH": str(tmp_path)})
-
-
 @needs_sandbox
 @pytest.mark.parametrize("words", [("{hidden}/agent",), ("sh", "-e", "{hidden}/agent"), ("python3 {hidden}/agent",)])
 def test_an_agent_that_the_sandbox_hides_is_found_before_the_run(

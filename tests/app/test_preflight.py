@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goalrunner.app.preflight import hopeless_validators, refuse_hopeless_validators, warnings_before
+from goalrunner.app.preflight import hopeless_validators, warnings_before
 from goalrunner.core.errors import ValidatorMissing
 from goalrunner.core.goal import Goal
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+
+
+def refuse_hopeless(goal: Goal, environ: Mapping[str, str]) -> None:
+    for error in hopeless_validators(goal, environ):
+        raise error
 
 
 def _goal(folder: Path, *lines: str, objective: str = "Do it.", **more: Any) -> Goal:
@@ -31,7 +37,7 @@ def _made(workspace: Path, *files: str) -> Path:
 
 def test_a_missing_program_is_named_with_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(ValidatorMissing) as raised:
-        refuse_hopeless_validators(_goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON)
+        refuse_hopeless(_goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON)
     assert raised.value.message == "validator check1 cannot run here: no-such-program-here: not found"
     assert raised.value.hint == "install no-such-program-here, or name another program in the goal file"
 
@@ -47,7 +53,7 @@ def test_a_mistyped_folder_is_named_with_the_line_to_write(tmp_path: Path) -> No
 @pytest.mark.parametrize("line", ["./check.sh", "true", "python3 check.py", "pytest tests/test_new.py", "pytest"])
 def test_what_the_work_may_bring_is_no_reason_to_fail(tmp_path: Path, line: str) -> None:
     goal = _goal(tmp_path, line)
-    refuse_hopeless_validators(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
+    refuse_hopeless(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
 
 
 def test_a_path_that_does_not_exist_yet_and_a_workspace_without_tests_are_warnings(tmp_path: Path) -> None:
@@ -122,7 +128,7 @@ def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
 
 @pytest.mark.parametrize("line", ["touch made", "false", "cat <<E\nx\nE", 'test -n "$X" && (true)', "! grep x y"])
 def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str) -> None:
-    refuse_hopeless_validators(_goal(tmp_path, line), ENVIRON)
+    refuse_hopeless(_goal(tmp_path, line), ENVIRON)
     assert not list(tmp_path.iterdir())
 
 
@@ -172,13 +178,13 @@ def test_a_hidden_validator_is_not_named_in_warnings(tmp_path: Path) -> None:
 
 def test_programs_that_setup_installs_are_not_looked_for(tmp_path: Path) -> None:
     goal = _goal(tmp_path, "no-such-program-here", workspace={"setup": "make tools"})
-    refuse_hopeless_validators(goal, ENVIRON)
+    refuse_hopeless(goal, ENVIRON)
 
 
 def test_a_missing_program_may_be_what_is_expected(tmp_path: Path) -> None:
     spec = {"name": "gone", "run": "no-such-program-here", "expect": {"exit_code": 127}}
     goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
-    refuse_hopeless_validators(goal, ENVIRON)
+    refuse_hopeless(goal, ENVIRON)
 
 
 def test_a_script_that_is_not_executable_is_a_persons_to_change(tmp_path: Path) -> None:
@@ -206,24 +212,3 @@ def _path_with_pytest(folder: Path) -> str:
     (programs / "pytest").write_text("#!/bin/sh\n")
     (programs / "pytest").chmod(0o755)
     return str(programs)
-
-
-_ABSENT = "validator check fails until the module no_such_module exists, in the workspace or installed"
-
-
-@pytest.mark.parametrize(
-    ("python", "warned"),
-    [("no_such_module:f", (_ABSENT,)), ("checks:f", ()), ("package.checks:f", ()), ("json.tool:main", ())],
-)
-def test_a_python_validator_whose_module_does_not_exist_is_a_warning(
-    tmp_path: Path, python: str, warned: tuple[str, ...]
-) -> None:
-    _made(tmp_path, "checks.py", "package/checks.py")
-    goal = Goal.model_validate(
-        {
-            "objective": "Do it.",
-            "validators": [{"name": "check", "python": python}],
-            "workspace": {"path": str(tmp_path)},
-        }
-    )
-    assert warnings_before(goal, ENVIRON) == warned

@@ -123,8 +123,7 @@ class AgentFacts:
 
 
 _ALL = Can(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)
-CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), __version__)
-"""The built-in agent."""
+CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), __version__)  # the built-in agent
 
 
 def survey(

@@ -27,8 +27,7 @@ from goalrunner.core.summary import last_verdict
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.turns import ReportedChat, refuse_no_chat
 
-CALLER = "the calling program"
-"""The source of reports about the agent of a GoalController."""
+CALLER = "the calling program"  # the source of reports about the agent of a GoalController
 
 _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
@@ -58,8 +57,7 @@ class GoalController:
     approvals of single actions, and a sandbox.
     """
 
-    caller = CALLER
-    """Who reports what the agent did."""
+    caller = CALLER  # who reports what the agent did
     live = False
     """Whether the agent goes on during checks: they never run in place then, and what changed in a round is its work, also
     if this program was closed meanwhile."""

@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +20,6 @@ from goalrunner.core.errors import GoalError, RecordError, UsageError
 from goalrunner.core.events import RunEnded
 from goalrunner.core.limits import is_late
 from goalrunner.core.outcome import GoalStatus, StopReason
-from goalrunner.core.ports import Clock
 from goalrunner.core.progress import FINAL
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import evidence_of, summary_of
@@ -35,57 +33,36 @@ from goalrunner.records.run_folder import RunFolder, read_summary
 
 OnTorn = Callable[[TornTail], None] | None
 
-_CANCEL_TIMEOUT = 10.0
-"""Seconds to wait for a living run to end; it does within two, unless its machine is overloaded."""
-_INTERVAL = 0.1
-_PREVIEW = 200_000
-"""Bytes of a diff that is shown to a person."""
-
-
-@dataclass(frozen=True)
-class OpenRun:
-    """The journal of a run that no process drives, folded to its end."""
-
-    folder: RunFolder
-    journal: Journal
-    clock: Clock
-
-    def record(self, event: events.Event) -> RunState:
-        """Record an event, rewrite summary and outcome, and return the state. The process that drove the run stays named."""
-        self.journal.append(event)
-        return self.save()
-
-    def save(self) -> RunState:
-        """Rewrite summary and outcome, and return the state."""
-        state = self.journal.state
-        kept = {"pid": read_summary(self.folder).get("pid", 0), "path": str(self.folder.path)}
-        self.folder.write_json(self.folder.summary, {**summary_of(state), **kept})
-        if state.status is not GoalStatus.RUNNING:
-            outcome = self.journal.outcome(str(self.folder.path)).model_dump(mode="json")
-            self.folder.write_json(self.folder.outcome, outcome)
-        return state
+_CANCEL_TIMEOUT = 10.0  # seconds to wait for a living run to end; it does within two, unless its machine is overloaded
+_PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 
 @contextlib.contextmanager
-def open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = None) -> Iterator[OpenRun]:
-    """Open a run's log for writing. Raise LogInUse if a process drives it, RecordError for a damaged one."""
-    clock, redactor = SystemClock(), run_redactor(folder, environ)
+def _open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = None) -> Iterator[Journal]:
+    """Open the journal of a run that no process drives; rewrite summary and outcome at the end.
+
+    The process that drove the run stays named. Raise LogInUse if one drives it, RecordError for a damaged log.
+    """
+    redactor = run_redactor(folder, environ)
     with (
-        EventLog(folder.events, clock, redactor, on_torn=on_torn) as log,
+        EventLog(folder.events, SystemClock(), redactor, on_torn=on_torn) as log,
         log.paused(),
         contextlib.closing(TranscriptFile(folder.transcript, redactor)) as transcript,
     ):
         journal = Journal(log, transcript, ArtifactStore(folder.artifacts, redactor))
         for record in read_records(folder.events):
             journal.replay(record)
-        yield OpenRun(folder, journal, clock)
+        yield journal
+        kept = {"pid": read_summary(folder).get("pid", 0), "path": str(folder.path)}
+        folder.write_json(folder.summary, {**summary_of(journal.state), **kept})
+        if journal.state.status is not GoalStatus.RUNNING:
+            folder.write_json(folder.outcome, journal.outcome(str(folder.path)).model_dump(mode="json"))
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
     """Return what replaces secrets as in the run itself; a secret that its goal file no longer holds is unknown."""
     try:
-        started = load_run(folder).started
-        goal = frozen_goal(folder, environ, Path(started.goal_file) if started.goal_file else None)
+        goal = frozen_goal(folder, environ, load_run(folder).goal_file)
         return goal_redactor(goal, environ, withheld(goal, resolve_agent(goal, environ)))
     except (GoalError, OSError):
         return Redactor(dict(environ))
@@ -102,25 +79,25 @@ def decide(
     on_torn: OnTorn = None,
 ) -> tuple[Approval, RunState]:
     """Record a decision on what waits, and return it with the state. Raise UsageError if there is nothing to decide."""
-    with _waiting_run(folder, environ, on_torn) as run:
-        approval = waiting(run.journal.state, approval_id)
-        late = is_late(approval.expires_at, run.clock.now())
-        state = run.record(
+    with _waiting_run(folder, environ, on_torn) as journal:
+        approval = waiting(journal.state, approval_id)
+        late = is_late(approval.expires_at, SystemClock().now())
+        journal.append(
             events.ApprovalRecorded(
                 approval_id=approval.id,
                 decision="expired" if late else decision,
                 by="" if late else by,
                 reason="" if late else reason,
-                guarded=run.journal.state.sandbox != "none",
+                guarded=journal.state.sandbox != "none",
                 evidence_refs=approval.evidence_refs,
             )
         )
-        if late:
-            raise UsageError(
-                f"{approval.id} of run {folder.run_id} expired at {approval.expires_at}; it can no longer be {decision}",
-                f"goal resume {folder.run_id} goes on without it",
-            )
-        return next(item for item in reversed(state.approvals) if item.id == approval.id), state
+    if late:
+        raise UsageError(
+            f"{approval.id} of run {folder.run_id} expired at {approval.expires_at}; it can no longer be {decision}",
+            f"goal resume {folder.run_id} goes on without it",
+        )
+    return next(item for item in reversed(journal.state.approvals) if item.id == approval.id), journal.state
 
 
 async def request_of(folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]) -> ApprovalRequest:
@@ -138,13 +115,7 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
 
 
 def reply(
-    folder: RunFolder,
-    text: str,
-    *,
-    number: int | None,
-    by: str,
-    environ: Mapping[str, str],
-    on_torn: OnTorn = None,
+    folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str], on_torn: OnTorn = None
 ) -> tuple[str, str, RunState]:
     """Answer an open question, the `number`th; return it, the id of the answer's observation, and the state.
 
@@ -152,22 +123,21 @@ def reply(
     """
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
-    with _waiting_run(folder, environ, on_torn) as run:
-        question = open_question(run.journal.state, number)
-        record_answer(run.journal, question, QuestionReply(text.strip(), by))
-        state = run.save()
-        return question, state.memory.evidence_refs[-1], state
+    with _waiting_run(folder, environ, on_torn) as journal:
+        question = open_question(journal.state, number)
+        record_answer(journal, question, QuestionReply(text.strip(), by))
+    return question, journal.state.memory.evidence_refs[-1], journal.state
 
 
 @contextlib.contextmanager
-def _waiting_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn) -> Iterator[OpenRun]:
+def _waiting_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn) -> Iterator[Journal]:
     """Open a run that may wait for a person. Raise UsageError if it is over for good, or if a process drives it."""
     run = folder.run_id
     refuse_final(load_state(folder))
     try:
-        with open_run(folder, environ, on_torn) as opened:
-            refuse_final(opened.journal.state)
-            yield opened
+        with _open_run(folder, environ, on_torn) as journal:
+            refuse_final(journal.state)
+            yield journal
     except LogInUse as error:
         raise UsageError(
             f"run {run} is active ({error.owner}); no other process can change it",
@@ -208,23 +178,19 @@ def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] =
     """End a run for good, and return its last state. Raise UsageError if it is over for good already."""
     refuse_final(load_state(folder))
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")
+    until = time.monotonic() + _CANCEL_TIMEOUT
     if is_written(folder.events):
         folder.write_json(folder.cancellation, {"said": message})
-        _await_end(folder)
+        while is_written(folder.events):
+            if time.monotonic() > until:
+                raise RecordError(
+                    f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
+                    "end its process: kill PID",
+                )
+            time.sleep(0.1)
         if (state := load_state(folder)).stop_reason in FINAL:
             return state
     # No process drives it, or it ended for another reason meanwhile, after which it could be resumed.
-    with open_run(folder, environ) as run:
-        return run.record(RunEnded(stop_reason=StopReason.CANCELLED, message=message))
-
-
-def _await_end(folder: RunFolder) -> None:
-    """Wait until no process drives the run. Raise RecordError if that takes too long."""
-    until = time.monotonic() + _CANCEL_TIMEOUT
-    while is_written(folder.events):
-        if time.monotonic() > until:
-            raise RecordError(
-                f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
-                "end its process: kill PID",
-            )
-        time.sleep(_INTERVAL)
+    with _open_run(folder, environ) as journal:
+        journal.append(RunEnded(stop_reason=StopReason.CANCELLED, message=message))
+    return journal.state

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,17 +30,11 @@ from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher, child_environment
 from goalrunner.system.sandbox import SandboxedConnector, SandboxedLauncher, hidden_path
-from goalrunner.validators.absent_programs import Place, similar_program
 
-OUTPUT_LIMIT = 4_000_000_000
-"""Bytes that an agent may print in one round: its output reports every action, so it is longer than a command's."""
-
+OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
 _INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*")
-_LONGEST_COMMAND = 48
-"""Characters of its command in the first lines of a run."""
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
-_CHAT_KEYS = ("max_steps", "tools", "system_prompt", "params", "api_base")
-"""Keys of [agent] that only the built-in agent has."""
+_CHAT_KEYS = ("max_steps", "tools", "system_prompt", "params", "api_base")  # of [agent]; only for the built-in agent
 
 
 @dataclass(frozen=True)
@@ -83,16 +77,12 @@ class ResolvedAgent:
         """The key of the goal because of which a person may have to decide on single actions; empty if there is none."""
         return guarding_key(self.goal.approvals, self.goal.risk_class)
 
-    def waits(self, kind: Literal["shell", "write"], words: str, /) -> bool:
-        """Return whether a person has to decide on this action."""
-        return bool(rule_for(kind, words, self.goal.approvals, self.goal.risk_class))
-
     @property
     def words(self) -> str:
         """Name and command on one line, without placeholders that stand for no word or several."""
         words = [word for word in self.command if word not in ("{model}", "{args}")]
         line = " ".join((words[0] if len(words) == 1 else shlex.join(words)).split())
-        return f"{self.name} · {line if len(line) <= _LONGEST_COMMAND else line[:_LONGEST_COMMAND].rstrip() + '…'}"
+        return f"{self.name} · {line if len(line) <= 48 else line[:48].rstrip() + '…'}"
 
     def environment(
         self, environ: Mapping[str, str], withhold: tuple[str, ...] = (), *, sandboxed: bool = False
@@ -142,7 +132,12 @@ def external_conversation(
         return CommandConversation(external, SandboxedLauncher(roomy, policy) if policy else roomy)
     connector = ProcessConnector(launcher.grace, watchdog=launcher.watchdog)
     sandboxed = SandboxedConnector(connector, policy) if policy else connector
-    return AcpConversation(external, preset.acp, sandboxed, guarded=bool(agent.guarding_key), waits=agent.waits)
+
+    def waits(kind: Literal["shell", "write"], words: str, /) -> bool:
+        """Return whether a person has to decide on this action."""
+        return bool(rule_for(kind, words, agent.goal.approvals, agent.goal.risk_class))
+
+    return AcpConversation(external, preset.acp, sandboxed, guarded=bool(agent.guarding_key), waits=waits)
 
 
 def built_in_conversation(
@@ -169,19 +164,12 @@ def check_installed(
     found = shutil.which(workspace / program if "/" in program else program, path=path)
     external = ExternalAgent(agent.name, agent.preset, workspace, {})
     if found is None:
-        near = "" if "/" in program else similar_program(program, Place(workspace, workspace, {"PATH": path}))
-        guess = f"; did you mean {near}?" if near else ""
-        raise not_installed(external, f"{program}: not found{guess}")
-    if policy is not None and (hidden := hidden_path(_script_words(agent.command, found), policy, workspace)):
-        raise not_installed(external, f"{hidden}: {HIDDEN}")
-
-
-def _script_words(command: Sequence[str], program: str) -> tuple[str, ...]:
-    """Return the program of a command and, if that is an interpreter, its script, given as an absolute path."""
-    words = command[0].split() if len(command) == 1 else list(command)
+        raise not_installed(external, f"{program}: not found")
+    words = agent.command[0].split() if len(agent.command) == 1 else agent.command
     script = next((word for word in words[1:] if not word.startswith("-")), "")
-    interpreter = _INTERPRETER.fullmatch(Path(program).name)
-    return (program, script) if interpreter and script.startswith("/") else (program,)
+    is_run = script.startswith("/") and _INTERPRETER.fullmatch(Path(found).name)
+    if policy is not None and (hidden := hidden_path((found, script) if is_run else (found,), policy, workspace)):
+        raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 
 def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -194,13 +182,9 @@ def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[st
     if (preset.keys or preset.login) and not signed_in:
         keys = " or ".join(preset.keys)
         notes.append(f"no key ({keys}) and no login of {agent.name} was found; if it needs one: {preset.sign_in}")
-    return (
-        *notes,
-        *(
-            f"{agent.name} does not report its {_UNITS[budget]}: the budget counts only what is known"
-            for budget in agent.unenforced
-        ),
-    )
+    unknown = "the budget counts only what is known"
+    notes += [f"{agent.name} does not report its {_UNITS[budget]}: {unknown}" for budget in agent.unenforced]
+    return tuple(notes)
 
 
 def refuse_unsupported(agent: ResolvedAgent) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -33,15 +32,11 @@ from goalrunner.validators.check_files import check_files
 from goalrunner.validators.exit_codes import weaknesses_of
 from goalrunner.validators.spec_validator import name_of
 
+# Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace.
 DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
-"""Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace."""
-_TOX = re.compile(r"(?<![\w/.-])(?:\./)?(\.(?:tox|nox)/[\w.-]+)/")
-"""The folder of an environment in a command line."""
-_NAMED = 8
-"""Paths that a line of `describe_checks` names."""
-_GIT_TIMEOUT = 60.0
-_NOT_STARTED = (126, 127)
-"""Exit codes of a shell that could not start a program."""
+_TOX = re.compile(r"(?<![\w/.-])(?:\./)?(\.(?:tox|nox)/[\w.-]+)/")  # the folder of an environment in a command line
+_NAMED = 8  # paths that a line of `describe_checks` names
+_NOT_STARTED = (126, 127)  # exit codes of a shell that could not start a program
 
 
 @dataclass(frozen=True)
@@ -149,11 +144,8 @@ def describe_checks(
     paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
     held = [path for path in paths if protection.rule(path) and not protection.allowed(path)]
     yield "protected", _shown(held) if held else "no file"
-    ignored = classify(
-        workspace,
-        listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard"),
-        dependencies_of(goal),
-    )
+    names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
+    ignored = classify(workspace, names, dependencies_of(goal))
     for kind, label in (("dependencies", "packages"), ("build", "build"), ("other", "ignored")):
         found = [f"{item.path} ({item.why})" if kind != "other" else item.path for item in ignored if item.kind == kind]
         if found:
@@ -174,44 +166,29 @@ def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) 
     if not any(lines for _, lines in keys):
         return ()
     paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
-    return tuple(
-        f'{key}: "{line}" matches no file'
-        for key, lines in keys
-        for line in dict.fromkeys(lines)
-        if not _matches(line.removeprefix("!"), workspace, paths)
-    )
-
-
-def _matches(line: str, workspace: Path, paths: Sequence[str]) -> bool:
-    """Return whether a pattern matches a path, or lies in something that git ignores."""
-    if any(map(Patterns((line.casefold(),)).match, map(str.casefold, paths))):
-        return True
-    # The folders and the name that the pattern begins with, up to the first one with a wildcard.
-    fixed = re.split(r"[^/]*[*?\[\\]", line.strip("/"), maxsplit=1)[0].strip("/")
-    exists = bool(fixed) and os.path.lexists(workspace / fixed)
-    return exists and not any(f"{path}/".startswith(f"{fixed}/") for path in paths)
+    found = []
+    for key, line in ((key, line) for key, lines in keys for line in dict.fromkeys(lines)):
+        pattern = line.removeprefix("!")
+        # The folders and the name that the pattern begins with, up to the first one with a wildcard.
+        fixed = re.split(r"[^/]*[*?\[\\]", pattern.strip("/"), maxsplit=1)[0].strip("/")
+        is_known = any(f"{path}/".startswith(f"{fixed}/") for path in paths)
+        is_ignored = bool(fixed) and os.path.lexists(workspace / fixed) and not is_known
+        if not (is_ignored or any(map(Patterns((pattern.casefold(),)).match, map(str.casefold, paths)))):
+            found.append(f'{key}: "{line}" matches no file')
+    return tuple(found)
 
 
 def listed(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list[str]:
     """Return what `git ls-files` names; without a repository every file, and nothing that is ignored."""
-    code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=_GIT_TIMEOUT)
-    if code != 0:
-        return [] if "--ignored" in arguments else list(_walked(workspace))
-    names = sorted(set(output.split(b"\0")) - {b""})
-    return [os.fsdecode(name) if "--ignored" in arguments else shown(name) for name in names]
-
-
-def _walked(workspace: Path) -> Iterator[str]:
-    for folder, folders, files in os.walk(workspace):
+    code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0)
+    if code == 0:
+        names = sorted(set(output.split(b"\0")) - {b""})
+        return [os.fsdecode(name) if "--ignored" in arguments else shown(name) for name in names]
+    found = []
+    for folder, folders, files in os.walk(workspace) if "--ignored" not in arguments else ():
         folders[:] = sorted(name for name in folders if name not in (".git", "node_modules", ".venv"))
-        for name in sorted(files):
-            yield shown(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace)))
-
-
-def refuse_hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> None:
-    """Raise ValidatorMissing for the first validator whose command line only a person can correct."""
-    for error in hopeless_validators(goal, environ):
-        raise error
+        found += [shown(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace))) for name in sorted(files)]
+    return found
 
 
 def hopeless_validators(goal: Goal, environ: Mapping[str, str]) -> Iterator[ValidatorMissing]:
@@ -234,11 +211,8 @@ def _absent(spec: ValidatorSpec, place: Place, tree: TestTree, goal: Goal) -> It
     line, said, setup = spec.run or "", _said(goal), bool(goal.workspace.setup)
     # What `setup` installs is not there yet.
     program = None if setup else absent_program(line, place)
-    is_work = (
-        program is not None
-        and program.path
-        and (mentions(said, program.path) or Patterns(goal.workspace.allow).match(program.path))
-    )
+    path = program.path if program is not None else ""
+    is_work = path and (mentions(said, path) or Patterns(goal.workspace.allow).match(path))
     if program is not None and not is_work:
         yield program
     yield from (item for item in absent_targets(line, place, tree, said) if not (setup and item.is_start))
@@ -254,8 +228,6 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         folder, name = workspace / spec.cwd, f"validator {name_of(spec)}"
         if spec.run and not (spec.hidden or setup or folder.is_dir()):
             found.append(f"{name} fails until the folder {spec.cwd} exists")
-        if spec.python and not spec.hidden and (module := _absent_module(spec.python, folder)):
-            found.append(f"{name} fails until the module {module} exists, in the workspace or installed")
     for spec, place in _commands(goal, workspace, environ):
         if spec.hidden:
             continue
@@ -264,13 +236,6 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         found += [f"validator {name_of(spec)}{'; '.join(filter(None, (item.message, item.hint)))}" for item in items]
     activity = activity_warning(goal)
     return (*([activity] if activity else []), *dict.fromkeys(found), *unmatched_patterns(goal, workspace, environ))
-
-
-def _absent_module(target: str, folder: Path) -> str:
-    """Return the top-level module of `module:function` if neither the folder nor this Python has it; else empty."""
-    module = target.partition(":")[0].partition(".")[0]
-    exists = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
-    return "" if exists or importlib.util.find_spec(module) is not None else module
 
 
 def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterator[tuple[ValidatorSpec, Place]]:

@@ -36,8 +36,7 @@ from goalrunner.records.secret_formats import is_redacted
 
 NEW_RUN = "start a new run: goal run GOAL_FILE"
 
-Reference = GoalOutcome | Path | str
-"""A run: its outcome, its folder, or its id."""
+Reference = GoalOutcome | Path | str  # a run: its outcome, its folder, or its id
 
 
 def run_folder(run: Reference, home: Path | str | None = None) -> RunFolder:
@@ -224,8 +223,7 @@ def frozen_goal(
     return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file), runnable=runnable)
 
 
-Place = tuple[str | int, ...]
-"""Where a text is in a goal: keys, and positions in lists."""
+Place = tuple[str | int, ...]  # where a text is in a goal: keys, and positions in lists
 
 _OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
 """Keys that options may have set instead of the file."""

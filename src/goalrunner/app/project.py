@@ -33,8 +33,7 @@ _PYTEST = (
 """What shows that the tests are pytest's: the name of a file, and a text in it."""
 _LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test", "bun.lock": "bun run test"}
 
-Read = Callable[[str], str]
-"""Returns the text of a file of the project; empty if there is none."""
+Read = Callable[[str], str]  # returns the text of a file of the project; empty if there is none
 
 
 @dataclass(frozen=True)

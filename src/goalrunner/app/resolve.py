@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from goalrunner.app.critic import refuse_hopeless_critic
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
-from goalrunner.app.preflight import Choice, choose_environment, needs_environment, refuse_hopeless_validators
+from goalrunner.app.preflight import Choice, choose_environment, hopeless_validators, needs_environment
 from goalrunner.app.run_options import RunOptions, goal_models
 from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, location_of, workspace_of
 from goalrunner.core.errors import UsageError
@@ -118,7 +118,8 @@ class RunConfig:
             check_installed(self.agent, self.workspace, self.options.environ, policy)
         for llm in self.models.values():
             llm.check()
-        refuse_hopeless_validators(self.goal, self.options.environ)
+        for error in hopeless_validators(self.goal, self.options.environ):
+            raise error
         refuse_hopeless_critic(self.goal, self.options.environ)
 
     async def foresee(self) -> tuple[str, ...]:

@@ -109,8 +109,7 @@ def goal_model(goal: Goal, account: Account, tape: Tape | None = None, agent: LL
 Check = str | ValidatorSpec | Validator | Callable[..., Any]
 """A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
 
-Checks = Check | Iterable[Check]
-"""One check, or any number of them."""
+Checks = Check | Iterable[Check]  # one check, or any number of them
 
 
 def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:

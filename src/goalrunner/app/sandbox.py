@@ -28,8 +28,7 @@ from goalrunner.system.bubblewrap import Choice, SandboxPolicy, WritableRoot, ch
 from goalrunner.system.sandbox import SandboxedLauncher
 from goalrunner.system.sandbox_view import private_paths, sandbox_environment, visible_paths
 
-CHECKOUTS = "checkouts"
-"""The folder of clean checkouts in GOAL_HOME."""
+CHECKOUTS = "checkouts"  # the folder of clean checkouts in GOAL_HOME
 
 
 def workspace_of(goal: Goal) -> Path:

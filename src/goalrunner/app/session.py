@@ -86,8 +86,7 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
         return await finish(prepare_run(goal, options), interruption)
 
 
-OnTorn = Callable[[TornTail], None] | None
-"""Called if the log ended in an incomplete record, which was cut."""
+OnTorn = Callable[[TornTail], None] | None  # called if the log ended in an incomplete record, which was cut
 
 
 async def aresume(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import contextlib
 from typing import Literal
 
 from goalrunner.core import events
@@ -15,8 +15,7 @@ from goalrunner.core.run_state import Approval
 from goalrunner.engine.journal import Deadline, Journal, Parts
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
-_PREVIEW = 200_000
-"""Bytes of a patch that is shown to a person."""
+_PREVIEW = 200_000  # bytes of a patch that is shown to a person
 
 TOLD = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
 
@@ -40,9 +39,10 @@ class Approvals:
             return None
         shown = self._parts.redact(preview)
         kept = self._journal.artifacts.put(shown.encode(errors="replace")) if shown else None
-        approval = self._known(tool_call_id, kind, text, kept) or self._request(
-            kind, text, rule, tool_call_id=tool_call_id, preview=kept
-        )
+        approval = state.approval_of(tool_call_id)
+        asked = (approval.kind, approval.action, approval.preview) if approval is not None else None
+        if approval is None or asked != (kind, self._parts.redact(text), kept):  # it was not requested before a crash
+            approval = self._request(kind, text, rule, tool_call_id=tool_call_id, preview=kept)
         decided = await self._decided(ApprovalRequest(approval, shown))
         if not decided.refused:
             return None
@@ -57,20 +57,18 @@ class Approvals:
         approval = state.completion or self._request("complete", action, rule, snapshot=state.subject)
         request = ApprovalRequest(approval)
         if self._parts.approver is not None and approval.decision is None:
-            request = replace(
-                request,
-                preview=self._parts.redact(await self._patch()),
-                changed=await self._tracker.changed(state.base, state.snapshot),
-                evidence=self._journal.evidence(),
-            )
+            patch = ""
+            with contextlib.suppress(WorkspaceError):  # the paths are still shown
+                patch = await self._tracker.patch(state.base, state.snapshot)
+            changed = await self._tracker.changed(state.base, state.snapshot)
+            request = ApprovalRequest(approval, self._parts.redact(patch), changed, self._journal.evidence())
         await self._decided(request)
 
     async def checks(self, action: str, rule: str) -> None:
         """Let a person decide whether the agent's versions of the checks count. Raise ApprovalPending."""
         state = self._journal.state
         changed = state.changed_checks
-        if changed is None:
-            raise RuntimeError("no changed checks wait for a decision")
+        assert changed is not None  # that is why a person is asked
         known = (item for item in reversed(state.waiting) if item.kind == "checks" and item.snapshot == changed.key)
         approval = next(known, None) or self._request(
             "checks", action, rule, snapshot=changed.key, preview=changed.diff
@@ -95,13 +93,6 @@ class Approvals:
             record_answer(self._journal, question, reply)
         return True
 
-    def _known(self, tool_call_id: str, kind: str, text: str, preview: ArtifactRef | None) -> Approval | None:
-        """Return the approval that was requested for exactly this action, or None."""
-        known = self._journal.state.approval_of(tool_call_id)
-        if known is None or known.kind != kind or known.action != self._parts.redact(text):
-            return None
-        return known if known.preview == preview else None
-
     def _request(
         self,
         kind: ApprovalKind,
@@ -113,6 +104,9 @@ class Approvals:
         preview: ArtifactRef | None = None,
     ) -> Approval:
         state = self._journal.state
+        cited = [row.observation for row in self._journal.evidence()]  # by the verdict
+        if kind != "complete":
+            cited = list(state.memory.evidence_refs[-10:])
         self._journal.append(
             events.ApprovalRequested(
                 approval_id=f"a{state.requested + 1}",
@@ -122,15 +116,11 @@ class Approvals:
                 tool_call_id=tool_call_id,
                 snapshot=snapshot,
                 preview=preview,
-                evidence_refs=self._seen() if kind == "complete" else state.memory.evidence_refs[-10:],
+                evidence_refs=tuple(dict.fromkeys(filter(None, cited))),
                 expires_at=expires_at(state.plan.approvals, self._parts.clock.now()),
             )
         )
         return self._journal.state.approvals[-1]
-
-    def _seen(self) -> tuple[str, ...]:
-        """Return the observations that the verdict cites."""
-        return tuple(dict.fromkeys(row.observation for row in self._journal.evidence() if row.observation))
 
     async def _decided(self, request: ApprovalRequest) -> Approval:
         """Return the approval with its decision. Raise ApprovalPending if no person is available."""
@@ -165,12 +155,6 @@ class Approvals:
         now = await self._tracker.take("approval")
         changed = await self._tracker.changed(proven, now)
         return recorded.model_copy(update={"changed": changed, "snapshot": now}) if changed else recorded
-
-    async def _patch(self) -> str:
-        try:
-            return await self._tracker.patch(self._journal.state.base, self._journal.state.snapshot)
-        except WorkspaceError:  # the paths are still shown
-            return ""
 
 
 def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 from goalrunner.core.decision import Brief
 from goalrunner.core.errors import AgentError, kind_of
@@ -65,42 +65,37 @@ class Prompts:
     """Renders the prompts of one goal."""
 
     goal: Goal
-    resume_prompt: ResumePrompt | None = None
-    """Replaces the retry message; None means the template of the goal, or the built-in one."""
-    first: str | None = None
-    """Replaces the first message: the original input of the caller, which the objective only judges."""
-
-    remembered: tuple[str, ...] = ()
-    """Facts of earlier runs for the first message, one line each."""
+    resume_prompt: ResumePrompt | None = None  # replaces the retry message of the goal, or the built-in one
+    first: str | None = None  # replaces the first message: the caller's own input, which the objective only judges
+    remembered: tuple[str, ...] = ()  # facts of earlier runs for the first message, one line each
 
     def render(self, brief: Brief) -> str:
         """Return the user message of a round; empty if the agent continues a round and there is no news."""
-        said = self._said(brief)
-        told = _interruption(brief.interruption)
-        return "\n\n".join(part for part in (told, said) if part)
+        kind = brief.kind
+        if kind == "first":
+            said = self._first(brief.feedback)
+        elif kind == "resumed" and not brief.interruption:
+            said = ""
+        else:
+            said = self._again(brief)
+        if kind in ("retry", "stalled", "neutral") and not self.goal.preserve_context:
+            said = f"{self._first()}\n\n{said}"
+        return "\n\n".join(part for part in (_interruption(brief.interruption), said) if part)
 
-    def _said(self, brief: Brief) -> str:
-        match brief.kind:
-            case "resumed":
-                return _fill(RESUMED, self._values(brief)) if brief.interruption else ""
-            case "first":
-                return self._first(brief.feedback)
-            case "retry":
-                return self._again(self._retry(brief))
-            case "stalled":
-                # An external agent has no such tool.
-                template = STALLED.replace(" with report_blocked", "") if self.goal.agent.external else STALLED
-                return self._again(_fill(template, self._values(brief)))
-            case "neutral":
-                return self._again(_fill(NEUTRAL, self._values(brief)))
-            case "refine":
-                return _fill(REFINE, self._values(brief))
-            case _:
-                assert_never(brief.kind)
-
-    def _again(self, message: str) -> str:
-        """Return a retry message; without preserved context it contains the first message as well."""
-        return message if self.goal.preserve_context else f"{self._first()}\n\n{message}"
+    def _again(self, brief: Brief) -> str:
+        """Return the message of a round that is not the first one. Braces in the values stay as they are."""
+        custom = self.resume_prompt if self.resume_prompt is not None else self.goal.resume_prompt
+        if brief.kind == "retry" and callable(custom):
+            return called(custom, brief.feedback)
+        template = {"stalled": STALLED, "neutral": NEUTRAL, "refine": REFINE, "resumed": RESUMED}.get(brief.kind)
+        if template is None:
+            default = RETRY if brief.feedback else RETRY_WITHOUT_FEEDBACK
+            template = custom if isinstance(custom, str) else default
+        elif self.goal.agent.external:  # it has no such tool
+            template = template.replace(" with report_blocked", "")
+        feedback = brief.feedback or "That did not pass, and the check gave no details."
+        objective = self.goal.objective.strip()
+        return template.format(feedback=feedback, missing=feedback, iteration=brief.round, objective=objective)
 
     def _first(self, feedback: str | None = None) -> str:
         remembered = [REMEMBERED + _items(self.remembered)] if self.remembered else []
@@ -115,34 +110,16 @@ class Prompts:
         commands = tuple(spec.run or spec.python or "" for spec in goal.validators if not spec.hidden)
         if commands:
             parts.append("When you finish, this is run to check your work:\n" + _items(commands))
-        if goal.workspace.protect:
-            kept = "Leave these as they are; the check uses their original content:\n"
-            parts.append(kept + _items(goal.workspace.protect))
-        if goal.workspace.editable:
-            changed = "Change only files that match these patterns; the check ignores changes of all others:\n"
-            parts.append(changed + _items(goal.workspace.editable))
+        kept = "Leave these as they are; the check uses their original content:\n"
+        changed = "Change only files that match these patterns; the check ignores changes of all others:\n"
+        for said, patterns in ((kept, goal.workspace.protect), (changed, goal.workspace.editable)):
+            parts += [said + _items(patterns)] if patterns else []
         parts += remembered
         if goal.deliverable == "workspace":
             parts.append(CHECK_LAST)
         if feedback is not None:
             parts.append(f"The checks pass already. This is still missing:\n{feedback}")
         return "\n\n".join(parts)
-
-    def _retry(self, brief: Brief) -> str:
-        custom = self.resume_prompt if self.resume_prompt is not None else self.goal.resume_prompt
-        if callable(custom):
-            return called(custom, brief.feedback)
-        default = RETRY if brief.feedback else RETRY_WITHOUT_FEEDBACK
-        return _fill(default if custom is None else custom, self._values(brief))
-
-    def _values(self, brief: Brief) -> dict[str, str]:
-        feedback = brief.feedback or "That did not pass, and the check gave no details."
-        return {
-            "feedback": feedback,
-            "missing": feedback,
-            "iteration": str(brief.round),
-            "objective": self.goal.objective.strip(),
-        }
 
 
 def called(template: Callable[[str | None], object], feedback: str | None) -> str:
@@ -168,21 +145,12 @@ def _interruption(told: Interruption | None) -> str:
         return ""
     parts = []
     if told.changed:
-        shown = _items(told.changed[:_MOST_PATHS])
-        more = f"\n- and {len(told.changed) - _MOST_PATHS} more" if len(told.changed) > _MOST_PATHS else ""
-        parts.append(
-            f"The run was interrupted. These files have changed since you were last seen; look at them again:\n{shown}{more}"
-        )
-    parts += [
-        f"Your question was answered.\nQuestion: {question}\nAnswer: {answer}" for question, answer in told.answers
-    ]
+        said = "The run was interrupted. These files have changed since you were last seen; look at them again:"
+        more = (f"and {len(told.changed) - _MOST_PATHS} more",) if len(told.changed) > _MOST_PATHS else ()
+        parts.append(f"{said}\n{_items((*told.changed[:_MOST_PATHS], *more))}")
+    parts += [f"Your question was answered.\nQuestion: {asked}\nAnswer: {answer}" for asked, answer in told.answers]
     parts += [f"The owner says:\n{told.note}"] if told.note else []
     return "\n\n".join(parts)
-
-
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Insert the values; braces inside of them stay as they are."""
-    return template.format_map(values)
 
 
 def _items(lines: tuple[str, ...]) -> str:

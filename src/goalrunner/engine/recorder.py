@@ -178,19 +178,14 @@ class Resumption:
     def __init__(self, *, fresh_rounds: bool = False) -> None:
         self.chat: tuple[Message, ...] = ()
         """The messages with which the conversation continues; set by `read`, as the next two."""
-        self.response = ""
-        """Text of the last message of the current round."""
+        self.response = ""  # text of the last message of the current round
         self.unfinished = Unfinished()
-        self.snapshots: list[Snapshot] = []
-        """All snapshots, oldest first."""
-        self.ends: dict[int, str] = {}
-        """By round: the id of the snapshot at its end."""
-        self.round_start: Snapshot | None = None
-        """The snapshot at the start of the current round."""
+        self.snapshots: list[Snapshot] = []  # all snapshots, oldest first
+        self.ends: dict[int, str] = {}  # by round: the id of the snapshot at its end
+        self.round_start: Snapshot | None = None  # the snapshot at the start of the current round
         self.taken: dict[Account, int] = {}
         """By account: how many model answers were used. An answer that was lost is requested again."""
-        self.contents: list[events.Content] = []
-        """The recorded results of checks by content, oldest first."""
+        self.contents: list[events.Content] = []  # the recorded results of checks by content, oldest first
         self._fresh_rounds = fresh_rounds
         self._system: TranscriptRef | None = None
         self._chat: list[TranscriptRef] = []

@@ -11,7 +11,7 @@ from typing import TypeVar, assert_never
 from goalrunner.core import decision, events, limits
 from goalrunner.core.agent_ports import Closing, Conversation, Resumable, RoundReply
 from goalrunner.core.errors import GoalError, RecordError
-from goalrunner.core.observation import Observation
+from goalrunner.core.observation import RESPONSE, Observation
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.engine.approvals import Approvals
@@ -42,8 +42,7 @@ class Run:
         """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
 
         `check_models` is called before anything else, then `preflight_models` is awaited once, which returns warnings (in a
-        run resumed after its baseline, before the next round). A GoalError of either ends the run. `resumption` is what
-        an earlier process recorded.
+        run resumed after its baseline, before the next round). A GoalError of either ends the run.
         """
         self._parts = parts
         self._journal = journal
@@ -119,14 +118,13 @@ class Run:
 
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | events.RunEnded:
         """Await `work()` under the deadline; return how the run ends if it was stopped."""
-        deadline = self._deadline.begin(self._remaining())
+        timeout = self.state.plan.timeout
+        deadline = self._deadline.begin(None if timeout is None else max(0.0, timeout - self.state.elapsed))
         try:
             async with deadline:
                 return await work()
         except TimeoutError:
-            if deadline.expired():
-                return limits.timed_out(self.state)
-            return self._crashed()
+            return limits.timed_out(self.state) if deadline.expired() else self._crashed()
         except asyncio.CancelledError:
             finish = self._cut_off()
             if self._signal is not None or self._cancelled is not None:
@@ -164,7 +162,8 @@ class Run:
         elif isinstance(error, GoalError):
             finish = limits.failed(self.state, error)
         else:
-            finish = _crashed(f"{type(error).__name__}: {error}")
+            message = f"{type(error).__name__}: {error}"
+            finish = events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)
         try:
             self.end(finish)
         except RecordError:
@@ -172,10 +171,9 @@ class Run:
                 self._journal.fold_unwritten(finish)
 
     def _cut_off(self) -> events.RunEnded:
-        said = self._cancelled
-        if said is None:
+        if self._cancelled is None:
             return limits.interrupted(self._signal)
-        return events.RunEnded(stop_reason=StopReason.CANCELLED, message=said)
+        return events.RunEnded(stop_reason=StopReason.CANCELLED, message=self._cancelled)
 
     async def advance(self) -> decision.RunRound | events.RunEnded:  # noqa: C901  one arm per step
         """Perform steps until the agent has to work or the run ends."""
@@ -230,19 +228,17 @@ class Run:
         return step
 
     async def _round(self, brief: decision.Brief) -> None:
-        conversation = self._parts.conversation
+        """Let the agent work; continue a turn of an earlier process if its prompt was sent."""
+        conversation, working = self._parts.conversation, self.state.phase is Phase.WORKING
         if self._fresh_rounds and self._checkpoint is None:
             self._checkpoint = conversation.checkpoint()
-        elif self._fresh_rounds and self.state.phase is not Phase.WORKING and brief.kind != "refine":
+        elif self._fresh_rounds and not working and brief.kind != "refine":
             conversation.restore(self._checkpoint)
-        await self.finish_round(brief.round, await self._turn(brief))
-
-    async def _turn(self, brief: decision.Brief) -> RoundReply:
-        """Let the agent work; continue a turn of an earlier process if its prompt was sent."""
-        began = self.state.phase is Phase.WORKING and self.state.prompted
-        if began and isinstance(self._parts.conversation, Resumable):
-            return await self._turns.resume(self._render(brief), self._resumption.unfinished)
-        return await self._turns.send(self.begin_round(brief))
+        if working and self.state.prompted and isinstance(conversation, Resumable):
+            reply = await self._turns.resume(self._render(brief), self._resumption.unfinished)
+        else:
+            reply = await self._turns.send(self.begin_round(brief))
+        await self.finish_round(brief.round, reply)
 
     def begin_round(self, brief: decision.Brief) -> str:
         """Record the start of a round, or of a refinement in it; return its user message."""
@@ -258,35 +254,25 @@ class Run:
     async def finish_round(self, number: int, reply: RoundReply) -> None:
         """Record the end of the agent's turn."""
         self._reply = reply
-        plan = self.state.plan
-        response = self._response(number, reply.text) if plan.deliverable == "response" else None
-        said = sha256(reply.text.encode("utf-8", errors="replace")).hexdigest() if plan.checks_response else ""
+        plan, data, response = self.state.plan, reply.text.encode("utf-8", errors="replace"), None
+        if plan.deliverable == "response":
+            facts, ref = (f"round {number}",), self._journal.artifacts.put(data)
+            identifier = self._journal.next_observation()
+            response = Observation(id=identifier, source=RESPONSE, facts=facts, round=number, output=ref)
         self._journal.append(
             events.RoundFinished(
                 round=number,
                 reason=reply.reason,
                 steps=reply.steps,
                 response=response,
-                said=said,
+                said=sha256(data).hexdigest() if plan.checks_response else "",
                 left=tuple(map(self._parts.redact, reply.left)),
                 **await self.tracker.end_round(number),
             )
         )
         self._journal.count(self._parts.replaced())
 
-    def _response(self, number: int, text: str) -> Observation:
-        ref = self._journal.artifacts.put(text.encode("utf-8", errors="replace"))
-        identifier = self._journal.next_observation()
-        return Observation(id=identifier, source="response", facts=(f"round {number}",), round=number, output=ref)
-
-    def _remaining(self) -> float | None:
-        timeout = self.state.plan.timeout
-        return None if timeout is None else max(0.0, timeout - self.state.elapsed)
-
     def _crashed(self) -> events.RunEnded:
-        return _crashed(kept_traceback(self._parts.scratch, self._parts.redact))
-
-
-def _crashed(description: str) -> events.RunEnded:
-    """Return how a run ends after a defect of the runner or an adapter."""
-    return events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=description)
+        """Return how the run ends after a defect of the runner or an adapter, which is the current exception."""
+        message = kept_traceback(self._parts.scratch, self._parts.redact)
+        return events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)
