@@ -15,6 +15,7 @@ from goalrunner.core.agent_ports import Approver
 from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
 from goalrunner.core.events import ChangedChecks, Colour, Content
 from goalrunner.core.goal import Goal
+from goalrunner.core.observation import ArtifactRef
 from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.ports import Judge
 from goalrunner.core.run_state import Phase
@@ -36,6 +37,13 @@ from goalrunner.testing import (
 from tests.support.checker import FOUR, ONE, THREE, TWO, Folder, ScriptedChecker, ran
 
 
+class RedactingArtifacts(MemoryArtifacts):
+    """Replaces secrets, as the artifacts of a run do."""
+
+    def put(self, data: bytes) -> ArtifactRef:
+        return super().put(data.replace(b"secret", b"***"))
+
+
 class Bench:
     """A run with a scripted agent and a scripted check environment."""
 
@@ -53,7 +61,7 @@ class Bench:
         self.folder = folder or Folder()
         self.checker = ScriptedChecker(list(answers), comparison)
         self.conversation = conversation or ScriptedConversation("one", "two", "three")
-        self.log, self.artifacts = MemoryLog(), MemoryArtifacts()
+        self.log, self.artifacts = MemoryLog(), RedactingArtifacts()
         numbers = itertools.count()
         self.parts = Parts(
             conversation=self.conversation,
@@ -224,7 +232,7 @@ async def test_an_environment_that_fails_once_is_tried_once_more(tmp_path: Path)
     bench = Bench(tmp_path, FULL, ran(True))
     outcome = await bench.drive()
     assert (outcome.passed, outcome.iterations, len(bench.conversation.prompts)) == (True, 1, 1)
-    said = "the check could not run: the check environment is full of ***; it runs once more"
+    said = "the check could not run: the check environment is full of secret; it runs once more"
     assert [event.note for event in bench.events_of(events.NoteAdded)] == [said]
 
 

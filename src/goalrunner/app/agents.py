@@ -29,10 +29,7 @@ _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
 
 
 def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None) -> tuple[str, str]:
-    """Return the program that a command starts, and its path: empty if it is not found. A relative one is in the workspace.
-
-    A program outside of the workspace comes first, as in a run. The program of a line for a shell is the shell.
-    """
+    """Return the program that a command starts (of a shell line the shell), and its path; empty if it is not found."""
     program = program_of(words) or "sh"
     if "/" in program:
         path = Path(workspace or Path.cwd(), program).expanduser()

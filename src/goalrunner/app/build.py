@@ -67,10 +67,7 @@ class RunResources:
 def open_resources(
     config: RunConfig, folder: RunFolder, on_torn: Callable[[TornTail], None] | None = None, end: LogEnd | None = None
 ) -> RunResources:
-    """Open the run's files and make its parts. Raise GoalError; RecordError if another process has the run.
-
-    `end` is where the log was seen to end, which saves reading it again.
-    """
+    """Open the run's files and make its parts; `end` is the end of its log, if that is known. Raise GoalError."""
     goal, options, workspace, redactor = config.goal, config.options, config.workspace, config.redactor
     launcher, clock = ProcessLauncher(), SystemClock()
     log = EventLog(folder.events, clock, redactor, end, on_torn)

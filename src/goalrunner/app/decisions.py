@@ -39,10 +39,7 @@ _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 @contextlib.contextmanager
 def _open_run(folder: RunFolder, environ: Mapping[str, str], on_torn: OnTorn = None) -> Iterator[Journal]:
-    """Open the journal of a run that no process drives; rewrite summary and outcome at the end.
-
-    The process that drove the run stays named. Raise LogInUse if one drives it, RecordError for a damaged log.
-    """
+    """Open the journal of a run that no process drives; rewrite summary and outcome at the end. Raise LogInUse."""
     redactor = run_redactor(folder, environ)
     with (
         EventLog(folder.events, SystemClock(), redactor, on_torn=on_torn) as log,
@@ -117,10 +114,7 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
 def reply(
     folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str], on_torn: OnTorn = None
 ) -> tuple[str, str, RunState]:
-    """Answer an open question, the `number`th; return it, the id of the answer's observation, and the state.
-
-    Raise UsageError if there is no such question.
-    """
+    """Answer an open question; return it, the id of the answer's observation, and the state. Raise UsageError for none."""
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
     with _waiting_run(folder, environ, on_torn) as journal:

@@ -49,10 +49,7 @@ _IN_SANDBOX = 'see what the sandbox hides (home = [...] of the preset, folders i
 
 
 def try_round(goal: Goal, environ: dict[str, str]) -> tuple[Check, Usage]:
-    """Let the goal's agent create a file in a temporary folder, as `goal run` does. Return the result and the usage.
-
-    The folder is kept if the round fails.
-    """
+    """Let the goal's agent create a file in a temporary folder, which is kept if that fails; return the usage as well."""
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
@@ -152,10 +149,7 @@ def _agent_checks(goal: Goal, folder: Path, environ: Mapping[str, str], sandbox:
 
 
 def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbox | None]:
-    """Check the sandbox by running a program in it. Return the sandbox if commands run in one.
-
-    A missing sandbox is a note unless the goal requires one.
-    """
+    """Check the sandbox by running a program in it; return it if commands run in one. A missing one may be a note."""
     folder = workspace_of(goal)
     if goal.workspace.sandbox == "none" and goal.workspace.network:
         choice = choose(environ, (folder,))
@@ -212,10 +206,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The validators' results before any work. `problem` says why a run would end there; empty if it would not.
-
-    `interrupted` is the exit code if a signal ended it, else 0.
-    """
+    """The results before any work, why a run would end there (`problem`), and the exit code if a signal ended it."""
 
     event: BaselineTaken | None = None
     problem: str = ""
@@ -246,10 +237,7 @@ def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
 
 @dataclass(frozen=True)
 class Readiness:
-    """The checks of a goal, lines about the check environment (label and text), and the baseline.
-
-    `exit_code` is that of the error with which a run would not start.
-    """
+    """The checks of a goal, lines about its checks, the baseline, and the exit code if a run cannot start."""
 
     checks: tuple[Check, ...]
     lines: tuple[tuple[str, str], ...] = ()

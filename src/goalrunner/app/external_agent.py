@@ -118,10 +118,7 @@ def external_conversation(
     withhold: tuple[str, ...],
     policy: SandboxPolicy | None = None,
 ) -> Conversation:
-    """Return the conversation with an external agent, started in `policy` if given.
-
-    `withhold` names variables that it gets only if they are its own keys.
-    """
+    """Return the conversation with an external agent, in `policy` if given. Of `withhold` it gets only its own keys."""
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
     preset = resolve_executables(agent.preset, env, workspace)

@@ -220,10 +220,7 @@ def own_critic(critic: Any) -> LLM | Critic | None:
 def given_options(
     function: str, defaults: Mapping[str, Any], keywords: Mapping[str, Any]
 ) -> tuple[dict[str, Any], RunOptions]:
-    """Return the keywords of a call with the defaults of the others, and the options that are part of no goal.
-
-    Raise TypeError for an unknown keyword, UsageError for one of a wrong kind that no model of the goal checks.
-    """
+    """Return all keywords of a call, and the options that are part of no goal. Raise TypeError and UsageError."""
     if unknown := sorted(keywords.keys() - defaults.keys()):
         raise TypeError(f"{function}() got an unexpected keyword argument '{unknown[0]}'")
     given = {**defaults, **keywords}

@@ -54,10 +54,7 @@ def needs_environment(goal: Goal) -> bool:
 
 
 def choose_environment(goal: Goal, workspace: Path, home: Path) -> Choice:
-    """Choose the kind of check environment, trying an overlay on the workspace itself.
-
-    Raise UsageError if the goal forces a kind that does not work here.
-    """
+    """Choose the kind of check environment, trying an overlay. Raise UsageError if the goal forces one that does not work."""
     wanted = goal.workspace.check
     if goal.workspace.setup or wanted == "checkout":
         return Choice("checkout", "setup is set" if goal.workspace.setup else "")
@@ -219,9 +216,7 @@ def _absent(spec: ValidatorSpec, place: Place, tree: TestTree, goal: Goal) -> It
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence for an objective without a result, for each way in which a validator always passes, for each path of
-    one that does not exist yet or holds no tests, and for each pattern of `protect` and `editable` that matches no file.
-    """
+    """Return what a person should know before round 1: weak validators, and paths and patterns without a file."""
     workspace, setup = workspace_of(goal), goal.workspace.setup
     tree, found = TestTree(workspace), []
     for spec in goal.validators:

@@ -127,10 +127,7 @@ def refuse_final(state: RunState) -> None:
 
 
 def kept_files(folder: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of each file about the start of a run. Raise RecordError for one that cannot be read.
-
-    A pack of contents is left out: a record beside it has the hash of each content.
-    """
+    """Return the SHA-256 of each file about the start of a run, without packs: a record beside each has the hashes."""
     found = sorted(path for path in folder.start.rglob("*") if path.is_file() and path.suffix not in (UNFINISHED, PACK))
     return {path.relative_to(folder.start).as_posix(): file_hash(path) for path in found}
 
@@ -145,10 +142,7 @@ def file_hash(path: Path) -> str:
 
 
 def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> tuple[Message, ...]:
-    """Return the conversation of a run without its system prompt, for a run of the goal.
-
-    Raise UsageError if there is none to continue or the goal cannot continue one, and RecordError for damage.
-    """
+    """Return the conversation of a run without its system prompt. Raise UsageError if the goal cannot continue it."""
     run = folder.run_id
     if not goal.preserve_context:
         raise UsageError(
@@ -181,10 +175,7 @@ def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
 
 
 def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> GoalOutcome | None:
-    """Write and return the outcome of a run whose process was killed between its end and its outcome; else return None.
-
-    The observers get its records. Raise RecordError if the outcome cannot be written.
-    """
+    """Write and return the outcome of a run whose process was killed before it wrote it; else return None."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return None
     with contextlib.suppress(OSError, ValueError):  # it is removed when a run goes on
@@ -246,10 +237,7 @@ def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mappi
 
 
 def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the table of a goal that was kept with a run, with the secrets of the goal file.
-
-    They may have been renewed. Raise UsageError if one is missing, or if the text around it has changed.
-    """
+    """Return the table of a goal that was kept, with secrets of the goal file. Raise UsageError if one changed."""
     table = tomllib.loads(frozen)
     options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
     without = {name: value for name, value in environ.items() if not name.startswith("GOAL_")}

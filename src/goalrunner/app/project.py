@@ -70,10 +70,7 @@ def look(folder: Path, environ: Mapping[str, str]) -> Project:
 
 
 def detect(paths: Iterable[str], read: Read, has: Callable[[str], bool]) -> Project:
-    """Return what the files of a project say about it. `paths` are relative, without ignored ones.
-
-    `has` returns whether a program is installed.
-    """
+    """Return what the files of a project say about it; `has` returns whether a program is installed."""
     names = frozenset(paths)
     tests = frozenset(path for path in names if is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1]))
     commands = (*_python(names, tests, read, has), *_others(names, read))
@@ -133,11 +130,7 @@ def _others(names: frozenset[str], read: Read) -> Iterator[Found]:
 
 
 def _rules(names: frozenset[str], tests: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return patterns for `editable`; if tests lie among the sources, patterns for `protect` instead.
-
-    `protect` is also proposed for modules at the top, so that new modules may be added beside them.
-    Both are empty for a project without tests, and for one whose tests have no folder or name of their own.
-    """
+    """Return patterns for `editable`, or for `protect` if tests lie among the sources or modules at the top."""
     if not tests:
         return (), ()
     tops = {_top(path) for path in names - tests if _is_source(path)}
@@ -224,10 +217,7 @@ def judge_for(environ: Mapping[str, str]) -> str:
 def choose_agent(
     agents: tuple[Installed, ...], ask: Callable[[tuple[Installed, ...]], Installed] | None
 ) -> Installed | None:
-    """Return the only agent, or the one that a person chooses; None if there is none.
-
-    Raise UsageError if there are several and no person can be asked.
-    """
+    """Return the only agent, or the one that a person chooses; None if there is none. Raise UsageError if none can be asked."""
     if len(agents) < 2:
         return agents[0] if agents else None
     if ask is not None:

@@ -64,10 +64,7 @@ class KeptStore:
         return await find_snapshot(self._git, beginning)
 
     async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
-        """Return what would be changed, of these paths or of all. Until `close`, no run may work in the workspace.
-
-        Raise WorkspaceError if a run works there, if the workspace is gone, or if the snapshot is no longer kept.
-        """
+        """Return what would be changed, of these paths or of all. Until `close`, no run may work there. Raise WorkspaceError."""
         from goalrunner.checking.undo import replay  # not at the top: reading snapshots does not need it
 
         workspace = self.store.workspace
@@ -102,10 +99,7 @@ class KeptStore:
 
 @dataclass
 class RunSnapshots:
-    """The snapshots that a log names, by round: `starts` as each round found the workspace, `ends` as each left it.
-
-    Round 0 is the start of the run.
-    """
+    """The snapshots that each round found (`starts`) and left (`ends`); round 0 is the start of the run."""
 
     run_id: str = ""
     workspace: str = ""
@@ -124,10 +118,7 @@ class RunSnapshots:
         return number, self.ends[number]
 
     def both(self, number: int | None) -> tuple[Snapshot, Snapshot]:
-        """Return what a round found and what it left; None: the whole run, to the end of its newest round.
-
-        Raise UsageError if there is no such round.
-        """
+        """Return what a round found and what it left; None: the whole run. Raise UsageError if there is no such round."""
         if number is None and max(self.ends, default=0) > 0:
             return self.ends.get(0) or self.starts[min(self.starts)], self.end(None)[1]
         if number == 0:

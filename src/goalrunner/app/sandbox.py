@@ -139,10 +139,7 @@ class Sandbox:
         return self.location.environ if self.choice.sandbox is None else sandbox_environment(self.location.environ)
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
-        """Return what was chosen and what it does not do, for the first lines of a run.
-
-        `has_own_agent` says that the calling program made the conversation, whose commands are in no sandbox.
-        """
+        """Return what was chosen and what it does not do. `has_own_agent`: the calling program made the conversation."""
         config, choice = self.goal.workspace, self.choice
         if config.sandbox == "none":
             return ()
@@ -205,10 +202,7 @@ class Sandbox:
 
 
 def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
-    """Choose and try the sandbox of a goal; there is none if the goal asks for none, or `auto` finds none.
-
-    Raise UsageError if the goal needs one, or no network, and no sandbox works, or what it must hide is not known.
-    """
+    """Choose and try the sandbox of a goal; there may be none. Raise UsageError if the goal needs one and none works."""
     config = goal.workspace
     if config.sandbox == "none":
         if not config.network:

@@ -130,10 +130,7 @@ async def _watch_for_cancel(prepared: PreparedRun, task: asyncio.Task[GoalOutcom
 
 @contextlib.contextmanager
 def settled(prepared: PreparedRun, ended: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Write the outcome and close the files of a run that has `ended`, or that an error breaks off.
-
-    A RecordError gets the outcome, because the outcome's file may not exist.
-    """
+    """Write the outcome, which a RecordError gets, and close the files of a run that has `ended` or that an error breaks off."""
     try:
         try:
             yield
@@ -155,18 +152,9 @@ Limits = Mapping[str, float | tuple[str, ...] | None]
 
 
 async def resume_run(
-    folder: RunFolder,
-    loaded: LoadedRun,
-    options: RunOptions,
-    limits: Limits,
-    *,
-    note: str = "",
-    on_torn: OnTorn = None,
+    folder: RunFolder, loaded: LoadedRun, options: RunOptions, limits: Limits, *, note: str = "", on_torn: OnTorn = None
 ) -> PreparedRun:
-    """Open a run's folder, make its resources again from the loaded log, and record that the run goes on.
-
-    Raise GoalError if it cannot go on.
-    """
+    """Open a run's folder, make its resources again from the loaded log, and record that it goes on. Raise GoalError."""
     state = loaded.state
     refuse_final(state)
     plan = _raised(state.plan, limits)
@@ -211,10 +199,7 @@ async def resume_run(
 
 
 def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> tuple[Run, Resumption]:
-    """Return the driver over the loaded log, with conversation, workspace and models as they were.
-
-    The log is read once more for what the goal says of it: no other process can have written since.
-    """
+    """Return the driver over the loaded log, with conversation, workspace and models as they were."""
     parts = resources.parts
     resources.journal.resume_from(loaded.state, loaded.evidence)
     reader = Resumption(fresh_rounds=not resources.config.goal.preserve_context)

@@ -258,10 +258,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def first_difference(ours: Any, theirs: Any, place: str = "") -> str:
-    """Return the first value of a written table that does not follow from the log, in words; empty if there is none.
-
-    Fields that only one of them has are of another version.
-    """
+    """Return the first value in a table that does not follow from the log, in words. Fields of one alone are skipped."""
     match ours, theirs:
         case dict(), dict():
             shared = sorted((key for key in ours if key in theirs), key=lambda key: key not in _FIRST)

@@ -82,7 +82,7 @@ class Approvals:
             return None
         self._journal.save()
         with self._deadline.suspended():
-            return await self._parts.approver.answer(question)
+            return await self._parts.approver.answer(self._parts.redact(question))
 
     async def answers_all(self) -> bool:
         """Ask all open questions; return whether all were answered."""
@@ -111,7 +111,7 @@ class Approvals:
             events.ApprovalRequested(
                 approval_id=f"a{state.requested + 1}",
                 kind=kind,
-                action=self._parts.redact(action),
+                action=action,
                 rule=rule,
                 tool_call_id=tool_call_id,
                 snapshot=snapshot,
@@ -145,7 +145,7 @@ class Approvals:
             approval_id=approval.id,
             decision=answer.decision,
             by=answer.by,
-            reason=self._parts.redact(answer.reason),
+            reason=answer.reason,
             guarded=not answer.typed or self._journal.state.sandbox != "none",
             evidence_refs=approval.evidence_refs,
         )
@@ -169,11 +169,7 @@ def record_answer(journal: Journal, question: str, reply: QuestionReply) -> None
     )
     journal.append(
         events.QuestionAnswered(
-            question=question,
-            answer=reply.text,
-            evidence_ref=observation.id,
-            observation=observation,
-            by=reply.by,
+            question=question, answer=reply.text, evidence_ref=observation.id, observation=observation, by=reply.by
         )
     )
 

@@ -41,10 +41,7 @@ class Checks:
         return self._journal.state
 
     async def keep_start(self, *, checked: bool = False) -> None:
-        """Record what the run's folder holds about the start, so that a resumed run knows what must be there.
-
-        Only before round 1. `checked`: the validators of the baseline ran.
-        """
+        """Record, only before round 1, what the run's folder holds about the start. `checked`: the baseline ran."""
         if self._state.round:
             return
         checker, base = self._parts.checker, self._state.base
@@ -62,7 +59,7 @@ class Checks:
         ran, after, leaked = await self._run(0, "", "the baseline")
         if leaked:
             ran, after, leaked = await self._run(0, "", "the baseline")
-        results, observations, concealed = await observe(ran.results, self._journal, self._parts.redact, after)
+        results, observations, concealed = await observe(ran.results, self._journal, after)
         standing, reason = baseline_standing(results, ran, leaked)
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None and after is not None:
@@ -88,9 +85,8 @@ class Checks:
         self._begin(f"validate-{number}", f"run {count} validator{'' if count == 1 else 's'}")
         before = self._state.snapshot
         ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
-        results, observations, concealed = await observe(ran.results, self._journal, self._parts.redact, after)
-        kept = self._parts.redact(ran.diff)
-        diff = self._journal.artifacts.put(kept.encode(errors="replace")) if kept else None
+        results, observations, concealed = await observe(ran.results, self._journal, after)
+        diff = self._journal.artifacts.put(ran.diff.encode(errors="replace")) if ran.diff else None
         changed = ran.changed_checks.model_copy(update={"diff": diff}) if ran.changed_checks else None
         self._journal.append(
             events.ValidatorsFinished(
@@ -160,8 +156,8 @@ class Checks:
             events.CritiqueFinished(
                 round=number,
                 score=said.score,
-                feedback=self._parts.redact(said.feedback),
-                problem=self._parts.redact(said.problem),
+                feedback=said.feedback,
+                problem=said.problem,
                 duration=time.monotonic() - began,
                 usage=used if used != Usage() else None,
             )
@@ -192,7 +188,7 @@ class Checks:
                         raise
                     self._failures.add(error.message)
                     said = f"the check could not run: {error.message}; it runs once more"
-                    self._journal.append(events.NoteAdded(note=self._parts.redact(said)))
+                    self._journal.append(events.NoteAdded(note=said))
                     ran = await check()
         after = await self._tracker.take("validators")
         leaked = (*await self._tracker.changed(now, after), *ran.leaked) if checker is not None else ()

@@ -203,11 +203,7 @@ _SMALL = 4_000_000  # bytes of an output that are stored without a thread
 
 
 class OutputStore:
-    """Stores output files as artifacts, large ones in a thread, so that the deadline is kept.
-
-    If the task is cancelled, only both ends of the remaining files are stored. The cancellation is deferred until
-    `settle`, so that the caller can still record what was stored.
-    """
+    """Stores output files. If the task is cancelled, only both ends of the remaining files, and `settle` raises it again."""
 
     def __init__(self, artifacts: Artifacts) -> None:
         self._artifacts = artifacts

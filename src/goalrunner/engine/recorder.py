@@ -34,18 +34,12 @@ class RunRecorder:
     """The port `Recorder` with a journal."""
 
     def __init__(
-        self,
-        journal: Journal,
-        tracker: SnapshotTracker,
-        approvals: Approvals,
-        scratch: Callable[[str], Path],
-        redact: Callable[[str], str],
+        self, journal: Journal, tracker: SnapshotTracker, approvals: Approvals, scratch: Callable[[str], Path]
     ) -> None:
         self._journal = journal
         self._tracker = tracker
         self._approvals = approvals
-        self._scratch = scratch
-        self._redact = redact
+        self.scratch = lambda suffix="": scratch(suffix)
         self.permit = approvals.permit
         self.text = journal.stream
         self.show = journal.show
@@ -58,16 +52,13 @@ class RunRecorder:
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record the intent before the effect."""
-        self._journal.append(events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=self._redact(summary)))
+        self._journal.append(events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=summary))
 
     async def tool_result(self, result: ToolResult) -> Recorded:
-        """Store the whole output, take a snapshot if the workspace may have changed, and write the event.
-
-        A question is asked first; its answer is the result.
-        """
+        """Store the output, take a snapshot if the workspace may have changed, and write the event. A question is asked first."""
         if result.plan is not None:
             result = self._planned(result, result.plan)
-        source, reply, question = source_of(result.tool), None, self._redact(result.command)
+        source, reply, question = source_of(result.tool), None, result.command
         if result.notice == "question":
             self._journal.append(events.QuestionOpened(question=question))
             reply = await self._approvals.answer(question)
@@ -90,7 +81,7 @@ class RunRecorder:
             source=source,
             facts=result.facts,
             names=names_in(*artifacts.ends(ref, 1 << 16)),
-            command=self._redact(result.command),
+            command=result.command,
             round=self._journal.state.round,
             output=ref,
             before=before.id if before else None,
@@ -104,11 +95,11 @@ class RunRecorder:
                 evidence_ref=observation.id,
                 observation=observation,
                 duration=result.duration,
-                summary=self._redact(result.summary),
+                summary=result.summary,
             )
         )
         if result.notice == "blocked":
-            self._journal.append(events.BlockReported(reason=self._redact(result.command)))
+            self._journal.append(events.BlockReported(reason=result.command))
         if reply is not None:
             answered = events.QuestionAnswered(
                 question=question, answer=reply.text, evidence_ref=observation.id, by=reply.by
@@ -138,20 +129,18 @@ class RunRecorder:
         self._journal.append(
             events.AgentRan(
                 agent=ran.agent,
-                ending=self._redact(ran.ending),
+                ending=ran.ending,
                 duration=ran.duration,
                 output=await store.adopt(ran.output),
                 errors=await store.adopt(ran.errors),
-                note=self._redact(ran.note),
+                note=ran.note,
             )
         )
         store.settle()
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Record a failed audit; the agent gets no message about it."""
-        self._journal.append(
-            events.AuditFailed(round=self._journal.state.round, kind=kind, detail=self._redact(detail))
-        )
+        self._journal.append(events.AuditFailed(round=self._journal.state.round, kind=kind, detail=detail))
 
     @property
     def streams_text(self) -> bool:
@@ -164,16 +153,9 @@ class RunRecorder:
         if found := shortfall(self._journal.state):
             raise BudgetExhausted(found.words, "raise [budget] tokens or cost_usd (--tokens, --cost)")
 
-    def scratch(self, suffix: str = "") -> Path:
-        """Return a new path in the run's folder."""
-        return self._scratch(suffix)
-
 
 class Resumption:
-    """What an earlier process recorded of a run, collected from its log; empty for a new run.
-
-    With `fresh_rounds`, each round starts a new chat.
-    """
+    """What an earlier process recorded of a run, collected from its log. With `fresh_rounds`, each round is a new chat."""
 
     def __init__(self, *, fresh_rounds: bool = False) -> None:
         self.chat: tuple[Message, ...] = ()

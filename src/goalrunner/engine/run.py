@@ -60,7 +60,7 @@ class Run:
         self.tracker = SnapshotTracker(parts.watch, journal)
         self._deadline = Deadline(journal.log)
         self._approvals = Approvals(parts, journal, self.tracker, self._deadline)
-        self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch, parts.redact)
+        self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
         self._turns = Turns(parts, self.recorder, lambda: self.state)
         self._checks = Checks(parts, journal, self.tracker, self.recorder, self._resumption)
 
@@ -77,22 +77,18 @@ class Run:
     def start(
         self, created: events.GoalCreated, started: events.RunStarted, take_over: Callable[[], None] = lambda: None
     ) -> None:
-        """Write the first two events. `take_over` writes between them: a run that is killed there has not started, so that
-        it never continues with half of a conversation."""
+        """Write the first two events. `take_over` writes between them: a run that is killed there has not started."""
         self._journal.append(created)
         take_over()
         self._journal.append(started)
         self._journal.save()
 
     async def resume(self, begun: events.RunResumed) -> None:
-        """Continue the run that the journal has replayed: record what changed since, and that the run goes on.
-
-        `begun` has what the caller knows: limits, note, deadline, and the estimated cost of interrupted calls.
-        """
+        """Continue the run that the journal has replayed: record what changed since, and with `begun` that it goes on."""
         live = getattr(self.conversation, "live", False) and self.state.phase is Phase.WORKING
         seen = None if live else self.tracker.last  # what a live agent changed meanwhile is the work of its round
         now = await self.tracker.take("resumed") if seen is not None else None
-        update = {"note": self._parts.redact(begun.note), "snapshot": now, "cut": self._resumption.unfinished.cut}
+        update = {"snapshot": now, "cut": self._resumption.unfinished.cut}
         update["changed"] = await self.tracker.changed(seen, now)
         self._journal.append(begun.model_copy(update=update))
         self._journal.save()
@@ -143,9 +139,8 @@ class Run:
     def end(self, finish: events.RunEnded) -> GoalOutcome:
         """Write the last event once; return the outcome."""
         if self.state.status is GoalStatus.RUNNING:
-            last = finish.model_copy(update={"message": self._parts.redact(finish.message)})
             self._journal.count(self._parts.replaced())
-            self._journal.append(last)
+            self._journal.append(finish)
             self._journal.save()
         return self.outcome()
 
@@ -220,7 +215,7 @@ class Run:
         preflight, self._preflight_models = self._preflight_models, None
         if preflight is not None:
             for note in await preflight():
-                self._journal.append(events.NoteAdded(note=self._parts.redact(note)))
+                self._journal.append(events.NoteAdded(note=note))
 
     async def _loop(self) -> events.RunEnded:
         while isinstance(step := await self.advance(), decision.RunRound):
@@ -266,7 +261,7 @@ class Run:
                 steps=reply.steps,
                 response=response,
                 said=sha256(data).hexdigest() if plan.checks_response else "",
-                left=tuple(map(self._parts.redact, reply.left)),
+                left=reply.left,
                 **await self.tracker.end_round(number),
             )
         )

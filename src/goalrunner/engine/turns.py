@@ -49,10 +49,7 @@ def refuse_no_chat(messages: object) -> None:
 
 
 class ReportedChat:
-    """The chat of an agent that does not record what it does: what is new in it is recorded after each turn.
-
-    A chat that does not begin with the last one, because it is fresh or was shortened, is new as a whole.
-    """
+    """The chat of an agent that does not record what it does. One that does not begin with the last one is new as a whole."""
 
     def __init__(self, reporter: str, redact: Callable[[str], str] = str) -> None:
         """Know nothing yet. `reporter` reports the tool results; `redact` replaces secrets as in what was recorded."""
@@ -189,10 +186,7 @@ def _reply_of(value: object, name: str) -> RoundReply:
 
 
 class _Bridge:
-    """The recorder for a `send` in a thread: each call waits until the event loop has performed it.
-
-    Once the turn is `over`, or was cut, calls are refused.
-    """
+    """The recorder for a `send` in a thread: each call waits for the event loop. It is refused once the turn is `over`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,22 +64,16 @@ async def _answer(validator: Validator, context: ValidationContext) -> Answer:
 
 
 async def observe(
-    answers: Sequence[Answer], journal: Journal, redact: Callable[[str], str], seen: Snapshot | None = None
+    answers: Sequence[Answer], journal: Journal, seen: Snapshot | None = None
 ) -> tuple[tuple[ValidatorResult, ...], tuple[Observation, ...], tuple[Observation, ...]]:
-    """Store the outputs and number the results, so that the judge can cite them like any other observation.
-
-    Return the results, their observations, and those of hidden validators. `seen` is the snapshot that they ran on. A
-    cancellation takes effect before anything is numbered.
-    """
+    """Store the outputs, and number the results as observations on `seen`; return both, and those of hidden validators."""
     store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
     refs = [None if output is None else await store.take(output) for _, output in answers]
     store.settle()
     results: list[ValidatorResult] = []
     visible: list[Observation] = []
     concealed: list[Observation] = []
-    for ahead, ((raw, _), kept) in enumerate(zip(answers, refs, strict=True)):
-        shown = {name: redact(getattr(raw, name)) for name in ("feedback", "command", "summary")}
-        result = raw.model_copy(update=shown)
+    for ahead, ((result, _), kept) in enumerate(zip(answers, refs, strict=True)):
         ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead)
         update = {"output": ref, "observation": identifier, "test_ids": (), "suite": SuiteRecord()}
@@ -150,10 +144,7 @@ class Flakiness:
         self._key, self._when, self._new = key, when, []
 
     def contradicted(self, result: ValidatorResult, where: str = "") -> str:
-        """Return when the validator had the other colour on this content; empty if never, or if it may differ.
-
-        `where` separates environments: what one makes red and the other green is no contradiction.
-        """
+        """Return when the validator had the other colour on this content, in this environment; empty if never."""
         # The result of a missing program does not depend on the content.
         if not result.steady or result.reason == "not_found":
             return ""
