@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from goalrunner.core.events import StartKept
@@ -66,21 +64,3 @@ def test_the_rules_of_a_goal_with_a_judge_alone_are_kept_as_well(goal: Goal) -> 
     (goal.folder / "start" / "ignore").unlink()
     refused = goal.resume("--max-iterations", "3")
     assert (refused.code, "ignore cannot be read" in refused.err) == (4, True), refused
-
-
-@pytest.mark.parametrize("missing", ["start_kept", "check_environment"])
-def test_a_run_that_an_earlier_version_began_is_read_and_not_resumed(goal: Goal, missing: str) -> None:
-    """What its checks rest on was not recorded then; looked at now, the agent's work would count as the start."""
-    begun(goal)
-    log = goal.folder / "events.jsonl"
-    old: list[str] = []
-    for line in map(json.loads, log.read_text().splitlines()):
-        line["event"].pop("check_environment", None) if missing == "check_environment" else None
-        if line["event"]["type"] != missing:
-            old.append(json.dumps({**line, "v": "1.1", "seq": len(old) + 1, "p": ""}))
-    log.write_text("\n".join(old) + "\n")
-    refused = goal.resume()
-    assert (refused.code, "started by an earlier version of goalrunner" in refused.err) == (4, True), refused
-    assert "start a new run" in refused.err
-    assert len(goal.records()) == len(old)
-    assert goal.command("show").code == 0

@@ -226,16 +226,13 @@ def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCr
         updated_at=now.isoformat(),
     )
     plan = Plan(
-        max_iterations=goal.max_iterations,
-        timeout=goal.timeout,
-        tokens=goal.budget.tokens,
-        cost_usd=goal.budget.cost_usd,
+        **goal.model_dump(include={"max_iterations", "timeout", "stall_rounds", "deliverable"}),
+        **goal.budget.model_dump(include={"tokens", "cost_usd"}),
+        **goal.judge.model_dump(include={"minimum_score", "require"}),
         unenforced=goal.budget.unenforced if config.agent or options.conversation is not None else (),
         validators=tuple(validator.name for validator in parts.validators if not is_hidden(validator)),
         has_judge=parts.judge is not None,
         critic=critic_rule(config),
-        minimum_score=goal.judge.minimum_score,
-        require=goal.judge.require,
         # Only commands can be run before there is a response; a callable checks one.
         takes_baseline=goal.deliverable == "workspace" and any(not spec.hidden for spec in commands),
         wants_red=goal.baseline == "red",
@@ -244,8 +241,6 @@ def _goal_created(resources: RunResources, run_id: str, now: datetime) -> GoalCr
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,
         checks_response=checks_response,
-        stall_rounds=goal.stall_rounds,
-        deliverable=goal.deliverable,
         approvals=goal.approvals,
     )
     return GoalCreated(goal=record, plan=plan)

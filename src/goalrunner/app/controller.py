@@ -10,10 +10,10 @@ from typing import Self, Unpack
 
 from goalrunner.app.build import PreparedRun
 from goalrunner.app.judging import run_blocking
-from goalrunner.app.keywords import JudgeChoice, RunKeywords, goal_and_options, shows_options
+from goalrunner.app.keywords import JudgeChoice, ResumeKeywords, RunKeywords, goal_and_options, shows_options
 from goalrunner.app.library import interrupting, prepare_conversation, refuse_unconfined
 from goalrunner.app.resolve import refuse_unseen_work
-from goalrunner.app.resuming import Earlier, ResumeKeywords, load_earlier
+from goalrunner.app.resuming import Earlier, load_earlier
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.decision import RunRound
@@ -58,9 +58,9 @@ class GoalController:
     """
 
     caller = CALLER  # who reports what the agent did
+    # Whether the agent goes on during checks: they never run in place then, and what changed in a round is its work, also
+    # if this program was closed meanwhile.
     live = False
-    """Whether the agent goes on during checks: they never run in place then, and what changed in a round is its work, also
-    if this program was closed meanwhile."""
 
     @shows_options
     def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:

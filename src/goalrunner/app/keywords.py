@@ -66,22 +66,38 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 
 
-class RunKeywords(TypedDict, total=False):
-    """The keywords of `arun_goal`, `run_goal` and `GoalController`."""
+class CommonKeywords(TypedDict, total=False):
+    """The keywords of a new run and of one that goes on."""
 
-    max_iterations: float | Unset | None
-    timeout: float | str | Unset | None
     judge: JudgeChoice
     validators: Checks
-    critic: CriticChoice
-    preserve_context: bool | Unset
     resume_prompt: ResumePrompt | None
     prompt: str | None
-    workspace: Path | str | None
     on_event: Callable[[Event], None] | None
     on_text: Callable[[str], None] | None
     home: Path | str | None
     approver: Approver | None
+
+
+class RunKeywords(CommonKeywords, total=False):
+    """The keywords of `arun_goal`, `run_goal` and `GoalController`."""
+
+    max_iterations: float | Unset | None
+    timeout: float | str | Unset | None
+    critic: CriticChoice
+    preserve_context: bool | Unset
+    workspace: Path | str | None
+
+
+class ResumeKeywords(CommonKeywords, total=False):
+    """The keywords of `resume` and `aresume`: new limits, a note, and the parts that only a program can make."""
+
+    max_iterations: float | None
+    timeout: float | None
+    tokens: float | None
+    cost_usd: float | None
+    note: str
+    critic: Critic | LLM | None
 
 
 _OWN_DEFAULT = ("max_iterations", "timeout", "preserve_context")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -223,6 +224,10 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
         folder, name = workspace / spec.cwd, f"validator {name_of(spec)}"
         if spec.run and not (spec.hidden or setup or folder.is_dir()):
             found.append(f"{name} fails until the folder {spec.cwd} exists")
+        module = (spec.python or "").partition(":")[0].partition(".")[0]
+        is_there = (folder / module).is_dir() or (folder / f"{module}.py").is_file()
+        if module and not (spec.hidden or is_there or importlib.util.find_spec(module)):
+            found.append(f"{name} fails until the module {module} exists, in the workspace or installed")
     for spec, place in _commands(goal, workspace, environ):
         if spec.hidden:
             continue

@@ -60,13 +60,11 @@ def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[E
 
 def read_attempts(run: Reference, *, home: Path | str | None = None) -> Iterator[GoalAttempt]:
     """Yield all attempts of a run, oldest first; `outcome.attempts` has the last 100. Raise as `read_events` does."""
-    state, last = None, tuple[GoalAttempt, ...]()
+    state, found = None, dict[int, GoalAttempt]()
     for record in read_records(run_folder(run, home).events):
         state = apply(state, record)
-        if last and state.attempts and state.attempts[-1].attempt != last[0].attempt:
-            yield last[0]
-        last = state.attempts[-1:]
-    yield from last
+        found |= {attempt.attempt: attempt for attempt in state.attempts[-1:]}
+    yield from found.values()
 
 
 def read_chat(run: Reference, *, home: Path | str | None = None) -> list[dict[str, Any]]:
@@ -216,10 +214,10 @@ def frozen_goal(
 
 Place = tuple[str | int, ...]  # where a text is in a goal: keys, and positions in lists
 
+# Keys that options may have set instead of the file.
 _OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
-"""Keys that options may have set instead of the file."""
+# What a variable of a validator must not be: more than one word where the command does not quote it, or an option.
 _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
-"""What a variable of a validator must not be: more than one word where the command does not quote it, or an option."""
 
 
 def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:

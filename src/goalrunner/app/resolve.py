@@ -13,7 +13,7 @@ from goalrunner.app.critic import refuse_hopeless_critic
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
 from goalrunner.app.preflight import Choice, choose_environment, hopeless_validators, needs_environment
 from goalrunner.app.run_options import RunOptions, goal_models
-from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, location_of, workspace_of
+from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, secret_goal_file, workspace_of
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
@@ -165,7 +165,8 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
             f"the validators cannot run beside an agent that goes on: {why}",
             "use a system with overlays and remove check from the goal file, or give [workspace] setup for a checkout",
         )
-    location = location_of(goal, options.home, environ, options.goal_file)
+    secret = secret_goal_file(goal, options.goal_file)
+    location = RunLocation(workspace_of(goal), Path(os.path.realpath(options.home)), environ, secret)
     sandbox = choose_sandbox(goal, location)
     return RunConfig(goal, options, location, agent, models, names, redactor, sandbox, check)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, Unpack, cast
 
 from goalrunner.app.build import PreparedRun
 from goalrunner.app.judging import run_blocking
 from goalrunner.app.keywords import (
     JudgeChoice,
     MinimalConversation,
+    ResumeKeywords,
     given_options,
     no_judge,
     one_judge,
@@ -26,39 +25,18 @@ from goalrunner.app.previous_run import LoadedRun, Reference, finalize, frozen_g
 from goalrunner.app.resolve import goal_redactor, withheld
 from goalrunner.app.run_options import Checks, RunOptions, split_checks
 from goalrunner.app.session import Limits, finish, resume_run
-from goalrunner.core.agent_ports import Approver, Conversation
+from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.errors import UsageError
-from goalrunner.core.events import Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Critic, Validator
+from goalrunner.core.ports import Validator
 from goalrunner.engine.journal import refuse_driven
-from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.llm import LLM, is_custom
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
-
-
-class ResumeKeywords(TypedDict, total=False):
-    """The keywords of `resume` and `aresume`: new limits, a note, and the parts that only a program can make."""
-
-    max_iterations: float | None
-    timeout: float | None
-    tokens: float | None
-    cost_usd: float | None
-    note: str
-    judge: JudgeChoice
-    validators: Checks
-    critic: Critic | LLM | None
-    resume_prompt: ResumePrompt | None
-    prompt: str | None
-    on_event: Callable[[Event], None] | None
-    on_text: Callable[[str], None] | None
-    home: Path | str | None
-    approver: Approver | None
 
 
 def resume(

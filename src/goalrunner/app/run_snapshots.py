@@ -39,10 +39,7 @@ class KeptStore:
         outputs: Sequence[str] = (),
         start: Path | None = None,
     ) -> None:
-        """Open the store. `start` is the folder in which the run kept its ignore rules; without them, the present ones are used.
-
-        Raise WorkspaceError if there are no snapshots, or git is missing.
-        """
+        """Open the store, with the ignore rules that the run kept in `start`. Raise WorkspaceError if there are no snapshots."""
         kept = start if start is not None and Start(start).frozen else None
         self.store = SnapshotStore(workspace, home, outputs=outputs, start=kept, environ=environ)
         if not self.store.folder.is_dir():

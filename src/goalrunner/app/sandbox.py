@@ -67,11 +67,6 @@ class RunLocation:
         return Path(os.path.realpath(self.environ.get("HOME") or Path.home()))
 
 
-def location_of(goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None) -> RunLocation:
-    """Return where a run of the goal happens. `goal_file` is the file that the goal was read from."""
-    return RunLocation(workspace_of(goal), Path(os.path.realpath(home)), environ, secret_goal_file(goal, goal_file))
-
-
 def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
     """Return the goal file that commands in a sandbox must not read, without links; None if there is no such file.
 
@@ -164,7 +159,7 @@ class Sandbox:
             roots.insert(0, WritableRoot(own / ROOM, own / ROOM_TMP, (workspace,)))
         within = Confinement(
             hidden=tuple(filter(Path.exists, self.hides)),
-            emptied=self._emptied,
+            emptied=tuple(filter(None, (self.location.secret,))),
             readable=visible_paths(self.location.environ),
             network=self.goal.workspace.network,
         )
@@ -173,10 +168,6 @@ class Sandbox:
     def own_folder(self, run_id: str) -> Path:
         """Return the folder of what commands of a run write outside of the workspace."""
         return Path(os.path.realpath(self.location.home / CHECKOUTS / run_id))
-
-    @property
-    def _emptied(self) -> tuple[Path, ...]:
-        return (self.location.secret,) if self.location.secret else ()
 
     def agent_policy(self, own: Path, paths: Iterable[str], *, logins: bool = True) -> SandboxPolicy | None:
         """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.
@@ -195,7 +186,7 @@ class Sandbox:
             writable=theirs if logins else tuple(path for path in theirs if path in programs),
             readable=programs,
             hidden=tuple(path for path in self.hides if path.exists() and path not in theirs),
-            emptied=self._emptied,
+            emptied=tuple(filter(None, (self.location.secret,))),
             home=(user, own / "agent-home"),
         )
         return SandboxPolicy(self.choice.sandbox, (WritableRoot(self.location.workspace, own / "agent-tmp"),), inner)
@@ -209,7 +200,15 @@ def choose_sandbox(goal: Goal, location: RunLocation) -> Sandbox:
             hint = 'write [workspace] sandbox = "auto", or remove network = false'
             raise UsageError("network = false needs a sandbox", hint)
         return Sandbox(goal, location, Choice(None))
-    choice = _exposed(location) or choose(location.environ, (location.workspace,), network=config.network)
+    choice = choose(location.environ, (location.workspace,), network=config.network)
+    for path, what in (
+        (location.user_home, "your home folder"),
+        (location.home, "GOAL_HOME, where goal keeps its runs"),
+    ):
+        if path.is_relative_to(location.workspace):  # no sandbox can hide it from commands
+            why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands can write"
+            choice = Choice(None, why, "name another workspace: --workspace DIR")
+            break
     if choice.sandbox is not None:
         return Sandbox(goal, location, choice, _hidden(goal, location))
     if not config.network:
@@ -235,15 +234,3 @@ def _hidden(goal: Goal, location: RunLocation) -> tuple[Path, ...]:
         ) from error
     logins = (path for preset in presets.values() for path in preset.home)
     return (*dict.fromkeys(homes), *private_paths(location.user_home, logins))
-
-
-def _exposed(location: RunLocation) -> Choice | None:
-    """Return why no sandbox helps: what it must hide lies in the workspace, which the agent can write."""
-    for path, what in (
-        (location.user_home, "your home folder"),
-        (location.home, "GOAL_HOME, where goal keeps its runs"),
-    ):
-        if path.is_relative_to(location.workspace):
-            why = f"{path}, {what}, lies in the workspace {location.workspace}, which commands can write"
-            return Choice(None, why, "name another workspace: --workspace DIR")
-    return None

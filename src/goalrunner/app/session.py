@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,7 +156,11 @@ async def resume_run(
     """Open a run's folder, make its resources again from the loaded log, and record that it goes on. Raise GoalError."""
     state = loaded.state
     refuse_final(state)
-    plan = _raised(state.plan, limits)
+    values = dict(limits)
+    allowed = values.pop("allow_unenforced", None)
+    if isinstance(allowed, tuple):
+        values["unenforced"] = tuple(dict.fromkeys((*state.plan.unenforced, *allowed)))
+    plan = state.plan.model_copy(update=values)
     _refuse_low_limits(state, plan)
     _refuse_other_start(folder, loaded, options.handed)
     goal = frozen_goal(folder, options.environ, loaded.goal_file, runnable=options.conversation is None)
@@ -215,32 +218,23 @@ def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> 
     return run, left
 
 
-def _raised(plan: Plan, limits: Limits) -> Plan:
-    """Return the plan with other limits."""
-    values = dict(limits)
-    allowed = values.pop("allow_unenforced", None)
-    if isinstance(allowed, tuple):
-        values["unenforced"] = tuple(dict.fromkeys((*plan.unenforced, *allowed)))
-    return plan.model_copy(update=values)
-
-
 def _refuse_low_limits(state: RunState, plan: Plan) -> None:
     """Raise UsageError if a limit would stop the run at once, naming the option that raises it."""
-    run, rounds, why, option = state.goal.run_id, plan.max_iterations, "", ""
+    run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
     if state.stop_reason is StopReason.MAX_ITERATIONS and rounds is not None and rounds <= state.iterations:
         why = "the only round is used" if rounds == 1 else f"{state.iterations} of {rounds} rounds are used"
         option = f"--max-iterations {state.iterations + 10}"
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
         why, option = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used", f"--timeout {2 * plan.timeout:g}"
     elif found := _refuse_unknown_spend(state.model_copy(update={"plan": plan})):
-        why, total = found.words, state.total
-        if found.budget == "tokens":
-            option = "--tokens inf" if found.unknown else f"--tokens {2 * max(total.tokens, plan.tokens or 0)}"
-        else:  # dollars that are unknown are within no limit
-            used = math.inf if found.unknown or total.cost_usd is None else total.cost_usd
-            option = f"--cost {2 * max(used, plan.cost_usd or 0):.4g}"
-    if why:
-        raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
+        why, option = found.words, f"--tokens {2 * max(total.tokens, plan.tokens or 0)}"
+        if found.budget != "tokens":
+            option = f"--cost {2 * max(total.cost_usd or 0, plan.cost_usd or 0):.4g}"
+        if found.unknown or (found.budget != "tokens" and total.cost_usd is None):  # unknown use is within no limit
+            option = f"{option.split()[0]} inf"
+    else:
+        return
+    raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
 
 
 def _refuse_unknown_spend(state: RunState) -> Shortfall | None:
@@ -258,13 +252,6 @@ def _refuse_other_start(folder: RunFolder, loaded: LoadedRun, handed: Sequence[s
         raise UsageError(
             f"this run was started by a program that passed its {missing}; only that program can resume it",
             f"resume it there: goalrunner.resume(run, conversation), or {NEW_RUN}",
-        )
-    if not started.goal_sha256 or (
-        state.base is not None
-        and ((state.round and not state.kept) or (state.plan.takes_baseline and not state.check_environment))
-    ):
-        raise RecordError(
-            "this run was started by an earlier version of goalrunner, which recorded less about the start", NEW_RUN
         )
     if file_hash(folder.goal_file) != started.goal_sha256:
         raise RecordError(f"{folder.goal_file} was changed after the run began", NEW_RUN)

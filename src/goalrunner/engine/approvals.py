@@ -9,7 +9,7 @@ from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceError
 from goalrunner.core.goal_tables import ApprovalKind
-from goalrunner.core.limits import denied, expires_at, is_late, rule_for
+from goalrunner.core.limits import denied, expires_at, is_late
 from goalrunner.core.observation import OWNER, ArtifactRef, Observation
 from goalrunner.core.run_state import Approval
 from goalrunner.engine.journal import Deadline, Journal, Parts
@@ -18,6 +18,9 @@ from goalrunner.engine.snapshot_tracker import SnapshotTracker
 _PREVIEW = 200_000  # bytes of a patch that is shown to a person
 
 TOLD = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
+
+
+ActionKind = Literal["shell", "write"]
 
 
 class Approvals:
@@ -29,14 +32,9 @@ class Approvals:
         self._tracker = tracker
         self._deadline = deadline
 
-    async def permit(
-        self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
-    ) -> str | None:
+    async def permit(self, rule: str, tool_call_id: str, kind: ActionKind, text: str, preview: str) -> str | None:
         """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
         state = self._journal.state
-        rule = rule_for(kind, text, state.plan.approvals, state.goal.risk_class)
-        if not rule:
-            return None
         shown = self._parts.redact(preview)
         kept = self._journal.artifacts.put(shown.encode(errors="replace")) if shown else None
         approval = state.approval_of(tool_call_id)

@@ -16,14 +16,14 @@ from goalrunner.core.agent_ports import AgentRun, Message, ProposedPlan, Recorde
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
-from goalrunner.core.limits import shortfall
+from goalrunner.core.limits import rule_for, shortfall
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import OWNER, Observation, Snapshot, TranscriptRef, names_in, source_of
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.ports import Artifacts
 from goalrunner.core.progress import settle_plan
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.approvals import Approvals, answered_by
+from goalrunner.engine.approvals import ActionKind, Approvals, answered_by
 from goalrunner.engine.journal import Journal, OutputStore, recorded
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
@@ -40,7 +40,6 @@ class RunRecorder:
         self._tracker = tracker
         self._approvals = approvals
         self.scratch = lambda suffix="": scratch(suffix)
-        self.permit = approvals.permit
         self.text = journal.stream
         self.show = journal.show
 
@@ -49,6 +48,12 @@ class RunRecorder:
         ref = self._journal.transcript.append(message)
         has_text = bool(text_of(message.get("content")).strip())
         self._journal.append(events.MessageRecorded(role=message["role"], text=ref, has_text=has_text))
+
+    async def permit(self, tool_call_id: str, kind: ActionKind, text: str, preview: str = "") -> str | None:
+        """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
+        state = self._journal.state
+        rule = rule_for(kind, text, state.plan.approvals, state.goal.risk_class)
+        return await self._approvals.permit(rule, tool_call_id, kind, text, preview) if rule else None
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record the intent before the effect."""
