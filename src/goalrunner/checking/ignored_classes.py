@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -53,10 +54,10 @@ _BESIDE: Mapping[Class, Mapping[str, tuple[str, ...]]] = {
         ".build": ("Package.swift",),
     },
 }
-_PLACES = frozenset({(".yarn", "cache"), (".yarn", "unplugged"), ("vendor", "bundle")})
 _NAMES: Mapping[Class, frozenset[str]] = {
     "dependencies": frozenset(
         {"__pypackages__", "site-packages", ".pnpm-store", ".eggs", "bower_components", ".terraform"}
+        | {".yarn/cache", ".yarn/unplugged", "vendor/bundle"}
     ),
     "build": frozenset(name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1])
     | {".next", ".nuxt", ".svelte-kit", ".astro", ".angular", ".docusaurus", ".vite", ".swc", ".expo", ".sass-cache"}
@@ -122,7 +123,7 @@ class Classifier:
     ) -> None:
         self.found: list[Ignored] = []
         """Dependencies, build output, and folders that cannot be read."""
-        self.others: dict[str, Stat | None] = {}
+        self.others: dict[str, Stat] = {}
         """Other files and links."""
         self.folders: set[str] = set()
         """Folders of other content that git ignores as a whole."""
@@ -132,15 +133,21 @@ class Classifier:
         self._folder_patterns = Patterns(() if any(line.startswith("!") for line in dependencies) else dependencies)
         self._lines = [line.lstrip("/") for line in dependencies if not line.startswith("!")]
         self._known = dict(known or {})
-        self._listings: dict[str, frozenset[str]] = {}
-        self._marks: dict[str, tuple[str, Mark] | None] = {}
+        self._list = cache(self._names)
+        self._around = cache(self._topmost)
         listed = set(names)
-        self._whole = {name[:-1] for name in listed if name.endswith("/")}
-        self._named = self._whole | {name for name in listed if not name.endswith("/")}
+        whole = {name[:-1] for name in listed if name.endswith("/")}
+        self._named = whole | {name for name in listed if not name.endswith("/")}
         for path in self._named:
             above = folders_above(path)
-            if self._whole.isdisjoint(above) and self._home not in above:
-                self._enter(path) if path in self._whole else self._single(path)
+            if not whole.isdisjoint(above) or self._home in (path, *above):
+                continue
+            if around := self._around(path.rpartition("/")[0]):
+                self._add(path, around[1], folder=path in whole, root=around[0])
+            elif path in whole:
+                self._enter(path)
+            else:
+                self._file(path, stat_of(f"{self._root}/{path}"))
         self.found.sort(key=lambda entry: entry.path)
 
     @property
@@ -150,134 +157,98 @@ class Classifier:
 
     def _enter(self, top: str) -> None:
         """Classify a folder that is ignored as a whole, and what is in it."""
-        if around := self._around(top.rpartition("/")[0]):
-            self._add(top, around[1], folder=True, root=around[0])
-            return
         waiting = [top]
         while waiting:
             here = waiting.pop()
             if here == self._home:
                 continue
             try:
-                # A file is looked up in the open folder, not by its whole path again.
-                handle = os.open(f"{self._root}/{here}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                with os.scandir(f"{self._root}/{here}") as found:
+                    entries = list(found)
             except (FileNotFoundError, NotADirectoryError):  # it vanished
                 continue
             except OSError:
                 self.folders.add(here)
                 self._add(here, ("other", "cannot be read"), folder=True)
                 continue
-            try:
-                with os.scandir(handle) as found:
-                    waiting += self._classified(here, list(found))
-            finally:
-                os.close(handle)
+            mark = self._mark(here, whole=True)
+            inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
+            if mark and not inner:
+                self._add(here, mark, folder=True)
+                continue
+            self.folders.add(here)
+            for entry in entries:
+                path = f"{here}/{entry.name}"
+                if not entry.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        self._file(path, _stat(entry.stat(follow_symlinks=False)), mark)
+                elif entry.name != ".git":
+                    if mark:
+                        self._known[path] = _LISTED if self._patterns.match(f"{path}/x") else mark
+                    waiting.append(path)
 
-    def _classified(self, here: str, entries: Sequence[os.DirEntry[str]]) -> list[str]:
-        """Classify a folder by its entries, and the files in it; return the folders to enter."""
-        names = [entry.name for entry in entries]
-        self._listings[here] = frozenset(names)
-        mark = self._mark(here, whole=True)
-        inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
-        if mark and not inner:
-            self._add(here, mark, folder=True)
-            return []
-        self.folders.add(here)
-        folders = []
-        others, patterns = self.others, bool(self._patterns.lines)
-        for entry in entries:
-            name = entry.name
-            path = f"{here}/{name}"
-            if entry.is_dir(follow_symlinks=False):
-                if mark:
-                    self._known[path] = _LISTED if self._patterns.match(f"{path}/x") else mark
-                if name != ".git":
-                    folders.append(path)
-            elif mark:
-                self._add(path, _LISTED if self._patterns.match(path) else mark, folder=False)
-            elif patterns or name in _DEPENDENCY_FILES or name in _LINKS or _BUILD_FILES.match(name):
-                self._file(path, name)
-            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                # This runs for each file; the open folder makes it faster than `stat_of`.
-                try:
-                    others[path] = _stat(entry.stat(follow_symlinks=False))
-                except OSError:
-                    others[path] = None
-        return folders
-
-    def _single(self, path: str) -> None:
-        """Classify a file or link that is named by itself."""
-        folder, _, name = path.rpartition("/")
-        if mark := self._around(folder):
-            self._add(path, mark[1], folder=False, root=mark[0])
-        else:
-            self._file(path, name)
-
-    def _file(self, path: str, name: str) -> None:
-        if self._patterns.lines and self._patterns.match(path):
+    def _file(self, path: str, info: Stat | None, mark: Mark | None = None) -> None:
+        """Classify a file or link; `mark` is the class of the build output that it lies in."""
+        name = path.rpartition("/")[2]
+        is_link = info is not None and stat.S_ISLNK(info[MODE])
+        if self._lines and self._patterns.match(path):
             self._add(path, _LISTED, folder=False)
-        elif name in _DEPENDENCY_FILES or (name in _LINKS and os.path.islink(f"{self._root}/{path}")):
+        elif mark:
+            self._add(path, mark, folder=False)
+        elif name in _DEPENDENCY_FILES or (is_link and name in _LINKS):
             self._add(path, ("dependencies", name), folder=False)
         elif _BUILD_FILES.match(name):
             self._add(path, ("build", name), folder=False)
-        else:
-            self.others[path] = stat_of(f"{self._root}/{path}")
+        elif info is not None:
+            self.others[path] = info
 
     def _add(self, path: str, mark: Mark, *, folder: bool, root: str = "") -> None:
         kind, why = mark
         self.found.append(Ignored(path, kind, folder, why, "" if kind == "other" else root or path))
 
-    def _around(self, folder: str) -> tuple[str, Mark] | None:
+    def _topmost(self, folder: str) -> tuple[str, Mark] | None:
         """Return the topmost folder of dependencies or build output among a folder and those above it, and its mark."""
         if not folder:
             return None
-        if folder not in self._marks:
-            above = self._around(folder.rpartition("/")[0])
-            mark = None if above else self._mark(folder, whole=self._is_whole(folder))
-            self._marks[folder] = (folder, mark) if mark else above
-        return self._marks[folder]
+        if above := self._around(folder.rpartition("/")[0]):
+            return above
+        # All that is in it is ignored by itself, but for files that only keep the folder.
+        whole = all(name in _KEEPERS or f"{folder}/{name}" in self._named for name in self._list(folder))
+        mark = self._mark(folder, whole=whole)
+        return (folder, mark) if mark else None
 
     def _mark(self, folder: str, *, whole: bool) -> Mark | None:
         """Return the class of a folder of dependencies or build output, and what shows it; None for another folder."""
-        above, _, name = folder.rpartition("/")
         if self._folder_patterns.match(f"{folder}/x"):
             return _LISTED
         if folder in self._known:
             return self._known[folder]
+        above, _, name = folder.rpartition("/")
         inside = self._list(folder)
-        for marker in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())):
-            if marker in inside:
-                return "dependencies", marker
+        if marker := next((one for one in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())) if one in inside), ""):
+            return "dependencies", marker
         if name == "node_modules" and any("package.json" in self._list(place) for place in ("", *folders_above(above))):
             return "dependencies", "package.json above it"
-        if name in _NAMES["dependencies"] or (os.path.basename(above), name) in _PLACES:
-            return "dependencies", name
         if why := self._beside("dependencies", name, above):
             return "dependencies", why
-        for marker in _MARKERS["build"] if whole else ():
-            if marker in inside:
-                return "build", marker
+        if name in _NAMES["dependencies"] or f"{os.path.basename(above)}/{name}" in _NAMES["dependencies"]:
+            return "dependencies", name
+        if marker := next((one for one in _MARKERS["build"] if whole and one in inside), ""):
+            return "build", marker
         if why := self._beside("build", name, above):
             return "build", why
         return ("build", name) if name in _NAMES["build"] or (whole and name in _COMMON) else None
 
     def _beside(self, kind: Class, name: str, above: str) -> str:
         markers = _BESIDE[kind].get(name)
-        if not markers:
-            return ""
-        return next((f"{found} beside it" for found in sorted(self._list(above)) if found.endswith(markers)), "")
+        found = (one for one in sorted(self._list(above)) if markers and one.endswith(markers))
+        return next((f"{one} beside it" for one in found), "")
 
-    def _list(self, folder: str) -> frozenset[str]:
-        if folder not in self._listings:
-            names: list[str] = []
-            with contextlib.suppress(OSError):
-                names = os.listdir(f"{self._root}/{folder}")
-            self._listings[folder] = frozenset(names)
-        return self._listings[folder]
-
-    def _is_whole(self, folder: str) -> bool:
-        """Return whether all in a folder is ignored by itself, files that only keep the folder aside."""
-        return all(name in _KEEPERS or f"{folder}/{name}" in self._named for name in self._list(folder))
+    def _names(self, folder: str) -> frozenset[str]:
+        try:
+            return frozenset(os.listdir(f"{self._root}/{folder}"))
+        except OSError:
+            return frozenset()
 
 
 def folders_above(path: str) -> list[str]:
@@ -289,11 +260,11 @@ def folders_above(path: str) -> list[str]:
 def stat_of(path: str) -> Stat | None:
     """Return the stat of a file or link; None for anything else."""
     try:
-        info = os.lstat(path)
+        return _stat(os.lstat(path))
     except OSError:
         return None
-    return _stat(info) if stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode) else None
 
 
-def _stat(info: os.stat_result) -> Stat:
-    return info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode
+def _stat(info: os.stat_result) -> Stat | None:
+    is_content = stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)
+    return (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode) if is_content else None

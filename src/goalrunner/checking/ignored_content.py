@@ -95,13 +95,9 @@ class IgnoredContent:
             _ = self._start
             return
         self.first = found = Classifier(self._workspace, names, self._dependencies, home=self._home)
-        self.__dict__["_start"] = _Start(
-            {path: info for path, info in found.others.items() if info},
-            {*found.folders},
-            {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root},
-            self._installed(found.dependencies),
-            began=time.time_ns(),
-        )
+        roots = {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root}
+        installed = self._installed(found.dependencies)
+        self._start = _Start(found.others, found.folders, roots, installed, began=time.time_ns())
         writer = ThreadPoolExecutor(1)
         self._written = writer.submit(self._write, self._start)
         writer.shutdown(wait=False)
@@ -117,8 +113,10 @@ class IgnoredContent:
     def _write(self, start: _Start) -> None:
         self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._contents:
-            start.contents = write_pack(self._workspace, start.files, self._pack)
-        write_whole(self._record, start.as_json())
+            start.contents = _write_pack(self._workspace, start.files, self._pack)
+        packages = {root: vars(one) for root, one in start.packages.items()}
+        values = vars(start) | {"folders": sorted(start.folders), "packages": packages}
+        write_whole(self._record, json.dumps(values).encode())
 
     def look(self, names: Iterable[str]) -> Classifier:
         """Look at what git ignores now, for the other methods."""
@@ -131,32 +129,25 @@ class IgnoredContent:
 
     def compare(self, now: Classifier) -> Changes:
         """Return what differs from the start."""
-        start = self._start
+        start, there = self._start, now.others
         build = tuple(entry.path for entry in now.found if entry.kind == "build")
         if now is self.first:
             return Changes(build=build, state=_state(now, start.packages))
-        there = now.others
-        same = there == start.files
-        differ = [
-            path
-            for path, info in (() if same else start.files.items())
-            if there.get(path) != info and self._differs(path, info)
-        ]
-        new = set() if same else there.keys() - start.files.keys()
+        differ = sorted(
+            path for path, info in start.files.items() if there.get(path) != info and self._differs(path, info)
+        )
+        new = _appeared(now, start, there.keys() - start.files.keys())
         known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
         packages = self._installed(known | now.dependencies)
         found = labels(start.packages, packages, self._workspace)
         found |= {folder: [f"+{folder}"] for folder in now.dependencies - known}
+        caches = (path for path in build if path.endswith(CACHE))
         return Changes(
-            appeared=tuple(path for path in _appeared(now, start, new) if os.path.lexists(self._workspace / path)),
-            changed=tuple(sorted(path for path in differ if path in start.contents)),
-            lost=tuple(sorted(path for path in differ if path not in start.contents)),
+            appeared=tuple(path for path in new if os.path.lexists(self._workspace / path)),
+            changed=tuple(path for path in differ if path in start.contents),
+            lost=tuple(path for path in differ if path not in start.contents),
             build=build,
-            caches=tuple(
-                path
-                for path in build
-                if path.endswith(CACHE) and written_since(f"{self._workspace}/{path}", start.began)
-            ),
+            caches=tuple(path for path in caches if written_since(f"{self._workspace}/{path}", start.began)),
             dependencies=tuple(sorted(label for some in found.values() for label in some)),
             dependency_folders=tuple(sorted(found)),
             state=_state(now, packages),
@@ -164,10 +155,9 @@ class IgnoredContent:
 
     def original(self, path: str) -> File | None:
         """Return the start content of an other file; None if it was not kept. Raise WorkspaceError if it is damaged."""
-        kept = self._start.contents.get(path)
-        if kept is None:
+        if path not in self._start.contents:
             return None
-        digest, offset = kept
+        digest, offset = self._start.contents[path]
         info = self._start.files[path]
         try:
             with self._pack.open("rb") as pack:
@@ -190,16 +180,20 @@ class IgnoredContent:
         kept = self._start.contents.get(path)
         if now is None or kept is None or (now[SIZE], now[MODE]) != (before[SIZE], before[MODE]):
             return True
-        data = content_of(f"{self._workspace}/{path}", now)
+        data = _content_of(f"{self._workspace}/{path}", now)
         return data is None or hashlib.sha256(data).hexdigest() != kept[0]
 
     @cached_property
     def _start(self) -> _Start:
         try:
-            return _Start.from_json(self._record.read_bytes())
+            values: dict[str, Any] = json.loads(self._record.read_bytes())
+            values["packages"] = {root: Installed(**value) for root, value in values["packages"].items()}
+            for name in ("files", "roots", "contents"):  # JSON has lists for tuples
+                values[name] = {path: tuple(value) for path, value in values[name].items()}
+            return _Start(**values | {"folders": set(values["folders"])})
         except OSError as error:
             raise WorkspaceError(f"the record of ignored files cannot be read: {error}") from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"the record of ignored files is damaged, or was written by another version: {self._record}"
             raise WorkspaceError(message, "start a new run") from error
 
@@ -219,35 +213,14 @@ class _Start:
         for folder in {path.rpartition("/")[0] for path in (*self.files, *self.roots)} - {""}:
             self.folders.update((*folders_above(folder), folder))
 
-    def as_json(self) -> bytes:
-        """Return the record. Stats are columns: a list of numbers is written far faster than a list of lists."""
-        stats = list(zip(*self.files.values(), strict=True))
-        packages = {root: vars(one) for root, one in self.packages.items()}
-        changed = {"files": [list(self.files), stats], "folders": sorted(self.folders), "packages": packages}
-        return json.dumps(vars(self) | changed).encode()
 
-    @classmethod
-    def from_json(cls, data: bytes) -> _Start:
-        """Return what `as_json` wrote. Raise KeyError, TypeError or ValueError if another version wrote it."""
-        state: dict[str, Any] = json.loads(data)
-        paths, stats = state["files"]
-        return cls(
-            dict(zip(paths, zip(*stats, strict=True), strict=True)),
-            set(state["folders"]),
-            {path: (kind, why) for path, (kind, why) in state["roots"].items()},
-            {root: Installed(**value) for root, value in state["packages"].items()},
-            {path: (digest, offset) for path, (digest, offset) in state["contents"].items()},
-            state.get("began", 0),
-        )
-
-
-def _without_logs(look: Classifier) -> dict[str, Stat | None]:
+def _without_logs(look: Classifier) -> dict[str, Stat]:
     return {path: info for path, info in look.others.items() if not path.endswith((".log", ".pid"))}
 
 
 def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
     closed = [entry.path for entry in now.found if entry.kind == "other"]
-    stats = [info for info in _without_logs(now).values() if info]
+    stats = _without_logs(now).values()
     installed = sorted((root, sorted(one.versions.items()), sorted(one.code.items())) for root, one in packages.items())
     # A sum needs no order; an inode tells the file, and a new name sets its time of change.
     data = json.dumps([closed, len(stats), sum(map(hash, stats)), installed])
@@ -266,7 +239,7 @@ def _appeared(now: Classifier, start: _Start, others: Collection[str]) -> tuple[
     return tuple(sorted(found))
 
 
-def content_of(path: str, info: Stat) -> bytes | None:
+def _content_of(path: str, info: Stat) -> bytes | None:
     """Return the content of a file or the target of a link; None if it cannot be read or no longer has that stat."""
     try:
         if stat.S_ISLNK(info[MODE]):
@@ -279,22 +252,18 @@ def content_of(path: str, info: Stat) -> bytes | None:
     return data if len(data) == info[SIZE] and stat_of(path) == info else None
 
 
-def write_pack(workspace: Path, files: Mapping[str, Stat], pack: Path) -> dict[str, Kept]:
+def _write_pack(workspace: Path, files: Mapping[str, Stat], pack: Path) -> dict[str, Kept]:
     """Write the content of small files into one file; return what is kept of which.
 
     It is not flushed to the disk: each content is compared with its hash when it is used.
     """
-    kept = {}
-    offset = 0
-    handle = os.open(pack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(handle, "wb") as out:
+    kept, offset = {}, 0
+    with open(os.open(pack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
         for size, path in sorted((info[SIZE], path) for path, info in files.items() if info[SIZE] <= KEPT_FILE):
             if offset + size > KEPT_TOTAL:
                 break
-            data = content_of(f"{workspace}/{path}", files[path])
-            if data is None:
-                continue
-            out.write(data)
-            kept[path] = (hashlib.sha256(data).hexdigest(), offset)
-            offset += size
+            if (data := _content_of(f"{workspace}/{path}", files[path])) is not None:
+                out.write(data)
+                kept[path] = (hashlib.sha256(data).hexdigest(), offset)
+                offset += size
     return kept

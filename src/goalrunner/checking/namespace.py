@@ -198,7 +198,9 @@ class NamespaceLauncher:
             with opened_sink(output):
                 return Completion(NOT_FOUND, 0.0, timed_out=False, output=output, error="there is no command to run")
         self.namespace.running += 1
-        outside, env = _outside(cwd, dict(env))
+        # The folder may exist inside alone; then PWD is set by `env`.
+        outside = cwd if cwd.is_dir() else Path("/")
+        env = {name: value for name, value in env.items() if name != "PWD" or outside == cwd}
         try:
             line = self.namespace.entering(argv, cwd.absolute())
             done = await self.inner.launch(line, cwd=outside, env=env, output=output, **options)
@@ -229,48 +231,34 @@ class NamespaceLauncher:
 
     def _never_ran(self, done: Completion, argv: Sequence[str], cwd: Path, printed: Path) -> Completion:
         """Replace the words of `env`, where the command could not be started, by those of any other launcher."""
-        if done.exit_code not in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND) or not _begins(
-            printed, self.namespace.own_words
-        ):
-            own, _, why = done.error.partition(": ")
-            is_own = done.exit_code == NOT_EXECUTABLE and own.endswith("/nsenter")
-            return replace(done, error=f"{argv[0]}: {why}") if is_own else done
+        own, _, why = done.error.partition(": ")
+        if done.exit_code == NOT_EXECUTABLE and own.endswith("/nsenter"):
+            return replace(done, error=f"{argv[0]}: {why}")
+        words = self.namespace.own_words
+        with printed.open("rb") as file:
+            is_own = done.exit_code in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND) and file.read(len(words)) == words
+        if not is_own:
+            return done
+        os.truncate(printed, 0)
         program, view = argv[0], Path(f"{self.namespace.view}{cwd.absolute()}")
         if done.exit_code == _NO_FOLDER:
             why = f"the folder {cwd} {'is not a folder' if view.exists() else 'does not exist'}"
-            done = replace(done, exit_code=NOT_EXECUTABLE, error=why)
-        elif done.exit_code == NOT_EXECUTABLE:
-            done = replace(done, error=f"{program}: permission denied")
-        else:
-            there = f"{self.namespace.view}{program}" if program.startswith("/") else view / program
-            missing = "its interpreter is missing" if "/" in program and os.path.exists(there) else "not found"
-            done = replace(done, error=f"{program}: {missing}")
-        os.truncate(printed, 0)
-        return done
-
-
-def _outside(cwd: Path, env: dict[str, str]) -> tuple[Path, dict[str, str]]:
-    """Return a folder outside of the namespace for the start, and an environment with a PWD that is right inside."""
-    if cwd.is_dir():
-        return cwd, env
-    return Path("/"), {name: value for name, value in env.items() if name != "PWD"}
-
-
-def _begins(path: Path, words: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(words)) == words
+            return replace(done, exit_code=NOT_EXECUTABLE, error=why)
+        if done.exit_code == NOT_EXECUTABLE:
+            return replace(done, error=f"{program}: permission denied")
+        there = f"{self.namespace.view}{program}" if program.startswith("/") else view / program
+        is_there = "/" in program and os.path.exists(there)
+        return replace(done, error=f"{program}: {'its interpreter is missing' if is_there else 'not found'}")
 
 
 def _read_until_ready(holder: subprocess.Popen[bytes]) -> bytes:
     """Return what the holder prints until it is ready, or ends."""
     assert holder.stdout is not None
-    printed, deadline = b"", time.monotonic() + _PATIENCE
+    printed, part, deadline = b"", b"x", time.monotonic() + _PATIENCE
     poll = select.poll()
     poll.register(holder.stdout, select.POLLIN)
-    while not printed.endswith(_READY) and (left := deadline - time.monotonic()) > 0:
+    while part and not printed.endswith(_READY) and (left := deadline - time.monotonic()) > 0:
         if poll.poll(left * 1000):
             part = os.read(holder.stdout.fileno(), 4096)
-            if not part:
-                break
             printed += part
     return printed

@@ -18,7 +18,7 @@ from pathlib import Path
 from goalrunner.checking.environment import File, Kind, Layer, to_its_end
 from goalrunner.checking.files import NO_SPACE_HINT, copy_written, no_space
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
-from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, upper_layers
+from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, mount_points
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.diff import Patterns
@@ -46,14 +46,11 @@ done
 class Overlay:
     """The port `CheckEnvironment` with overlay mounts; `scratch` is a folder of this user for the upper layers."""
 
+    kind: Kind = "overlay"
+
     def __init__(self, scratch: Path, environ: Mapping[str, str]) -> None:
         self._scratch = scratch
         self._environ = environ
-
-    @property
-    def kind(self) -> Kind:
-        """Return "overlay"."""
-        return "overlay"
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[OpenOverlay]:
@@ -72,17 +69,13 @@ class OpenOverlay:
     def __init__(self, scratch: Path, environ: Mapping[str, str], layers: Sequence[Layer]) -> None:
         self._scratch = Path(os.path.realpath(scratch))
         self._environ = environ
-        self._path = layers[0].root.absolute()
+        self.path = layers[0].root.absolute()
+        """The workspace's own path."""
         self._layers = [replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers]
         self._uppers: list[UpperLayer] = []
         self._folder: Path | None = None
         self._lock = -1
         self._namespace: Namespace | None = None
-
-    @property
-    def path(self) -> Path:
-        """Return the workspace's own path."""
-        return self._path
 
     @property
     def namespace(self) -> Namespace:
@@ -106,13 +99,19 @@ class OpenOverlay:
         A workspace below the root of its repository is a mount of its own, at whose border git stops by default. Only
         there is a variable added: others would tell code under test that it is being checked.
         """
-        if os.path.lexists(self._path / ".git") or not any((path / ".git").exists() for path in self._path.parents):
+        if os.path.lexists(self.path / ".git") or not any((path / ".git").exists() for path in self.path.parents):
             return dict(env)
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Copy matching files that checks wrote into the live workspace; return their paths."""
-        return await to_its_end(asyncio.to_thread(self._collected, Patterns(patterns)))
+        wanted, upper = Patterns(patterns), self._uppers[0]
+
+        def collected() -> tuple[str, ...]:
+            paths = (path for path in upper.written() if wanted.match(shown(os.fsencode(path))))
+            return copy_written(upper.files, upper.layer.root, paths)
+
+        return await to_its_end(asyncio.to_thread(collected))
 
     def full(self) -> str:
         """Return why nothing more can be written here; empty if something can."""
@@ -136,15 +135,18 @@ class OpenOverlay:
 
     def set_up(self) -> None:
         """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""
+        points = [point for point, _ in mount_points()]
         for layer in self._layers:
             if not layer.root.is_dir():
                 raise EnvironmentFailed(f"{layer.root} is not a folder")
             if self._scratch.is_relative_to(layer.root):
                 raise EnvironmentFailed(f"{self._scratch} lies below {layer.root}", "set GOAL_HOME to another folder")
+            if inner := next((point for point in points if layer.root in point.parents), None):
+                raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
         tools = find_tools(self._environ, [layer.root for layer in self._layers])
         try:
-            self._folder = self._make_folder()
-            self._uppers = upper_layers(self._layers, self._folder)
+            folder = self._folder = self._make_folder()
+            self._uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
             for upper in self._uppers:
                 upper.prepare()
         except OSError as error:
@@ -180,11 +182,6 @@ class OpenOverlay:
         self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder
-
-    def _collected(self, patterns: Patterns) -> tuple[str, ...]:
-        upper = self._uppers[0]
-        paths = (path for path in upper.written() if patterns.match(shown(os.fsencode(path))))
-        return copy_written(upper.files, upper.layer.root, paths)
 
 
 def _remove_stale(scratch: Path) -> None:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.checking.environment import File, Layer
+from goalrunner.checking.environment import Layer
+from goalrunner.checking.files import put_file
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.system.launcher import program_outside
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 NOT_PERMITTED = "namespaces are not permitted here"
-_CAP_SYS_ADMIN = 21
 _OPAQUE = "user.overlay.opaque"
 
 
@@ -66,7 +66,8 @@ def mount_failure(said: str, uppers: Sequence[UpperLayer]) -> str:
 def privileged() -> bool:
     """Return whether this process is root and may mount, so that no user namespace is needed."""
     found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
+    # 21 is CAP_SYS_ADMIN.
+    return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> 21 & 1)
 
 
 def filesystem(path: Path) -> str:
@@ -96,22 +97,13 @@ class UpperLayer:
     layer: Layer
     folder: Path
     _prepared: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _folders: dict[str, os.stat_result | None] = field(default_factory=dict)
+    _made: set[str] = field(default_factory=set)
+    _seen: dict[str, os.stat_result | None] = field(default_factory=dict)
 
     @property
     def files(self) -> Path:
         """Return the folder of the files in the upper layer."""
         return self.folder / "u"
-
-    def written(self) -> Iterator[str]:
-        """Yield the regular files in the upper layer that were not prepared, or changed since."""
-        for folder, _, names in os.walk(self.files):
-            for name in names:
-                path = Path(folder, name)
-                found = path.lstat()
-                relative = str(path.relative_to(self.files))
-                if stat.S_ISREG(found.st_mode) and self._prepared.get(relative) != _signature(found):
-                    yield relative
 
     def entries(self) -> Iterator[tuple[str, int, int]]:
         """Yield what the upper layer has but for plain folders, with what tells a new one apart.
@@ -122,10 +114,15 @@ class UpperLayer:
             for path in (Path(folder, name) for name in (*names, *folders)):
                 found, relative = path.lstat(), str(path.relative_to(self.files))
                 if not stat.S_ISDIR(found.st_mode):
-                    inode, changed = _signature(found)
-                    yield relative, inode, changed
+                    yield relative, *_signature(found)
                 elif (self.layer.root / relative).is_dir() and _OPAQUE in os.listxattr(path):
                     yield relative, found.st_ino, 0
+
+    def written(self) -> Iterator[str]:
+        """Yield the regular files in the upper layer that were not prepared, or changed since."""
+        for path, inode, changed in self.entries():
+            if self._prepared.get(path) != (inode, changed) and stat.S_ISREG((self.files / path).lstat().st_mode):
+                yield path
 
     def changed(self) -> Iterator[str]:
         """Yield the written files whose content is another one than in the live tree."""
@@ -139,30 +136,43 @@ class UpperLayer:
         """Make the folders of the mount, and fill the upper layer with what differs from the live files."""
         for name in ("u", "w", "l"):
             (self.folder / name).mkdir(mode=0o700, parents=True)
-        self._folders[""] = self.layer.root.stat()
-        for path, file in sorted(self.layer.put.items()):
-            self._write(path, file)
-        for path in sorted(self.layer.hide):
-            if path not in self.layer.put and path not in self._folders:
-                self._hide(path)
-        for path in [path for path in self._folders if self._is_hidden(path)]:
-            self._hide_rest(path)
+        self._made, self._seen = {""}, {"": self.layer.root.stat()}
+        put = self.layer.put
+        for path, file in sorted(put.items()):
+            self._make(os.path.dirname(path))
+            put_file(self.files, path, file)
+            self._prepared[path] = _signature((self.files / path).lstat())
+        for path in sorted(self.layer.hide - put.keys() - self._made):
+            parent = os.path.dirname(path)
+            # Below another hidden folder, or a file, there is nothing to hide.
+            if self._live(path) and not self._is_hidden(parent) and put.keys().isdisjoint(map(str, Path(path).parents)):
+                self._make(parent)
+                os.mknod(self.files / path, stat.S_IFCHR, 0)
+        for path in self._made:
+            live = self._live(path)
+            if live is None or not stat.S_ISDIR(live.st_mode):
+                continue
+            if self._is_hidden(path):  # it exists because of a path below it: the rest of it is hidden
+                for name in {*os.listdir(self.layer.root / path)} - {*os.listdir(self.files / path)}:
+                    os.mknod(self.files / path / name, stat.S_IFCHR, 0)
         # At the end: what is made in a folder changes its time.
-        for path, live in self._folders.items():
-            self._adopt(path, live)
+        for path in self._made:
+            live = self._live(path)
+            if live is not None and stat.S_ISDIR(live.st_mode):
+                # The agent may have closed a folder in which files have their original content.
+                (self.files / path).chmod(stat.S_IMODE(live.st_mode) | 0o700)
+                if not self._is_hidden(path):
+                    os.utime(self.files / path, ns=(live.st_atime_ns, live.st_mtime_ns))
 
     def _live(self, path: str) -> os.stat_result | None:
         """Return what stands at `path` in the live tree, without following a link; None if nothing does."""
-        if path in self._folders and self._folders[path] is not None:
-            return self._folders[path]
-        parent = os.path.dirname(path)
-        above = self._live(parent) if path else None
-        if above is not None and not stat.S_ISDIR(above.st_mode):
-            return None
-        try:
-            return (self.layer.root / path).lstat() if above is not None else None
-        except OSError:
-            return None
+        if path not in self._seen:
+            above = self._live(os.path.dirname(path))
+            self._seen[path] = None
+            if above is not None and stat.S_ISDIR(above.st_mode):
+                with contextlib.suppress(OSError):
+                    self._seen[path] = (self.layer.root / path).lstat()
+        return self._seen[path]
 
     def _is_hidden(self, path: str) -> bool:
         """Return whether the path is hidden, or lies below a hidden folder."""
@@ -171,64 +181,10 @@ class UpperLayer:
 
     def _make(self, path: str) -> None:
         """Make a folder in the upper layer, and its parents."""
-        if path in self._folders:
-            return
-        self._make(os.path.dirname(path))
-        live = self._live(path)
-        (self.files / path).mkdir()
-        self._folders[path] = live if live is not None and stat.S_ISDIR(live.st_mode) else None
-
-    def _write(self, path: str, file: File) -> None:
-        self._make(os.path.dirname(path))
-        target = self.files / path
-        if file.is_link:
-            target.symlink_to(os.fsdecode(file.data))
-        else:
-            with target.open("xb") as sink:
-                sink.write(file.data)
-        if not file.is_link:
-            target.chmod(stat.S_IMODE(file.mode))
-        self._prepared[path] = _signature(target.lstat())
-
-    def _hide(self, path: str) -> None:
-        """Put a whiteout over a live path; below another hidden folder, or a file, there is nothing to hide."""
-        parent = os.path.dirname(path)
-        if self._live(path) is None or self._is_hidden(parent):
-            return
-        if any(str(above) in self.layer.put for above in Path(path).parents):
-            return
-        self._make(parent)
-        os.mknod(self.files / path, stat.S_IFCHR, 0)
-
-    def _hide_rest(self, path: str) -> None:
-        """Put whiteouts over everything in a hidden folder that exists because of a path below it."""
-        if self._folders[path] is None:
-            return
-        present = {entry.name for entry in os.scandir(self.files / path)}
-        for entry in os.scandir(self.layer.root / path):
-            if entry.name not in present:
-                os.mknod(self.files / path / entry.name, stat.S_IFCHR, 0)
-
-    def _adopt(self, path: str, live: os.stat_result | None) -> None:
-        """Give a folder of the upper layer the mode and the times of the live one."""
-        folder = self.files / path
-        if live is not None:
-            # The agent may have closed a folder in which files have their original content.
-            folder.chmod(stat.S_IMODE(live.st_mode) | 0o700)
-            if not self._is_hidden(path):
-                os.utime(folder, ns=(live.st_atime_ns, live.st_mtime_ns))
-
-
-def upper_layers(layers: Sequence[Layer], folder: Path) -> list[UpperLayer]:
-    """Return one for each layer, in the same order. Raise EnvironmentFailed if they cannot be overlaid."""
-    found: list[UpperLayer] = []
-    points = [point for point, _ in mount_points()]
-    for number, layer in enumerate(layers):
-        inner = next((point for point in points if layer.root in point.parents), None)
-        if inner is not None:
-            raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
-        found.append(UpperLayer(layer, folder / str(number)))
-    return found
+        if path not in self._made:
+            self._make(os.path.dirname(path))
+            (self.files / path).mkdir()
+            self._made.add(path)
 
 
 def _signature(found: os.stat_result) -> tuple[int, int]:
