@@ -234,27 +234,27 @@ def test_sockets_and_pipes_are_left_out(tmp_path: Path) -> None:
 
 def test_names_that_vanish_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "d/a/x", "d/b/x")
-    scan = os.scandir
+    opened = os.open
 
-    def gone(path: str) -> object:
+    def gone(path: str, flags: int) -> int:
         if path.endswith("/d/a"):
             raise FileNotFoundError(path)
-        return scan(path)
+        return opened(path, flags)
 
-    monkeypatch.setattr(os, "scandir", gone)
+    monkeypatch.setattr(os, "open", gone)
     assert kinds(tmp_path, "d/", "missing/") == {"d/b/x": "other"}
 
 
 def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "pgdata/base/1", "pgdata/a")
-    scan = os.scandir
+    opened = os.open
 
-    def closed(path: str) -> object:
+    def closed(path: str, flags: int) -> int:
         if path.endswith("/base"):
             raise PermissionError(path)
-        return scan(path)
+        return opened(path, flags)
 
-    monkeypatch.setattr(os, "scandir", closed)
+    monkeypatch.setattr(os, "open", closed)
     found = {entry.path: entry for entry in classify(tmp_path, ["pgdata/"])}
     assert found["pgdata/base"] == Ignored("pgdata/base", "other", True, "cannot be read")
     assert found["pgdata/a"].folder is False

@@ -8,7 +8,6 @@ the folder `.git` of a repository inside of an ignored folder is left out.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
@@ -147,7 +146,7 @@ class Classifier:
             elif path in whole:
                 self._enter(path)
             else:
-                self._file(path, stat_of(f"{self._root}/{path}"))
+                self._file(path, path.rpartition("/")[2], stat_of(f"{self._root}/{path}"))
         self.found.sort(key=lambda entry: entry.path)
 
     @property
@@ -163,39 +162,49 @@ class Classifier:
             if here == self._home:
                 continue
             try:
-                with os.scandir(f"{self._root}/{here}") as found:
-                    entries = list(found)
+                # A file is looked up in the open folder, not by its whole path again.
+                handle = os.open(f"{self._root}/{here}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             except (FileNotFoundError, NotADirectoryError):  # it vanished
                 continue
             except OSError:
                 self.folders.add(here)
                 self._add(here, ("other", "cannot be read"), folder=True)
                 continue
-            mark = self._mark(here, whole=True)
-            inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
-            if mark and not inner:
-                self._add(here, mark, folder=True)
-                continue
-            self.folders.add(here)
-            for entry in entries:
-                path = f"{here}/{entry.name}"
-                if not entry.is_dir(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):
-                        self._file(path, _stat(entry.stat(follow_symlinks=False)), mark)
-                elif entry.name != ".git":
-                    if mark:
-                        self._known[path] = _LISTED if self._patterns.match(f"{path}/x") else mark
-                    waiting.append(path)
+            try:
+                with os.scandir(handle) as entries:
+                    waiting += self._classified(here, entries)
+            finally:
+                os.close(handle)
 
-    def _file(self, path: str, info: Stat | None, mark: Mark | None = None) -> None:
+    def _classified(self, here: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
+        """Classify a folder and the files in it; return the folders to enter."""
+        mark = self._mark(here, whole=True)
+        inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
+        if mark and not inner:
+            self._add(here, mark, folder=True)
+            return []
+        self.folders.add(here)
+        folders = []
+        for entry in entries:
+            path = f"{here}/{entry.name}"
+            if not entry.is_dir(follow_symlinks=False):
+                try:
+                    self._file(path, entry.name, _stat(entry.stat(follow_symlinks=False)), mark)
+                except FileNotFoundError:
+                    continue
+            elif entry.name != ".git":
+                if mark:
+                    self._known[path] = _LISTED if self._patterns.match(f"{path}/x") else mark
+                folders.append(path)
+        return folders
+
+    def _file(self, path: str, name: str, info: Stat | None, mark: Mark | None = None) -> None:
         """Classify a file or link; `mark` is the class of the build output that it lies in."""
-        name = path.rpartition("/")[2]
-        is_link = info is not None and stat.S_ISLNK(info[MODE])
         if self._lines and self._patterns.match(path):
             self._add(path, _LISTED, folder=False)
         elif mark:
             self._add(path, mark, folder=False)
-        elif name in _DEPENDENCY_FILES or (is_link and name in _LINKS):
+        elif name in _DEPENDENCY_FILES or (name in _LINKS and info and stat.S_ISLNK(info[MODE])):
             self._add(path, ("dependencies", name), folder=False)
         elif _BUILD_FILES.match(name):
             self._add(path, ("build", name), folder=False)
@@ -266,5 +275,7 @@ def stat_of(path: str) -> Stat | None:
 
 
 def _stat(info: os.stat_result) -> Stat | None:
-    is_content = stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)
-    return (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode) if is_content else None
+    mode = info.st_mode
+    if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+        return info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, mode
+    return None
