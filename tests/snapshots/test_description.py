@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.snapshots.description import WorkspaceDescription, describe
+from goalrunner.snapshots.git import WorkspaceDescription, describe
 
 
 def git(folder: Path, *arguments: str) -> None:

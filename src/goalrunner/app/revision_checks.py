@@ -20,8 +20,7 @@ from goalrunner.core.ports import CheckRun, ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
 from goalrunner.engine.validating import result_facts
 from goalrunner.records.run_folder import RunFolder, new_run_id
-from goalrunner.snapshots.revision import revision_snapshot
-from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 
 _KEPT = 4_000_000
 """Bytes at each end of an output that the judge can see."""

@@ -17,7 +17,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
@@ -210,25 +209,37 @@ def _quoted(paths: Sequence[str]) -> str:
     return ", ".join(f'"{path}"' for path in paths[:_NAMED])
 
 
-_PYTHON_LINTERS = frozenset(
-    {"ruff", "mypy", "pyright", "basedpyright", "pylint", "black", "isort", "flake8", "bandit", "importlinter"}
-    | {"ty", "pyrefly", "codespell", "vulture", "deptry", "interrogate", "pydocstyle"}
-)
-_PYPROJECT = _PYTHON_LINTERS | {"pytest", "coverage", "tox", "nox", "poe", "taskipy"}
-_PACKAGE = frozenset(
-    {"scripts", "jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "babel", "eslintConfig", "prettier", "type"}
-    | {"imports", "xo", "standard", "stylelint", "config"}
-)
-_CARGO_FREE = frozenset(
-    {"package", "dependencies", "dev-dependencies", "build-dependencies", "features", "workspace", "bin"}
-)
-_CARGO_PACKAGE = ("autotests", "autobins", "autoexamples", "autobenches", "build")
-_CARGO_WORKSPACE = ("members", "exclude", "default-members", "lints")
-_SETUP = (
-    "tool:pytest", "coverage:", "tox", "aliases", "flake8", "mypy", "pycodestyle", "pylint", "isort", "bandit", "pydocstyle",
-    "codespell", "importlinter",
+_LINTERS = (
+    "ruff", "mypy", "pyright", "basedpyright", "pylint", "black", "isort", "flake8", "bandit", "importlinter", "ty",
+    "pyrefly", "codespell", "vulture", "deptry", "interrogate", "pydocstyle", "pycodestyle", "eslintConfig", "prettier",
 )  # fmt: skip
-_LINTERS = (*_PYTHON_LINTERS, "pycodestyle", "eslintConfig", "prettier")
+_ANY_LINTER = "|".join(_LINTERS)
+
+
+def _setup_cfg(text: str) -> dict[str, dict[str, str]]:
+    parser = configparser.RawConfigParser()
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+_CARGO = (
+    r"package\.(auto\w+|build)|workspace\.(members|exclude|default-members|lints)"
+    r"|(?!(package|dependencies|(dev|build)-dependencies|features|workspace|bin)$)[^.]+"
+)
+_MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
+    "pyproject.toml": (
+        tomllib.loads,
+        rf"tool\.(?:{_ANY_LINTER}|pytest|coverage|tox|nox|poe|taskipy|pdm\.scripts|hatch\.envs)",
+    ),
+    "setup.cfg": (_setup_cfg, rf"(?:tool:pytest|coverage:|tox|aliases|{_ANY_LINTER}).*"),
+    "package.json": (
+        json.loads,
+        "scripts|jest|mocha|ava|vitest|nyc|c8|tap|babel|eslintConfig|prettier|type|imports|xo|standard|stylelint|config",
+    ),
+    "cargo.toml": (tomllib.loads, _CARGO),
+    "composer.json": (json.loads, "scripts|config|autoload-dev"),
+}
+"""How a manifest is read, and which of its keys, joined with dots, configure checks."""
 
 
 def check_part(path: str, content: bytes | None, *, only_linters: bool = False) -> object:
@@ -237,56 +248,26 @@ def check_part(path: str, content: bytes | None, *, only_linters: bool = False) 
     That is the whole content of any file but a manifest. Of a manifest that does not exist, or says nothing, it is empty.
     With `only_linters`, what a manifest says to linters and type checkers.
     """
-    read = _READERS.get(posixpath.basename(path).casefold())
-    if content is None:
-        return None if read is None else {}
-    if read is None:
+    name = posixpath.basename(path).casefold()
+    if name not in _MANIFESTS:
         return content
+    loads, keys = _MANIFESTS[name]
     try:
-        found = read(content.decode())
-        return {name: value for name, value in found.items() if not only_linters or name.startswith(_LINTERS)}
-    except (ValueError, TypeError, AttributeError, configparser.Error, RecursionError):
+        found = dict(_matching(loads(content.decode()), re.compile(keys))) if content is not None else {}
+    except (ValueError, TypeError, configparser.Error, RecursionError):
         return content
+    return {
+        key: value for key, value in found.items() if not only_linters or key.removeprefix("tool.").startswith(_LINTERS)
+    }
 
 
-def _pyproject(text: str) -> dict[str, Any]:
-    tool = tomllib.loads(text).get("tool", {})
-    found = {name: table for name, table in tool.items() if name in _PYPROJECT}
-    for table, part in (("pdm", "scripts"), ("hatch", "envs")):
-        if value := tool.get(table, {}).get(part):
-            found[f"{table}.{part}"] = value
-    return found
-
-
-def _package(text: str) -> dict[str, Any]:
-    manifest = json.loads(text)
-    if not isinstance(manifest, Mapping):
-        raise TypeError("package.json holds no object")
-    return {name: value for name, value in manifest.items() if name in _PACKAGE}
-
-
-def _cargo(text: str) -> dict[str, Any]:
-    manifest = tomllib.loads(text)
-    found = {name: value for name, value in manifest.items() if name not in _CARGO_FREE}
-    for table, names in (("package", _CARGO_PACKAGE), ("workspace", _CARGO_WORKSPACE)):
-        found |= {f"{table}.{name}": manifest[table][name] for name in names if name in manifest.get(table, {})}
-    return found
-
-
-def _composer(text: str) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(text).items() if name in ("scripts", "config", "autoload-dev")}
-
-
-def _setup(text: str) -> dict[str, dict[str, str]]:
-    parser = configparser.RawConfigParser()
-    parser.read_string(text)
-    return {name: dict(parser[name]) for name in parser.sections() if name.startswith(_SETUP)}
-
-
-_READERS: dict[str, Callable[[str], Mapping[str, object]]] = {
-    "pyproject.toml": _pyproject,
-    "package.json": _package,
-    "cargo.toml": _cargo,
-    "setup.cfg": _setup,
-    "composer.json": _composer,
-}
+def _matching(table: object, keys: re.Pattern[str], above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the keys of a table, and of tables in it, that match as a whole, and their values."""
+    if not isinstance(table, Mapping):
+        raise TypeError("a manifest holds no table")
+    for name, value in table.items():
+        key = f"{above}{name}"
+        if keys.fullmatch(key):
+            yield key, value
+        elif isinstance(value, Mapping) and key.count(".") < 2:
+            yield from _matching(value, keys, f"{key}.")

@@ -180,14 +180,16 @@ _PROJECT_RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "pipenv", "rye", "
 def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout: Path, workspace: Path) -> list[Path]:
     """Return the files that make Python, started by one of the commands in a checkout, import from the live workspace.
 
-    They are in the environments of the Pythons, and of the scripts with a Python in their first line, that a command
-    line names. A script that starts Python by an absolute path is not followed.
+    They are in the environments whose programs a command line names. A script that starts Python by an absolute path is
+    not followed.
     """
     prefixes = set[Path]()
     for command in commands:
         programs = [one for one in started(command)[0] if one.words and not one.module]
         if not any(one.name in _PROJECT_RUNNERS for one in programs):
-            prefixes |= {prefix for one in programs if (prefix := _prefix(one.words[0], env, checkout))}
+            names = (str(checkout / one.words[0]) if "/" in one.words[0] else one.words[0] for one in programs)
+            found = (shutil.which(name, path=env.get("PATH", os.defpath)) for name in names)
+            prefixes |= {Path(program).parent.parent for program in found if program}
     leads = re.compile(rf"^(?!#).*{re.escape(str(workspace))}(?![\w.-])", re.MULTILINE)
     return sorted(
         file
@@ -196,14 +198,3 @@ def editable_installs(commands: Iterable[str], env: Mapping[str, str], checkout:
         for file in prefix.glob(f"lib*/python*/*-packages/{pattern}")
         if leads.search(file.read_text(encoding="utf-8", errors="replace"))
     )
-
-
-def _prefix(word: str, env: Mapping[str, str], checkout: Path) -> Path | None:
-    """Return the environment of a Python, or of the Python that the first line of a script names; None for others."""
-    path = env.get("PATH", os.defpath)
-    program = shutil.which(str(checkout / word) if "/" in word else word, path=path)
-    if program and not re.match(r"python[\d.]*$", os.path.basename(program)):
-        with open(program, encoding="utf-8", errors="replace") as file:
-            words = file.readline(256).removeprefix("#!").split()
-        program = shutil.which(words[-1], path=path) if words and "python" in words[-1] else None
-    return Path(program).parent.parent if program else None

@@ -77,7 +77,7 @@ def drive(
 
 def workspace_state(workspace: str) -> str:
     """Return the state of a workspace in git: "git, clean"."""
-    from goalrunner.snapshots.description import describe
+    from goalrunner.snapshots.git import describe
 
     return describe(Path(workspace)).summary
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.files import LARGE, Look, QuickLook, Sorter, manifest
-from goalrunner.snapshots.git import Git, GitFailed, Repository, both, repository_at
+from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import (
     Claim,
@@ -102,7 +104,9 @@ class SnapshotStore(SnapshotReader):
     async def ignored_names(self) -> tuple[str, ...]:
         """Return the ignored paths, sorted, in the form of `os.fsdecode`; an ignored folder ends with a slash."""
         async with self._turn:
-            found = await self._ignored_paths()
+            index = await self._ready()
+            is_known = await self._look(index) is not None and self._ignored is not None
+            found = self._ignored[1] if is_known and self._ignored else await index.ignored()
         home = f"{os.path.relpath(self._home, self.workspace)}/"
         return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
 
@@ -151,9 +155,8 @@ class SnapshotStore(SnapshotReader):
             raise WorkspaceError(f"the workspace {self.workspace} does not exist any more")
         await asyncio.to_thread(make_store, self.folder)
         self._claim = self._claim or Claim(self.workspace, self.folder / "lock", self._run)
-        (self.folder / "index.lock").unlink(
-            missing_ok=True
-        )  # left by a process that was killed: this object holds the lock
+        # Left by a process that was killed: this object holds the lock.
+        (self.folder / "index.lock").unlink(missing_ok=True)
         packs, _ = await both(packs_well(self.git), self._begin())
         index = Index(self.git, self._start, self._sorter, packs=packs)
         await index.settle(self._tracked)
@@ -163,32 +166,28 @@ class SnapshotStore(SnapshotReader):
         return index
 
     async def _begin(self) -> None:
+        """Save the current ignore rules, unless the run's were saved before, and find what the user's repositories track."""
         self._parent = await parent_of(self.git)
         if self._tracked is None and not (self._kept and self._start.frozen):
-            self._tracked = await self._freeze()
-
-    async def _freeze(self) -> set[bytes]:
-        """Save the current ignore rules; return the paths that the user's repositories track."""
-        lines, repositories = await ignore_rules(self.git, self._parent, self._home)
-        await asyncio.to_thread(self._start.write, lines, await head_of(self.git))
-        return await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
+            lines, repositories = await ignore_rules(self.git, self._parent, self._home)
+            await asyncio.to_thread(self._start.write, lines, await head_of(self.git))
+            self._tracked = await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
 
     async def _take(self, index: Index) -> Snapshot:
         content, unstored = await self._read(index)
-        found = await asyncio.to_thread(self._repositories, index.folders)
-        repository = {self._named(one.root): await self._states.state(one) for one in found}
-        kept = json.dumps(repository, sort_keys=True).encode() if repository else b""
-        return await asyncio.to_thread(self._keep, content, manifest(unstored) if unstored else b"", kept)
+        states = dict[str, str]()
+        for one in await asyncio.to_thread(self._repositories, index.folders):
+            name = os.path.relpath(one.root / ".git", self.workspace)
+            states[shown(os.fsencode(name))] = await self._states.state(one)
+        return await asyncio.to_thread(self._keep, content, unstored, states)
 
     async def _read(self, index: Index) -> tuple[str, dict[bytes, Entry]]:
         """Return the tree and the entries that are not in it; git is not asked if nothing changed."""
         # The look comes before git reads: what changes in between differs at the next look.
         look = await self._look(index)
         before, content = self._seen, self._content
-        if look and before and content:
-            same = await asyncio.to_thread(self._quick.unchanged, before, look)
-            if same:
-                return content
+        if look and before and content and await asyncio.to_thread(self._quick.unchanged, before, look):
+            return content
         self._content = await index.update()
         self._seen = look
         return self._content
@@ -205,12 +204,6 @@ class SnapshotStore(SnapshotReader):
         self._ignored = again, ignored
         return again
 
-    async def _ignored_paths(self) -> list[bytes]:
-        index = await self._ready()
-        if await self._look(index) is not None and self._ignored is not None:
-            return self._ignored[1]
-        return await index.ignored()
-
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
         """Return the repositories in `folders`, and the one around the workspace."""
         root = os.fsencode(self.workspace)
@@ -219,15 +212,54 @@ class SnapshotStore(SnapshotReader):
         found = [repository for repository in map(repository_at, real) if repository]
         return found + ([self._parent] if self._parent else [])
 
-    def _named(self, root: Path) -> str:
-        if not root.is_relative_to(self.workspace):
-            return os.path.relpath(root / ".git", self.workspace)
-        return shown(os.fsencode((root / ".git").relative_to(self.workspace)))
-
-    def _keep(self, content: str, unstored: bytes, repository: bytes) -> Snapshot:
-        blobs = {"unstored": write_blob(self.folder, unstored)} if unstored else {}
+    def _keep(self, content: str, unstored: dict[bytes, Entry], states: dict[str, str]) -> Snapshot:
+        blobs = {"unstored": write_blob(self.folder, manifest(unstored))} if unstored else {}
         tree = write_tree(self.folder, trees={"content": content}, blobs=blobs)
-        state = write_blob(self.folder, repository) if repository else ""
+        state = write_blob(self.folder, json.dumps(states, sort_keys=True).encode()) if states else ""
         if self._last is None or (tree, state) != (self._last.tree, self._last.repository):
             self._last = keep_snapshot(self.folder, tree, state)
         return self._last
+
+
+async def revision_snapshot(store: SnapshotStore, revision: str, environ: Mapping[str, str]) -> Snapshot:
+    """Return the snapshot of a revision of the repository around the workspace; the store has taken one before.
+
+    It has the committed bytes, without submodules. Raise UsageError without a repository or such a revision, and
+    WorkspaceError if the commit is damaged or incomplete.
+    """
+    found = enclosing(store.workspace)
+    if found is None:
+        raise UsageError(f"{store.workspace} is in no git repository, so it has no revision {revision}")
+    git = Git(store.folder, store.workspace, environ)
+    named = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    answer = await git.run(*named, repository=found.git_dir)
+    commit = answer.output.decode().strip()
+    if answer.code != 0 or len(commit) != 40:
+        raise UsageError(f"{revision} is no commit of {found.root}", "git log --oneline lists the commits")
+    inside = os.path.relpath(store.workspace, found.root)
+    try:
+        content = await _copied(git, found.git_dir, commit, b"" if inside == "." else os.fsencode(f"{inside}/"))
+    except GitFailed as error:
+        raise WorkspaceError(
+            f"{revision} cannot be read from {found.root}: {error.message}", "git fsck checks the repository"
+        ) from error
+    tree = write_tree(store.folder, trees={"content": content}, blobs={})
+    return keep_snapshot(store.folder, tree, "")
+
+
+async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str:
+    """Copy a commit, or one folder of it, into the store, without filters; return the tree of its files.
+
+    `index-pack` computes the ids of the objects again, so that one that was replaced in the repository is not found.
+    """
+    ask = partial(git.ask, repository=repository)
+    below = ("--", folder) if folder else ()
+    names = await ask("rev-list", "--objects", "--no-object-names", "--no-walk", commit, *below)
+    await git.ask("index-pack", "--stdin", stdin=await ask("pack-objects", "--stdout", "-q", stdin=names))
+    listed = await git.ask("ls-tree", "-r", "-z", "--full-tree", commit, *below[1:])
+    rows = [row for row in listed.split(b"\0")[:-1] if not row.startswith(b"160000")]
+    with tempfile.TemporaryDirectory() as scratch:
+        index = Path(scratch) / "index"
+        entries = (row.replace(b"\t" + folder, b"\t", 1) + b"\0" for row in rows)
+        await git.ask("update-index", "-z", "--index-info", stdin=b"".join(entries), index=index)
+        return (await git.ask("write-tree", index=index)).decode().strip()
