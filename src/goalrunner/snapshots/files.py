@@ -169,70 +169,61 @@ def closed_folders(folder: Path, ignored: Collection[bytes]) -> frozenset[bytes]
 
 LIMIT = 4_000
 """Files and folders; git is faster in a larger workspace."""
-
 _RACY_BYTES = 4_000_000
-
-_Signature = tuple[int, int, int, int, int]
 
 
 @dataclass
 class Look:
-    """The names in each folder, the signature of each watched file, and the content of files that changed just before.
+    """The names in each folder, the signature of each watched file, and hashes of files that changed just before.
 
     The latter may change again without another signature.
     """
 
-    names: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
-    files: dict[bytes, _Signature] = field(default_factory=dict)
+    names: dict[bytes, list[bytes]] = field(default_factory=dict)
+    files: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
     racy: dict[bytes, bytes] = field(default_factory=dict)
 
 
-class QuickLook:
-    """Looks at a workspace below `root`, an absolute path as bytes."""
+def quick_look(root: bytes, ignored: Collection[bytes]) -> Look | None:
+    """Look at everything below `root` but `ignored` paths (folders end with a slash), without git.
 
-    def __init__(self, root: bytes) -> None:
-        self._root = root
+    Return None if there is too much, or it cannot be read.
+    """
+    closed = frozenset(path.rstrip(b"/") for path in ignored)
+    seen, now = Look(), time.time_ns()
+    waiting, count, budget = [b""], 0, _RACY_BYTES
+    try:
+        while waiting:
+            folder = waiting.pop()
+            with os.scandir(os.path.join(root, folder)) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+            seen.names[folder] = [entry.name for entry in found]
+            count += len(found)
+            for entry in found:
+                path = os.path.join(folder, entry.name)
+                if entry.name == b".git" or path in closed:
+                    continue
+                info = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(info.st_mode):
+                    waiting.append(path)
+                    continue
+                seen.files[path] = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+                if now - max(info.st_ctime_ns, info.st_mtime_ns) < _TICK:
+                    budget -= info.st_size
+                    seen.racy[path] = content_hash(entry.path, info.st_mode) if budget >= 0 else b""
+            if count > LIMIT or budget < 0:
+                return None
+    except OSError:
+        return None
+    return seen
 
-    def look(self, ignored: Collection[bytes]) -> Look | None:
-        """Look at everything but `ignored` paths (folders end with a slash); None if there is too much, or it cannot be read."""
-        closed = frozenset(path.rstrip(b"/") for path in ignored)
-        seen, now = Look(), time.time_ns()
-        waiting, count, budget = [b""], 0, _RACY_BYTES
-        try:
-            while waiting:
-                folder = waiting.pop()
-                with os.scandir(os.path.join(self._root, folder)) as entries:
-                    found = sorted(entries, key=lambda entry: entry.name)
-                seen.names[folder] = tuple(entry.name for entry in found)
-                count += len(found)
-                if count > LIMIT:
-                    return None
-                for entry in found:
-                    path = os.path.join(folder, entry.name)
-                    if entry.name == b".git" or path in closed:
-                        continue
-                    info = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(info.st_mode):
-                        waiting.append(path)
-                        continue
-                    seen.files[path] = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-                    if now - max(info.st_ctime_ns, info.st_mtime_ns) < _TICK:
-                        budget -= info.st_size
-                        if budget < 0:
-                            return None
-                        seen.racy[path] = content_hash(os.path.join(self._root, path), info.st_mode)
-        except OSError:
-            return None
-        return seen
 
-    def unchanged(self, before: Look, now: Look) -> bool:
-        """Return whether nothing changed between two looks."""
-        if before.names != now.names or before.files != now.files:
-            return False
-        try:
-            return all(
-                content_hash(os.path.join(self._root, path), before.files[path][0]) == content
-                for path, content in before.racy.items()
-            )
-        except OSError:
-            return False
+def unchanged(root: bytes, before: Look, now: Look) -> bool:
+    """Return whether nothing changed between two looks."""
+    if before.names != now.names or before.files != now.files:
+        return False
+    try:
+        racy = before.racy.items()
+        return all(content_hash(os.path.join(root, path), before.files[path][0]) == content for path, content in racy)
+    except OSError:
+        return False

@@ -18,7 +18,7 @@ from pathlib import Path
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
-from goalrunner.snapshots.files import LARGE, Look, QuickLook, Sorter, manifest
+from goalrunner.snapshots.files import LARGE, Look, Sorter, manifest, quick_look, unchanged
 from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
 from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import (
@@ -72,7 +72,7 @@ class SnapshotStore(SnapshotReader):
         self._index: Index | None = None
         self._tracked: set[bytes] | None = None
         self._last: Snapshot | None = None
-        self._quick = QuickLook(os.fsencode(self.workspace))
+        self._root = os.fsencode(self.workspace)
         self._seen: Look | None = None
         """The look at the workspace that belongs to the last snapshot, if it is known."""
         self._content: tuple[str, dict[bytes, Entry]] | None = None
@@ -186,7 +186,7 @@ class SnapshotStore(SnapshotReader):
         # The look comes before git reads: what changes in between differs at the next look.
         look = await self._look(index)
         before, content = self._seen, self._content
-        if look and before and content and await asyncio.to_thread(self._quick.unchanged, before, look):
+        if look and before and content and await asyncio.to_thread(unchanged, self._root, before, look):
             return content
         self._content = await index.update()
         self._seen = look
@@ -196,18 +196,17 @@ class SnapshotStore(SnapshotReader):
         """Look at the workspace, after asking git what is ignored if names are new; None in a large workspace."""
         known = self._ignored
         if known is not None:
-            look = await asyncio.to_thread(self._quick.look, known[1])
+            look = await asyncio.to_thread(quick_look, self._root, known[1])
             if look is None or (known[0] is not None and known[0].names == look.names):
                 return look
         ignored = [path for path in await index.ignored() if not index.watches(path)]
-        again = await asyncio.to_thread(self._quick.look, ignored)
+        again = await asyncio.to_thread(quick_look, self._root, ignored)
         self._ignored = again, ignored
         return again
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
         """Return the repositories in `folders`, and the one around the workspace."""
-        root = os.fsencode(self.workspace)
-        places = [folder for folder in folders if os.path.lexists(os.path.join(root, folder, b".git"))]
+        places = [folder for folder in folders if os.path.lexists(os.path.join(self._root, folder, b".git"))]
         real = (self.workspace / os.fsdecode(folder) for folder in places if self._sorter.is_folder(folder))
         found = [repository for repository in map(repository_at, real) if repository]
         return found + ([self._parent] if self._parent else [])
