@@ -106,7 +106,7 @@ def test_another_process_compares_with_the_start_of_the_run(workspace: Path, rec
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "[]", '{"/x": 1}', '{"/x": {"config": [1]}}', '{"/x": {"config": [1, 2]}}']
+    "damage", ["", "{", "[1]", '{"/x": 1}', '{"/x": {"config": [1]}}', '{"/x": {"config": [1, 2]}}']
 )
 def test_a_record_that_cannot_be_read_is_an_error(workspace: Path, record: Path, damage: str) -> None:
     record.parent.mkdir()

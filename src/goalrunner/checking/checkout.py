@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer
+from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment
 from goalrunner.checking.files import NO_SPACE_HINT, copy_written, make_parents, no_space, put_file, written
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.errors import WorkspaceError
@@ -36,6 +36,8 @@ class FreshCheckout:
     those of the validators. `scratch` gives a path for a file, by its suffix.
     """
 
+    kind: Kind = "checkout"
+
     def __init__(
         self,
         store: SnapshotStore,
@@ -52,11 +54,6 @@ class FreshCheckout:
         self._commands = tuple(commands)
         self._env = dict(env)
         self._setup = Setup(setup, self._root / ROOM, self._root / "kept", launcher, scratch) if setup else None
-
-    @property
-    def kind(self) -> Kind:
-        """Return "checkout"."""
-        return "checkout"
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[OpenCheckout]:
@@ -129,7 +126,7 @@ class FreshCheckout:
         clear(self._root / ROOM_TMP)
 
 
-class OpenCheckout:
+class OpenCheckout(OpenEnvironment):
     """The port `OpenEnvironment` with a checkout below the folder `here`, under the workspace's own name.
 
     `active`: programs that are installed in the checkout come first on PATH.
@@ -141,10 +138,6 @@ class OpenCheckout:
         self._active = active
         self._since = 0
         self.path = here / "checkout" / (workspace.name or "workspace")
-
-    def launcher(self, inner: Launcher) -> Launcher:
-        """Return `inner`."""
-        return inner
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the variables with each path in the workspace as the same path in the checkout.

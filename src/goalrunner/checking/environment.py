@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -55,45 +56,39 @@ class Layer:
     hide: frozenset[str] = frozenset()
 
 
-class OpenEnvironment(Protocol):
-    """A check environment that is set up."""
+class OpenEnvironment(ABC):
+    """A check environment that is set up. `path` is the workspace as validators see it; its own path, except in a checkout."""
 
-    @property
-    def path(self) -> Path:
-        """The workspace as validators see it; its own path, except in a checkout."""
-        ...
+    path: Path
 
     def launcher(self, inner: Launcher) -> Launcher:
         """Return a launcher that starts its commands in this environment, through `inner`."""
-        ...
+        return inner
 
+    @abstractmethod
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here; those of a checkout lead to its own installation."""
-        ...
 
+    @abstractmethod
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Copy files that checks wrote here into the live workspace, where a pattern of .gitignore matches their path.
 
         Return the paths that were copied. Never follows a link out of the workspace.
         """
-        ...
 
+    @abstractmethod
     async def changed(self) -> tuple[str, ...]:
         """Return the workspace's files, of those that exist in the live tree, that checks wrote with another content."""
-        ...
 
+    @abstractmethod
     def full(self) -> str:
         """Return why nothing more can be written here ("no space left in ..."); empty if something can."""
-        ...
 
 
 class CheckEnvironment(Protocol):
     """Sets up check environments of one kind."""
 
-    @property
-    def kind(self) -> Kind:
-        """Which kind it is."""
-        ...
+    kind: Kind
 
     def open(self, layers: Sequence[Layer]) -> AbstractAsyncContextManager[OpenEnvironment]:
         """Set up an environment for one check run; at its end all of its processes are gone and its writes dropped.
@@ -119,13 +114,19 @@ class GitSettings:
     def remember(self) -> None:
         """Read them at the start, or what an earlier process kept. Raise WorkspaceError if the record is damaged."""
         if self._record.exists():
-            self._start = self._load()
+            try:
+                for folder, name, mode, data in json.loads(self._record.read_bytes()):
+                    self._start.setdefault(folder, {})[name] = File(int(mode), base64.b64decode(data))
+            except (OSError, ValueError, TypeError) as error:
+                hint = "start a new run: goal run GOAL_FILE"
+                raise WorkspaceError(f"{self._record} is damaged: {error}", hint) from error
             return
         self._start = {str(folder): dict(_settings(folder)) for folder in self._folders()}
-        kept = {
-            folder: {name: [item.mode, base64.b64encode(item.data).decode()] for name, item in files.items()}
+        kept = [
+            (folder, name, item.mode, base64.b64encode(item.data).decode())
             for folder, files in self._start.items()
-        }
+            for name, item in files.items()
+        ]
         self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._record, json.dumps(kept).encode())
 
@@ -155,18 +156,6 @@ class GitSettings:
         modules = Path(os.path.realpath(found.common)) / "modules"
         inner = [Path(folder) for folder, _, files in os.walk(modules) if "HEAD" in files and "config" in files]
         return (*folders, *sorted(inner))
-
-    def _load(self) -> dict[str, dict[str, File]]:
-        try:
-            kept = json.loads(self._record.read_bytes())
-            return {
-                folder: {name: File(int(mode), base64.b64decode(data)) for name, (mode, data) in files.items()}
-                for folder, files in kept.items()
-            }
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise WorkspaceError(
-                f"{self._record} is damaged: {error}", "start a new run: goal run GOAL_FILE"
-            ) from error
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, File]]:

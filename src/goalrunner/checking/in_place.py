@@ -13,14 +13,13 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
-from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, to_its_end
+from goalrunner.checking.environment import EnvironmentFailed, Kind, Layer, OpenEnvironment, to_its_end
 from goalrunner.checking.files import lstat, no_space, put_file, rename, written
 from goalrunner.checking.journal import Journal, Move, OpenJournal, checks_folder, create, found
 from goalrunner.checking.live_state import git_places, look, record_git_files
 from goalrunner.checking.undo import Undone, Watchdog, undo
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
-from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
@@ -87,26 +86,18 @@ class InPlace:
             )
 
 
-class InPlaceCheck:
+class InPlaceCheck(OpenEnvironment):
     """A check environment in the live workspace."""
 
     def __init__(self, parent: InPlace, layers: Sequence[Layer]) -> None:
         self._parent = parent
         self._layers = layers
         self._store = parent.store
+        self.path = parent.store.workspace
         self._token = secrets.token_hex(8)
         self._watchdog: Watchdog | None = None
         self._snapshot: Snapshot | None = None
         self.opened: OpenJournal | None = None
-
-    @property
-    def path(self) -> Path:
-        """The workspace."""
-        return self._store.workspace
-
-    def launcher(self, inner: Launcher) -> Launcher:
-        """Return `inner`."""
-        return inner
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables for commands here.

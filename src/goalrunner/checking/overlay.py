@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from goalrunner.checking.environment import File, Kind, Layer, to_its_end
+from goalrunner.checking.environment import File, Kind, Layer, OpenEnvironment, to_its_end
 from goalrunner.checking.files import NO_SPACE_HINT, copy_written, no_space
 from goalrunner.checking.namespace import Namespace, NamespaceLauncher
 from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, mount_points
@@ -63,7 +63,7 @@ class Overlay:
             await to_its_end(asyncio.to_thread(opened.tear_down))
 
 
-class OpenOverlay:
+class OpenOverlay(OpenEnvironment):
     """The port `OpenEnvironment` with overlay mounts. `set_up` and `tear_down` block."""
 
     def __init__(self, scratch: Path, environ: Mapping[str, str], layers: Sequence[Layer]) -> None:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 from goalrunner.snapshots.diff import Patterns
@@ -208,48 +208,32 @@ def differences(
     protection: Protection, base: Mapping[str, Entry], now: Mapping[str, Entry]
 ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Return the protected paths that differ from the start, sorted: those that count, and those that `allow` takes out."""
-    configuration = _NewConfiguration(base)
+    tested = cache(lambda: _folders(path for path in base if _TESTS(path)))
+    sources = cache(lambda: _folders(path for path in base if SOURCE.search(path)))
+
+    def configures_tests(path: str) -> bool:
+        """Beside or above tests of the start, or Python itself."""
+        at_start = posixpath.basename(path).casefold() in _AT_START
+        return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in tested())
+
+    def configures(path: str) -> bool:
+        mixed = posixpath.basename(path).casefold() in _MIXED
+        return configures_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in sources())
+
     found: list[Difference] = []
-    for path in sorted(base.keys() | now.keys()):
+    for path in sorted(path for path in base.keys() | now.keys() if base.get(path) != now.get(path)):
         old, new = base.get(path), now.get(path)
-        if old is not None and new is not None and (old.mode, old.blob) == (new.mode, new.blob):
-            continue
-        applies = None if old is not None else configuration.applies
+        applies = None if old is not None else configures
         rule = protection.rule(path, applies=applies)
         if rule is None and any(item is not None and item.mode == LINK for item in (old, new)):
             rule = protection.rule(f"{path}/x", applies=applies)  # what stands below a link is in no snapshot
+        if rule == NEW_CONFIGURATION and not configures_tests(path):
+            rule = NEW_LINTING
         if rule:
-            if rule == NEW_CONFIGURATION and not configuration.applies_to_tests(path):
-                rule = NEW_LINTING
             found.append(Difference(path, "planted" if old is None else "deleted" if new is None else "changed", rule))
     free = (item for item in found if protection.allowed(item.path) and item.rule != "the goal file")
     allowed = [*free, *(item for item in found if item.rule.startswith(COMPARED))]
     return tuple(item for item in found if item not in allowed), tuple(allowed)
-
-
-class _NewConfiguration:
-    """On which files of the start a new file of configuration takes effect."""
-
-    def __init__(self, base: Iterable[str]) -> None:
-        self._base = base
-
-    @cached_property
-    def _tested(self) -> frozenset[str]:
-        return _folders(path for path in self._base if _TESTS(path))
-
-    @cached_property
-    def _sources(self) -> frozenset[str]:
-        return _folders(path for path in self._base if SOURCE.search(path))
-
-    def applies(self, path: str) -> bool:
-        """Return whether a new file of configuration takes effect on tests, or on sources, of the start."""
-        mixed = posixpath.basename(path).casefold() in _MIXED
-        return self.applies_to_tests(path) or ((mixed or _CHECKERS(path)) and posixpath.dirname(path) in self._sources)
-
-    def applies_to_tests(self, path: str) -> bool:
-        """Return whether a new file configures test runners, beside or above tests of the start, or Python itself."""
-        at_start = posixpath.basename(path).casefold() in _AT_START
-        return at_start or (not _CHECKERS(path) and posixpath.dirname(path) in self._tested)
 
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:

@@ -107,8 +107,6 @@ _CONFIG = """\
 """
 _ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !merge !export-ignore !export-subst\n"
 """Takes precedence over every .gitattributes: content is bytes, without conversion of line ends, filters or encodings."""
-_SAMPLE, _LOOSE, _PACKS = "17", 20, 40
-"""`git gc --auto` acts if this folder of loose objects has more than 27 objects, or if there are more than 50 packs."""
 
 
 def store_name(workspace: Path) -> str:
@@ -123,13 +121,6 @@ def make_store(folder: Path) -> None:
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):
         write_file(folder / name, text.encode())
-
-
-def is_crowded(folder: Path) -> bool:
-    """Return whether `git gc --auto` may have something to do; its own limits are a little higher."""
-    loose = sum(1 for _ in (folder / "objects" / _SAMPLE).glob("*"))
-    packs = sum(1 for _ in (folder / "objects" / "pack").glob("*.pack"))
-    return loose > _LOOSE or packs > _PACKS
 
 
 async def packs_well(git: Git) -> bool:

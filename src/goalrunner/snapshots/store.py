@@ -24,7 +24,6 @@ from goalrunner.snapshots.index import Index
 from goalrunner.snapshots.objects import (
     Claim,
     Entry,
-    is_crowded,
     keep_snapshot,
     make_store,
     packs_well,
@@ -160,8 +159,7 @@ class SnapshotStore(SnapshotReader):
         packs, _ = await both(packs_well(self.git), self._begin())
         index = Index(self.git, self._start, self._sorter, packs=packs)
         await index.settle(self._tracked)
-        if await asyncio.to_thread(is_crowded, self.folder):
-            await self.git.run("gc", "--auto", "--quiet")
+        await self.git.run("gc", "--auto", "--quiet")
         self._index = index
         return index
 
@@ -186,8 +184,10 @@ class SnapshotStore(SnapshotReader):
         # The look comes before git reads: what changes in between differs at the next look.
         look = await self._look(index)
         before, content = self._seen, self._content
-        if look and before and content and await asyncio.to_thread(unchanged, self._root, before, look):
-            return content
+        if look and before and content:
+            same = await asyncio.to_thread(unchanged, self._root, before, look)
+            if same:
+                return content
         self._content = await index.update()
         self._seen = look
         return self._content
