@@ -6,11 +6,10 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
-from goalrunner.judge.text_matching import ends, readable, without_invisible
+from goalrunner.judge.text_matching import LEFT_OUT, ends, readable, without_invisible
 
 TOKEN = 20
 """The price of one token. Prices are whole numbers: twentieths of a token."""
@@ -56,19 +55,16 @@ def tokens(text: str) -> int:
 
 def beginning(text: str, room: int) -> str:
     """Return the longest beginning that costs at most `room`."""
-    within = text[: max(0, room) // CHEAPEST]
-    data = within.encode("utf-8", "replace")
+    data = text[: max(0, room) // CHEAPEST].encode("utf-8", "replace")
     kept = bisect_right(list(accumulate(data.translate(_PRICES))), room)
-    return within[: len(data[:kept].decode("utf-8", "ignore"))]
+    return text[: len(data[:kept].decode("utf-8", "ignore"))]
 
 
 def ending(text: str, room: int) -> str:
     """Return the longest ending that costs at most `room`."""
-    within = text[max(0, len(text) - max(0, room) // CHEAPEST) :]
-    data = within.encode("utf-8", "replace")
+    data = text[max(0, len(text) - max(0, room) // CHEAPEST) :].encode("utf-8", "replace")
     kept = bisect_right(list(accumulate(reversed(data.translate(_PRICES)))), room)
-    count = len(data[len(data) - kept :].decode("utf-8", "ignore"))
-    return within[len(within) - count :]
+    return text[len(text) - len(data[len(data) - kept :].decode("utf-8", "ignore")) :]
 
 
 LONGEST = 240
@@ -76,7 +72,6 @@ LONGEST = 240
 
 _BEFORE = 60
 _MOST = 4_000
-
 _SUMMARIES = r"""
     ^[ ]{0,12}(?: =+[ ][^\n]*[ ]in[ ][\d.:]+s                             # pytest
        | \d+[ ](?:passed|failed|errors?|skipped)\b                         # pytest -q, others
@@ -90,50 +85,31 @@ _SUMMARIES = r"""
        | [^\n]{0,40}\b(?:exit(?:ed)?|return(?:ed)?)[ ](?:code|status|with)\b )
 """
 _ERRORS = r"""
-    ^(?: E[ ]{2,}\S | (?:FAILED|ERROR)[ ]\S                               # pytest
+    ^(?: E[ ]{2,}\S | FAILED[ ]\S                                          # pytest
        | (?:\w+\.){0,9}\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)  # the last line of a traceback
-       | (?:fatal|panic|error)\b
-       | [^\n]{0,200}(?:\berror(?:\[\w+\])?:|\bpanicked[ ]at\b) )
-"""
-_HINTS = r"""
-    \b(?: errors?|fail(?:ed|ure|ures|s)?|exceptions?|traceback|fatal|denied|killed|aborted|timed[ ]?out|not[ ]found
-       | no[ ]such[ ]file|segmentation[ ]fault|cannot|undefined )\b
-  | ^(?:diff[ ]--git|@@|\+\+\+|---)[ ]
+       | (?:diff[ ]--git|@@|\+\+\+|---)[ ] )
+  | \b(?: errors?|fail(?:ed|ure|ures|s)?|exceptions?|traceback|fatal|panic(?:ked)?|denied|killed|aborted|timed[ ]?out
+       | not[ ]found|no[ ]such[ ]file|segmentation[ ]fault|cannot|undefined )\b
 """
 
 
-Interval = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Span:
-    """A line, or the part of it that is kept."""
-
-    start: int
-    end: int
-    rank: int
-    """0: a summary or an exit code; 1: an error; 2: a word that hints at one."""
-
-
-def decisive(text: str) -> list[Span]:
-    """Return the decisive lines of a text by rank; of equal ones the first and the last come first."""
-    found: list[Span] = []
-    known: set[int] = set()
-    for rank, form in enumerate(_forms()):
-        spans = [span for span in _decisive_lines(text, form, rank) if span.start not in known]
-        known.update(span.start for span in spans)
+def decisive(text: str) -> list[tuple[int, int]]:
+    """Return where the decisive lines of a text begin and end: summaries, then errors; of each the first and last first."""
+    found: dict[int, int] = {}
+    for form in _forms():
+        spans = [span for span in _lines_of(text, form) if span[0] not in found]
         order = sorted(range(len(spans)), key=lambda index: (min(index, len(spans) - 1 - index), -index))
-        found.extend(spans[index] for index in order)
-    return found
+        found |= dict(spans[index] for index in order)
+    return [*found.items()]
 
 
 @cache
 def _forms() -> tuple[re.Pattern[str], ...]:
     """Return the patterns, compiled when the first output is too long to be shown whole."""
-    return tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS, _HINTS))
+    return tuple(re.compile(form, re.MULTILINE | re.IGNORECASE | re.VERBOSE) for form in (_SUMMARIES, _ERRORS))
 
 
-def _decisive_lines(text: str, form: re.Pattern[str], rank: int) -> Iterator[Span]:
+def _lines_of(text: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     position = 0
     for _ in range(_MOST):
         match = form.search(text, position)
@@ -145,33 +121,14 @@ def _decisive_lines(text: str, form: re.Pattern[str], rank: int) -> Iterator[Spa
         if end - start > LONGEST:
             start = max(start, min(match.start() - _BEFORE, end - LONGEST))
             end = min(end, start + LONGEST)
-        yield Span(start, end, rank)
+        yield start, end
 
 
 _SEARCHED_PER_CHARACTER = 40
 """Characters of each end of a very long text that are searched, for each character that can be shown."""
 _LEAST_SEARCHED = 100_000
-
-
-@dataclass(frozen=True)
-class _Text:
-    """A readable text, or the two ends of one that is too long to be searched, and the number of characters between."""
-
-    text: str
-    seam: int = 0
-    unseen: int = 0
-
-    def size(self, start: int, end: int) -> int:
-        """Return the number of characters between two places, searched or not."""
-        return end - start + (self.unseen if self.parted(start, end) else 0)
-
-    def parted(self, start: int, end: int) -> bool:
-        """Return whether characters that were not searched lie between two places."""
-        return self.unseen > 0 and start <= self.seam <= end
-
-    def price(self, start: int, end: int) -> int:
-        """Return the price of the characters between two places."""
-        return price(self.text[start:end])
+_MARKS = re.compile(rf"{LEFT_OUT.pattern}(?:\n{LEFT_OUT.pattern})+")
+_SIZE = re.compile(r"\d[\d,]*")
 
 
 def excerpt(text: str, room: int, nonce: str) -> str:
@@ -179,26 +136,17 @@ def excerpt(text: str, room: int, nonce: str) -> str:
 
     Of a text far too long to be shown only the two ends are searched for decisive lines.
     """
-    if not text:
-        return ""
-    whole = _searched(text, room, nonce)
-    length = len(whole.text)
-    if not whole.unseen and price(whole.text) <= room:
-        return whole.text
-    # A line ends before a mark and after it; what follows may be the rest of a line and look like a heading.
-    gap = price(f"\n{mark(whole.size(0, length))}\n{INERT}")
-    room -= gap
-    head = _head(whole.text, room * 3 // 20)
-    tail = length - len(ending(whole.text, room // 4))
-    kept = [(0, head)]
-    left = room - whole.price(0, head)
-    for span in decisive(whole.text):
-        needed = whole.price(span.start, span.end) + gap
-        if head < span.end <= tail and needed <= left - room // 4:
-            kept.append((span.start, span.end))
-            left -= needed
-    kept.append((_tail(whole.text, left), length))
-    return _composed(whole, _merged(whole, kept, gap))
+    first, last = ends(text, max(_LEAST_SEARCHED, room // CHEAPEST * _SEARCHED_PER_CHARACTER))
+    # No provider takes half of a surrogate pair.
+    parts = [inert(readable(part), nonce).encode("utf-8", "replace").decode() for part in (first, last) if part]
+    if len(parts) < 2:
+        whole = "".join(parts)
+        return whole if price(whole) <= room else _shortened(whole, room, first=room * 3 // 20, last=room // 4)
+    between = f"\n{mark(len(text) - len(first) - len(last))}\n"
+    room -= price(between)
+    head = _shortened(parts[0], room // 3, first=room // 5, last=0)
+    shown = head + between + _shortened(parts[1], room - price(head), first=0, last=room // 3)
+    return _MARKS.sub(lambda found: mark(sum(int(size.replace(",", "")) for size in _SIZE.findall(found[0]))), shown)
 
 
 def mark(size: int) -> str:
@@ -206,16 +154,30 @@ def mark(size: int) -> str:
     return f"[… {size:,} characters left out …]"
 
 
-def _searched(text: str, room: int, nonce: str) -> _Text:
-    def shown(part: str) -> str:
-        # No provider takes half of a surrogate pair.
-        return inert(readable(part), nonce).encode("utf-8", "replace").decode()
-
-    first, last = ends(text, max(_LEAST_SEARCHED, room // CHEAPEST * _SEARCHED_PER_CHARACTER))
-    if not last:
-        return _Text(shown(text))
-    head = shown(first)
-    return _Text(head + shown(last), seam=len(head), unseen=len(text) - len(first) - len(last))
+def _shortened(text: str, room: int, *, first: int, last: int) -> str:
+    """Return a text at a price of at most `room`; `first` and `last` are for its ends, and the rest is for decisive lines."""
+    # A line ends before a mark and after it; what follows may be the rest of a line and look like a heading.
+    gap = price(f"\n{mark(len(text))}\n{INERT}")
+    head = _head(text, min(first, room - gap))
+    tail = len(text) - len(ending(text, min(last, room - gap)))
+    kept = [(0, head)]
+    left = room - gap - price(text[:head])
+    for start, end in decisive(text):
+        needed = price(text[start:end]) + gap
+        if head < end <= tail and needed <= left - last:
+            kept.append((start, end))
+            left -= needed
+    kept.append((_tail(text, left) if last else len(text), len(text)))
+    pieces: list[str] = []
+    position = 0
+    for start, end in sorted(kept):
+        if price(text[position:start]) <= gap and (pieces or not start):
+            pieces.append(pieces.pop() + text[position:end] if pieces else text[:end])
+        elif end > position:
+            pieces.append(mark(start - position))
+            pieces.append(INERT + text[start:end] if is_forged(text[start:end].split("\n", 1)[0]) else text[start:end])
+        position = max(position, end)
+    return "\n".join(filter(None, pieces))
 
 
 def _head(text: str, room: int) -> int:
@@ -232,35 +194,6 @@ def _tail(text: str, room: int) -> int:
     return line_end + 1 if line_end >= 0 and (line_end - start) * 3 <= len(text) - start else start
 
 
-def _merged(whole: _Text, kept: list[Interval], gap: int) -> list[Interval]:
-    """Return the intervals in order, merged where the text between costs no more than the mark of its omission."""
-    merged: list[Interval] = []
-    for start, end in sorted(kept):
-        before = merged[-1] if merged else (0, -1)
-        is_near = start <= before[1] or (not whole.parted(before[1], start) and whole.price(before[1], start) <= gap)
-        if merged and is_near:
-            merged[-1] = (before[0], max(before[1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _composed(whole: _Text, kept: list[Interval]) -> str:
-    pieces: list[str] = []
-    position = 0
-    for start, end in kept:
-        piece = whole.text[start:end]
-        if start > position:
-            pieces.append(mark(whole.size(position, start)))
-            piece = INERT + piece if is_forged(piece.split("\n", 1)[0]) else piece
-        if piece:
-            pieces.append(piece)
-        position = end
-    if position < len(whole.text):
-        pieces.append(mark(whole.size(position, len(whole.text))))
-    return "\n".join(pieces)
-
-
 INERT = "| "
 """The prefix of a line that looks like a heading or a fence."""
 
@@ -268,13 +201,6 @@ _WORDS = "command|output|claim|objective|criteria|constraints|changed|index|repo
 _FORGED = re.compile(rf"\W*(?:\[\W*o\W*\d|<\W*(?:{_WORDS})\b)", re.IGNORECASE)
 _BREAKS = re.compile("\r\n|[\r\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")
 _LOOKED_AT = 300
-_LOOK_ALIKES = str.maketrans(
-    dict(zip("асеоріјԁѕтмпиυνορτιкκαεη", "aceopijdstmnnuvoptikkaen", strict=True))
-    | dict.fromkeys("օ०๐໐○◦ⲟჿᴏ", "o")
-    | dict.fromkeys("❲〔⟦⦗⁅「『【〖〘〚❴⟬⦋⦍⦏｢", "[")
-    | dict.fromkeys("‹«〈⟨《❮❬⧼˂ᐸ≺⋖⦑⟪❰", "<")
-    | dict.fromkeys("∕⁄⧸╱⟋", "/")
-)
 
 
 def fence(name: str, text: str, nonce: str, *, harmless: bool = False) -> str:
@@ -290,10 +216,8 @@ def inert(text: str, nonce: str) -> str:
 
 
 def is_forged(line: str) -> bool:
-    """Return whether a line, however it is spelt in Unicode, looks like a heading or a fence."""
-    if line.isascii():
-        return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None
-    # Invisible characters are dropped first: no number of them may push a heading out of sight.
-    plain = without_invisible(line).strip()[:_LOOKED_AT]
-    plain = unicodedata.normalize("NFKC", plain).casefold().translate(_LOOK_ALIKES)
-    return _FORGED.match(plain) is not None
+    """Return whether a line, in any form of Unicode, looks like a heading or a fence."""
+    if not line.isascii():
+        # Invisible characters are dropped first: no number of them may push a heading out of sight.
+        line = unicodedata.normalize("NFKC", without_invisible(line))
+    return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None
