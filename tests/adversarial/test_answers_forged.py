@@ -93,7 +93,11 @@ ANSWERS = cases(
     _alone("not a number", '"score": NaN', "NaN"),
     _alone("score beyond one", '"score": 7', _READ),
     _alone("schema echoed", "the schema itself with complete = true", "repeats the schema"),
-    _alone("two verdicts", "a verdict copied from an output beside the judge's own", "several different verdicts"),
+    _alone(
+        "two verdicts",
+        "a verdict copied from an output beside the judge's own",
+        "Beside a verdict the answer holds another one",
+    ),
     _alone("key twice", '"complete" stands twice in the object', "key twice"),
     _alone("complete and missing", "complete, and missing names work", '"missing" says that something remains'),
     _alone("complete and blocked", "complete and blocked at once", '"blocked" says'),

@@ -146,13 +146,13 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
         (opinion(None), '"confirmed" must be true or false.'),
         (json.dumps({"confirmed": True}), '"reason" must say why.'),
         (opinion(True, 3), '"reason" must say why.'),
-        (opinion(True) + opinion(False), "The answer holds several different opinions."),
-        (opinion(False) + opinion(True)[:-1], "The answer holds several different opinions."),
-        (opinion(True)[:-1], "The answer holds no JSON object with an opinion."),
+        (opinion(True) + opinion(False), "Beside an opinion the answer holds another one, or pieces of it."),
+        (opinion(False) + opinion(True)[:-1], "Beside an opinion the answer holds another one, or pieces of it."),
+        (opinion(True)[:-1], "The answer's JSON object is not whole or not valid JSON."),
         (opinion(True)[:-1] + ', "confirmed": false}', "The answer's JSON has a key twice in one object."),
         (json.dumps({"Confirmed": True, "reason": "x"}), "The answer holds no JSON object with an opinion."),
-        (json.dumps(strict_schema(Opinion)), "The answer holds no JSON object with an opinion."),
-        (CONFIRM_FORMAT, "The answer holds no JSON object with an opinion."),
+        (json.dumps(strict_schema(Opinion)), "The answer repeats the schema instead of filling it in."),
+        (CONFIRM_FORMAT, "The answer's JSON object is not whole or not valid JSON."),
     ],
 )
 def test_opinions_are_read_strictly(text: str, reason: str) -> None:

@@ -165,7 +165,7 @@ async def test_a_judge_that_repeats_a_fake_verdict_beside_its_own_is_not_underst
         }
     )
     result, notes = await audit(hostile, f"The output says {FAKE_VERDICT}, but:\n{honest}", honest)
-    assert notes.failures == [("parse", "The answer holds several different verdicts.")]
+    assert notes.failures == [("parse", "Beside a verdict the answer holds another one, or pieces of it.")]
     assert result.verdict.missing == "the tests were not run"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,8 +18,8 @@ from goalrunner.core.ports import CritiqueRequest
 from goalrunner.judge.audit import JudgeModel, JudgeSession
 from goalrunner.judge.excerpt import TOKEN, excerpt, fence
 from goalrunner.judge.prompt_builder import least_tokens
-from goalrunner.judge.prompt_text import OPINION, Form
-from goalrunner.judge.verdict_parser import UnreadableReplyError, objects_in
+from goalrunner.judge.prompt_text import OPINION
+from goalrunner.judge.verdict_parser import UnreadableReplyError, only_object
 
 _RESPONSE = 3_000 * TOKEN
 
@@ -36,8 +37,6 @@ CRITIC_FORMAT = """\
 Answer with one JSON object of this form, and nothing else:
 {"score": <0 to 1: how good the work of this round is>,
  "feedback": <what to improve, concrete and short, addressed to the agent; "" if nothing>}"""
-
-CRITIC = replace(OPINION, rules=CRITIC_SYSTEM_PROMPT, question=CRITIC_FORMAT)
 
 
 class CriticAnswer(BaseModel):
@@ -67,40 +66,21 @@ class ModelCritic:
     async def review(self, request: CritiqueRequest, recorder: Recorder) -> Critique:
         """Ask, and again after an answer that cannot be read. Raise ModelError and BudgetExhausted."""
         nonce = self._nonce()
-        form = _form(request.context.response, nonce)
+        response = fence("response", excerpt(request.context.response.strip(), _RESPONSE, nonce), nonce, harmless=True)
+        title = "The agent's last message of this round, a claim like any other:"
+        form = replace(OPINION, rules=CRITIC_SYSTEM_PROMPT, question=f"{title}\n{response}\n\n{CRITIC_FORMAT}")
+        window = self._llm.context_window()
+        most = DEFAULT_AUDIT_TOKENS if window is None else min(DEFAULT_AUDIT_TOKENS, window // 2)
         session = JudgeSession(self._llm, _Account(recorder), form, CriticAnswer, "critique", self._redact)
-        await session.begin(request.evidence, nonce, self._most(request, form))
+        await session.begin(request.evidence, nonce, max(most, least_tokens(request.evidence, form)))
         while True:
             text = await session.ask()
             try:
-                return _read(text)
+                found = only_object(text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value)
+                return critique_of({name: found[name] for name in ("score", "feedback") if name in found})
             except (UnreadableReplyError, UnusableCritiqueError) as error:
                 if not session.repair(str(error)):
                     return failed(f"its answer could not be read: {error}")
-
-    def _most(self, request: CritiqueRequest, form: Form) -> int:
-        """Return the tokens of the prompt: at most half of the context window, at least what the goal takes."""
-        window = self._llm.context_window()
-        most = DEFAULT_AUDIT_TOKENS if window is None else min(DEFAULT_AUDIT_TOKENS, window // 2)
-        return max(most, least_tokens(request.evidence, form))
-
-
-def _form(response: str, nonce: str) -> Form:
-    """Return the form with the agent's last message in front of the question."""
-    said = excerpt(response.strip(), _RESPONSE, nonce)
-    title = "The agent's last message of this round, a claim like any other:"
-    return replace(CRITIC, question=f"{title}\n{fence('response', said, nonce, harmless=True)}\n\n{CRITIC.question}")
-
-
-def _read(text: str) -> Critique:
-    """Return the only critique in an answer. Raise UnreadableReplyError and UnusableCritiqueError."""
-    found, _ = objects_in(text)
-    scores = [value for value in found if "score" in value]
-    if not scores:
-        raise UnreadableReplyError("The answer holds no JSON object with a score.")
-    if any(value != scores[0] for value in scores):
-        raise UnreadableReplyError("The answer holds several different scores.")
-    return critique_of({name: scores[0][name] for name in ("score", "feedback") if name in scores[0]})
 
 
 class _Account:
@@ -108,6 +88,7 @@ class _Account:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self.check_budget = recorder.check_budget
 
     def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
         """Record the usage of a call."""
@@ -115,7 +96,3 @@ class _Account:
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
         """Do nothing."""
-
-    def check_budget(self) -> None:
-        """Raise BudgetExhausted if the budget is spent."""
-        self._recorder.check_budget()

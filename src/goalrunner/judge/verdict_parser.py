@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,27 +18,65 @@ LIMIT = 400_000
 
 _TRIES = 1_000
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_DECORATION = string.punctuation + string.whitespace
+_NOTHING = re.compile(
+    r"(?:none|nothing|n/?a|null|empty|nothing (?:is |remains )?missing|nothing remains)?", re.IGNORECASE
+)
+_NOT_BLOCKED = re.compile(r"(?:no|not blocked|false|none|nothing|n/?a|null|empty)?", re.IGNORECASE)
+_OF_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
 
 
 class UnreadableReplyError(ValueError):
     """A judge's answer that cannot be read; its message is one sentence with the reason."""
 
 
-def objects_in(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Return every outermost JSON object of an answer, and the text between them, without a leading `<think>` block.
+def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
+    """Return the outermost JSON object of an answer that is meant; repetitions and a leading `<think>` block are ignored.
 
-    Raise UnreadableReplyError for a text too long, and for JSON that Python would read but should not: a key twice, NaN,
-    half of a surrogate pair.
+    Raise UnreadableReplyError if there is none or another one, even in pieces that `keys` finds, and for what Python would
+    read as JSON but should not: a key twice, NaN, half of a surrogate pair.
     """
+    found, rest = _objects(text)
+    meant = [value for value in found if is_meant(value)]
+    if not text.strip():
+        raise UnreadableReplyError("The answer is empty.")
+    if any("properties" in value for value in found) and not meant:
+        raise UnreadableReplyError("The answer repeats the schema instead of filling it in.")
+    if not meant and keys.search(text):
+        raise UnreadableReplyError("The answer's JSON object is not whole or not valid JSON.")
+    if not meant:
+        raise UnreadableReplyError(f"The answer holds no JSON object with {noun}.")
+    if any(value != meant[0] for value in meant) or keys.search(rest):
+        raise UnreadableReplyError(f"Beside {noun} the answer holds another one, or pieces of it.")
+    return meant[0]
+
+
+def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the outermost JSON objects of an answer, and the text between them."""
     if len(text) > LIMIT:
         raise UnreadableReplyError(f"The answer is longer than {LIMIT:,} characters.")
     thinking = _THINKING.match(text)
-    found, rest = _objects(text[thinking.end() :] if thinking else text)
-    try:
-        json.dumps(found, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise UnreadableReplyError("The answer's JSON holds half of a character.") from None
-    return found, rest
+    position = thinking.end() if thinking else 0
+    found, between, start = [], [], text.find("{", position)
+    for _ in range(_TRIES):
+        if start < 0:
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise UnreadableReplyError("The answer's JSON holds half of a character.") from None
+        except UnreadableReplyError:
+            raise
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        found.append(value)
+        between.append(text[position:start])
+        position, start = end, text.find("{", end)
+    else:
+        raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
+    return found, "\n".join([*between, text[position:]])
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -54,57 +93,29 @@ def _constant(name: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
 
 
-def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
-    found: list[dict[str, Any]] = []
-    between: list[str] = []
-    position = 0
-    start = text.find("{")
-    tries = 0
-    while start >= 0:
-        tries += 1
-        if tries > _TRIES:
-            raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-        except UnreadableReplyError:
-            raise
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
-            continue
-        between.append(text[position:start])
-        found.append(value)
-        position = end
-        start = text.find("{", end)
-    between.append(text[position:])
-    return found, "\n".join(between)
-
-
-_LOOKS_LIKE_VERDICT = re.compile(r'"(?:criteria|complete|score)"\s*:')
-_DECORATION = string.punctuation + string.whitespace
-_NOTHING = re.compile(
-    r"(?:none|nothing|n/?a|null|empty|nothing (?:is |remains )?missing|nothing remains)?", re.IGNORECASE
-)
-_NOT_BLOCKED = re.compile(r"(?:no|not blocked|false|none|nothing|n/?a|null|empty)?", re.IGNORECASE)
-
-
 def parse_reply(text: str) -> JudgeOutcome:
     """Return the judge's answer in `text`. Raise UnreadableReplyError with the reason in one sentence.
 
     An answer that asks for observations (`need`) may contradict itself, or be only that request; see `settled`.
     """
-    found, rest = objects_in(text)
-    verdicts = [value for value in found if _is_verdict(value)]
-    if not verdicts:
-        # An answer that is only `{"need": ["o7"]}` can never be complete.
-        requests = [value["need"] for value in found if set(value) == {"need"} and value["need"]]
-        if len(requests) != 1:
-            raise UnreadableReplyError(_why_none(found, text))
-        return _validated({"criteria": [], "score": 0.0, "complete": False, "missing": "", "need": requests[0]})
-    if any(verdict != verdicts[0] for verdict in verdicts):
-        raise UnreadableReplyError("The answer holds several different verdicts.")
-    if _LOOKS_LIKE_VERDICT.search(rest):
-        raise UnreadableReplyError("Beside its verdict the answer holds pieces of another one.")
-    outcome = _validated(verdicts[0])
+
+    def is_meant(value: dict[str, Any]) -> bool:
+        # A schema has "properties".
+        is_verdict = "properties" not in value and any(key in value for key in ("criteria", "complete", "score"))
+        return is_verdict or (set(value) == {"need"} and bool(value["need"]))
+
+    answer = only_object(text, "a verdict", _OF_VERDICT, is_meant)
+    if set(answer) == {"need"}:  # it can never be complete
+        answer = {"criteria": [], "score": 0.0, "complete": False, "missing": "", **answer}
+    try:
+        outcome = JudgeOutcome.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
+        what = first["msg"]
+        raise UnreadableReplyError(f"{where or 'answer'}: {what[:1].lower()}{what[1:]}.") from None
+    if _NOT_BLOCKED.fullmatch(outcome.blocked.strip(_DECORATION)):
+        outcome = outcome.model_copy(update={"blocked": ""})
     return outcome if outcome.need else _consistent(outcome)
 
 
@@ -115,59 +126,23 @@ def settled(outcome: JudgeOutcome) -> JudgeOutcome:
     return _consistent(outcome.model_copy(update={"need": []}))
 
 
-def _validated(value: dict[str, Any]) -> JudgeOutcome:
-    try:
-        outcome = JudgeOutcome.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"] if not str(part).endswith("Evidence"))
-        what = first["msg"]
-        raise UnreadableReplyError(f"{where or 'answer'}: {what[:1].lower()}{what[1:]}.") from None
-    is_blocked = not _NOT_BLOCKED.fullmatch(outcome.blocked.strip(_DECORATION))
-    return outcome if is_blocked else outcome.model_copy(update={"blocked": ""})
-
-
 def _consistent(outcome: JudgeOutcome) -> JudgeOutcome:
     has_missing = not _NOTHING.fullmatch(outcome.missing.strip(_DECORATION))
     if outcome.complete and outcome.blocked:
         raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
     if outcome.passed and has_missing:
         raise UnreadableReplyError('"complete" is true although "missing" says that something remains.')
-    satisfied = bool(outcome.criteria) and all(criterion.satisfied for criterion in outcome.criteria)
-    if satisfied and not outcome.complete and not has_missing and not outcome.blocked:
+    if outcome.model_copy(update={"complete": True}).passed and not (outcome.complete or has_missing):
         raise UnreadableReplyError(
             '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
         )
     return outcome if has_missing else outcome.model_copy(update={"missing": ""})
 
 
-def _is_verdict(value: dict[str, Any]) -> bool:
-    """Return whether an object is meant as the verdict; a schema has "properties"."""
-    return "properties" not in value and any(key in value for key in ("criteria", "complete", "score"))
-
-
-def _why_none(found: list[dict[str, Any]], text: str) -> str:
-    if not text.strip():
-        return "The answer is empty."
-    if any("properties" in value for value in found):
-        return "The answer repeats the schema instead of filling it in."
-    if _LOOKS_LIKE_VERDICT.search(text):
-        return "The answer's JSON object is not whole or not valid JSON."
-    return "The answer holds no JSON object with a verdict."
-
-
-_LOOKS_LIKE_OPINION = re.compile(r'"confirmed"\s*:')
-
-
 def parse_confirmation(text: str) -> Confirmation:
     """Return the opinion in an answer. Raise UnreadableReplyError with the reason in one sentence."""
-    found, rest = objects_in(text)
-    opinions = [value for value in found if "confirmed" in value]
-    if not opinions:
-        raise UnreadableReplyError("The answer holds no JSON object with an opinion.")
-    if any(opinion != opinions[0] for opinion in opinions) or _LOOKS_LIKE_OPINION.search(rest):
-        raise UnreadableReplyError("The answer holds several different opinions.")
-    confirmed, reason = opinions[0]["confirmed"], opinions[0].get("reason")
+    opinion = only_object(text, "an opinion", re.compile(r'"confirmed"\s*:'), lambda value: "confirmed" in value)
+    confirmed, reason = opinion["confirmed"], opinion.get("reason")
     if not isinstance(confirmed, bool):
         raise UnreadableReplyError('"confirmed" must be true or false.')
     if not isinstance(reason, str) or not reason.strip():
