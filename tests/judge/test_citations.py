@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -44,7 +45,8 @@ def judged(
     """The check of a complete answer whose one criterion cites this."""
     criterion = CriterionOutcome(criterion="it works", satisfied=True, evidence=list(evidence), missing="")
     outcome = JudgeOutcome(criteria=[criterion], score=score, complete=True, missing="")
-    return check(outcome, [criterion.verdict()], request(events, deliverable=deliverable), minimum_score=minimum_score)
+    asked = replace(request(events, deliverable=deliverable), minimum_score=minimum_score)
+    return check(outcome, [criterion.verdict()], asked)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from goalrunner.core.ports import Audit, AuditRequest
 from goalrunner.judge.citations import check
 from goalrunner.judge.rendering import remedy, why_stale
@@ -39,7 +41,7 @@ def judged(
     """The check of an answer with these entries."""
     request = AuditRequest("Do it.", criteria, (), "workspace", 1, EVENTS, stale=stale)
     outcome = JudgeOutcome(criteria=list(entries), score=score, complete=complete, missing=missing, blocked=blocked)
-    return check(outcome, [one.verdict() for one in entries], request, minimum_score=minimum)
+    return check(outcome, [one.verdict() for one in entries], replace(request, minimum_score=minimum))
 
 
 def test_a_stale_citation_does_not_count_and_says_what_would() -> None:

@@ -87,7 +87,7 @@ class CitationReview:
             stale=stale,
         )
         outcome = JudgeOutcome(criteria=[], score=verdict.score, complete=verdict.complete, missing=verdict.missing)
-        again = check(outcome, verdict.criteria, request, minimum_score=state.plan.minimum_score)
+        again = check(outcome, verdict.criteria, request)
         self.checked += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:

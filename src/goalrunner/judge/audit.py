@@ -205,7 +205,10 @@ class LLMJudge:
                 requested = [] if expanded else requested_observations(outcome.need, request)
                 if requested:
                     expanded = True
-                    look = partial(look_prompt, request, requested, nonce=nonce, max_tokens=self._second_room(most))
+                    # A quarter of the context window stays free.
+                    window = self._llm.context_window() or SECOND_LOOK * 4 * most
+                    room = min(SECOND_LOOK * most, window * 3 // 4 - most)
+                    look = partial(look_prompt, request, requested, nonce=nonce, max_tokens=room)
                     session.add(await in_thread(look))
                     continue
                 outcome = settled(outcome)
@@ -243,16 +246,8 @@ class LLMJudge:
 
     def _most(self, request: AuditRequest, form: Form) -> int:
         """Return the tokens of the prompt: as configured, at most half of the context window, at least for the goal."""
-        window = self._llm.context_window()
-        if window is None or window // 2 >= self._config.max_tokens:
-            return self._config.max_tokens
-        return min(self._config.max_tokens, max(window // 2, least_tokens(request, form)))
-
-    def _second_room(self, most: int) -> int:
-        """Return the tokens for requested observations; a quarter of the context window stays free."""
-        window = self._llm.context_window()
-        room = SECOND_LOOK * most
-        return room if window is None else min(room, window * 3 // 4 - most)
+        most, window = self._config.max_tokens, self._llm.context_window()
+        return most if window is None else min(most, max(window // 2, least_tokens(request, form)))
 
 
 async def judge_goal_async(
@@ -296,5 +291,4 @@ class Unrecorded:
 
 def _examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
     matching = matched(outcome, requirements_of(request.success_criteria, request.constraints))
-    criteria = with_ids(matching, request.trail)
-    return examine(outcome, criteria, request, minimum_score=request.minimum_score)
+    return examine(outcome, with_ids(matching, request.trail), request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from goalrunner.core.observation import RESPONSE, Observation, Trail
@@ -18,18 +18,14 @@ _REMEDIES = {"workspace": "Run something whose output shows it.", "response": "L
 _RUNNER = "The agent cannot show it: a validator of the goal can ([[validators]]), whose output the runner itself sees."
 
 
-class UnfoundedCitation(str):
-    """An objection to a citation whose observation or content does not exist."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True)
 class Checked:
     """The result of checking one citation."""
 
     objection: str = ""
     """Why it does not hold; empty if its content exists."""
+    unfounded: bool = False
+    """Whether its content does not exist."""
     stale: Observation | None = None
     """The cited observation, if its content exists but no longer counts."""
 
@@ -38,33 +34,33 @@ class Checked:
         """Whether it proves something now."""
         return not self.objection and self.stale is None
 
-    @property
-    def is_unfounded(self) -> bool:
-        """Whether its content does not exist."""
-        return isinstance(self.objection, UnfoundedCitation)
 
-
-@dataclass
 class Evidence:
     """The observations of one audit; each output is read and normalised once, when it is first cited."""
 
-    request: AuditRequest
-    _by_id: dict[str, Observation] = field(init=False)
-    _outputs: dict[str, tuple[Output, Command]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        items = self.request.trail.items
-        self._by_id = {item.id: item for item in items if isinstance(item, Observation)}
-        self._response = deliverable_response(self.request.trail, self.request.deliverable)
+    def __init__(self, request: AuditRequest) -> None:
+        self.request = request
+        self._by_id = {item.id: item for item in request.trail.items if isinstance(item, Observation)}
+        self._response = deliverable_response(request.trail, request.deliverable)
+        self._outputs: dict[str, tuple[Output, Command]] = {}
 
     def check(self, citation: Citation) -> Checked:
         """Return whether a citation holds and is fresh."""
         observation = self._by_id.get(identifier_of(citation.observation))
         if observation is None:
-            return Checked(UnfoundedCitation(f'observation "{_short(citation.observation)}" does not exist'))
-        objection = self._objection(observation, citation)
-        fresh = objection or not why_stale(observation, self.request.stale)
-        return Checked(objection, None if fresh else observation)
+            return Checked(f'observation "{_short(citation.observation)}" does not exist', unfounded=True)
+        if observation.source == RESPONSE and observation != self._response:
+            return Checked(f"{observation.id} is text of the agent, not an observation", unfounded=True)
+        if observation.reported_by and self.request.require == "runner":
+            return Checked(
+                f"{observation.id} is only reported by {observation.reported_by}; "
+                '[judge] require = "runner" counts only what the runner ran itself'
+            )
+        is_fact = citation.fact is not None
+        looked_up = _fact(observation, citation.fact) if is_fact else self._quote(observation, citation.quote or "")
+        if looked_up.objection or not why_stale(observation, self.request.stale):
+            return looked_up
+        return Checked(stale=observation)
 
     def objection(self, citation: Citation) -> str:
         """Return why a citation does not count, in a sentence without a full stop; empty if it counts."""
@@ -83,49 +79,39 @@ class Evidence:
         barred = reported and self.request.require == "runner" and self.request.deliverable == "workspace"
         return _RUNNER if barred else _REMEDIES[self.request.deliverable]
 
-    def _objection(self, observation: Observation, citation: Citation) -> str:
-        if observation.source == RESPONSE and observation != self._response:
-            return UnfoundedCitation(f"{observation.id} is text of the agent, not an observation")
-        if observation.reported_by and self.request.require == "runner":
-            return (
-                f"{observation.id} is only reported by {observation.reported_by}; "
-                '[judge] require = "runner" counts only what the runner ran itself'
-            )
-        if citation.fact is not None:
-            return self._fact_objection(observation, citation.fact)
-        return self._quote_objection(observation, citation.quote or "")
-
-    def _fact_objection(self, observation: Observation, fact: str) -> str:
-        if observation.source == RESPONSE:
-            return f"{observation.id} shows only what the response says"
-        if is_fact(observation, fact):
-            return ""
-        facts = ", ".join(map(plain_fact, observation.facts)) or "none"
-        objection = f'"{_short(fact)}" is not among the facts of {observation.id} ({facts})'
-        return UnfoundedCitation(objection) if says_something(fact) else objection
-
-    def _quote_objection(self, observation: Observation, quote: str) -> str:
+    def _quote(self, observation: Observation, quote: str) -> Checked:
         forms = forms_of(quote)
         if not forms:
-            return f"the quote from {observation.id} is empty or only punctuation"
+            return Checked(f"the quote from {observation.id} is empty or only punctuation")
         if len(quote) > LONGEST:
-            return UnfoundedCitation(f"the quote from {observation.id} is longer than {LONGEST:,} characters")
+            return Checked(f"the quote from {observation.id} is longer than {LONGEST:,} characters", unfounded=True)
         if observation.source != RESPONSE and is_fact(observation, quote):
-            return ""
+            return Checked()
         if observation.id not in self._outputs:
             text = self.request.trail.read(observation)
             self._outputs[observation.id] = (Output(text), Command(observation.command))
         output, command = self._outputs[observation.id]
         held = [form for form in forms if output.holds(form)]
         if any(not command.says(form) for form in held):
-            return ""
+            return Checked()
         if held:
-            return f'"{_short(quote)}" is part of the command of {observation.id}, not of its output'
+            return Checked(f'"{_short(quote)}" is part of the command of {observation.id}, not of its output')
         if any(output.holds(form, anywhere=True) for form in forms):
             short = f"a quote of fewer than {SHORT} characters must be a whole line"
-            return f'"{_short(quote)}" is not a whole line of the output of {observation.id}; {short}'
+            return Checked(f'"{_short(quote)}" is not a whole line of the output of {observation.id}; {short}')
         searched = f" in its first and last {SEARCHED // 2:,} characters" if output.is_cut else ""
-        return UnfoundedCitation(f'the output of {observation.id} does not contain "{_short(quote)}"{searched}')
+        absent = f'the output of {observation.id} does not contain "{_short(quote)}"{searched}'
+        return Checked(absent, unfounded=True)
+
+
+def _fact(observation: Observation, fact: str) -> Checked:
+    if observation.source == RESPONSE:
+        return Checked(f"{observation.id} shows only what the response says")
+    if is_fact(observation, fact):
+        return Checked()
+    facts = ", ".join(map(plain_fact, observation.facts)) or "none"
+    objection = f'"{_short(fact)}" is not among the facts of {observation.id} ({facts})'
+    return Checked(objection, unfounded=says_something(fact))
 
 
 Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
@@ -139,7 +125,7 @@ class _Finding:
 
     criterion: CriterionVerdict
     standing: Standing
-    results: list[Checked] = field(default_factory=list)
+    results: Sequence[Checked] = ()
     """Of a criterion that the judge calls satisfied."""
     unproven: str = ""
     """What is missing, for the agent."""
@@ -155,20 +141,12 @@ class Examination:
     mendable: tuple[str, ...]
 
 
-def check(
-    outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest, *, minimum_score: float = 0.0
-) -> Audit:
+def check(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest) -> Audit:
     """Return the verdict after the check. `criteria` are the outcome's own, in the goal's words."""
-    return examine(outcome, criteria, request, minimum_score=minimum_score).audit
+    return examine(outcome, criteria, request).audit
 
 
-def examine(
-    outcome: JudgeOutcome,
-    criteria: Sequence[CriterionVerdict],
-    request: AuditRequest,
-    *,
-    minimum_score: float = 0.0,
-) -> Examination:
+def examine(outcome: JudgeOutcome, criteria: Sequence[CriterionVerdict], request: AuditRequest) -> Examination:
     """Return the verdict after the check, and what the judge can correct.
 
     It is complete if the judge says so, every criterion is satisfied with a citation that counts and none that is unfounded,
@@ -179,12 +157,14 @@ def examine(
     unproven = [finding.unproven for finding in findings if finding.unproven]
     if outcome.complete and not findings:
         unproven.append("Nothing is shown yet: no criterion and no evidence was named for the objective.")
-    too_low = outcome.score < minimum_score
+    too_low = outcome.score < request.minimum_score
     if too_low:
-        unproven.append(f"The evidence as a whole is scored {outcome.score:.2f}; {minimum_score:.2f} is needed.")
+        unproven.append(
+            f"The evidence as a whole is scored {outcome.score:.2f}; {request.minimum_score:.2f} is needed."
+        )
     blocked = outcome.blocked.strip()
-    proven = bool(findings) and all(finding.standing == "proven" for finding in findings)
-    complete = outcome.complete and proven and not too_low and not blocked
+    standings = {finding.standing for finding in findings}
+    complete = outcome.complete and standings == {"proven"} and not too_low and not blocked
     verdict = GoalVerdict(
         score=outcome.score,
         complete=complete,
@@ -193,17 +173,21 @@ def examine(
         blocked=blocked,
         questions=() if complete else tuple(dict.fromkeys(filter(None, map(str.strip, outcome.questions)))),
     )
-    refusals = [
-        f"{_short(finding.criterion.criterion)}: {evidence.reason(result)}."
-        for finding in findings
-        for result in finding.results
-        if not result.counts
-    ]
+    # Whether it would be complete if everything cited were fresh.
+    stale_only = not blocked and bool(standings & {"stale", "waiting"}) and standings <= {"proven", "stale", "waiting"}
+    if "waiting" in standings:
+        # A judge that leaves criteria open need not answer the others, and then they are unknown.
+        required = requirements_of(request.success_criteria, request.constraints)
+        stale_only = stale_only and {one.text for one in required} <= {one.criterion.criterion for one in findings}
+    else:
+        stale_only = stale_only and outcome.complete and not too_low
+    checked = [(finding, result) for finding in findings for result in finding.results]
+    refused = [(finding.criterion.criterion, result) for finding, result in checked if not result.counts]
     audit = Audit(
         verdict=verdict,
-        citations_checked=sum(len(finding.results) for finding in findings),
-        refusals=tuple(refusals),
-        stale_only=not blocked and _fails_on_freshness_alone(outcome, findings, request, too_low=too_low),
+        citations_checked=len(checked),
+        refusals=tuple(f"{_short(criterion)}: {evidence.reason(result)}." for criterion, result in refused),
+        stale_only=stale_only,
     )
     return Examination(audit, tuple(sentence for finding in findings for sentence in finding.mendable))
 
@@ -226,7 +210,7 @@ def with_ids(criteria: Iterable[CriterionVerdict], trail: Trail) -> tuple[Criter
 def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
     """Check the citations of a criterion that the judge calls satisfied."""
     results = [evidence.check(citation) for citation in criterion.evidence]
-    unfounded = any(result.is_unfounded for result in results)
+    unfounded = any(result.unfounded for result in results)
     counts = any(result.counts for result in results)
     if counts and not unfounded:
         return _Finding(criterion, "proven", results)
@@ -254,20 +238,6 @@ def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
     if not stale or len(proof) < len(stale):
         return _Finding(criterion, "open")
     return _Finding(criterion, "waiting", unproven=f"{criterion.criterion}: {remedy(proof, evidence.request.stale)}")
-
-
-def _fails_on_freshness_alone(
-    outcome: JudgeOutcome, findings: Sequence[_Finding], request: AuditRequest, *, too_low: bool
-) -> bool:
-    """Return whether the verdict would be complete if everything cited were fresh."""
-    standings = {finding.standing for finding in findings}
-    if standings & {"open", "unfounded"} or not standings & {"stale", "waiting"}:
-        return False
-    if "waiting" not in standings:
-        return outcome.complete and not too_low
-    # A judge that leaves criteria open need not answer the others, and then they are unknown.
-    answered = {finding.criterion.criterion for finding in findings}
-    return all(one.text in answered for one in requirements_of(request.success_criteria, request.constraints))
 
 
 def _short(text: str) -> str:
