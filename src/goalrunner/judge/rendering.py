@@ -31,14 +31,12 @@ def is_fact(observation: Observation, cited: str) -> bool:
     text = folded(cited).casefold().removeprefix(f"[{observation.id}]").strip()
     # `[o1] shell (exit 0)` is "exit 0".
     names = (observation.source, observation.reported_by)
-    source, reporter = (folded(name.translate(_NO_BRACKETS)).casefold() for name in names)
+    source, reporter = (_without_brackets(name).strip().casefold() for name in names)
     for head in (f"{source}, reported by {reporter}", source):
         if source and text.startswith(f"{head} (") and text.endswith(")"):
             text = text[len(head) :]
-    text = text.strip().strip("()").strip()
-    if _comparable(text) in known:
-        return True
-    return any(all(_comparable(part) in known for part in split) for split in (_BETWEEN.split(text), text.split(",")))
+    splits = ([text], _BETWEEN.split(text.strip(" ()")), text.strip(" ()").split(","))
+    return any(all(_comparable(part) in known for part in parts) for parts in splits)
 
 
 def _comparable(fact: str) -> str:
@@ -94,10 +92,11 @@ def heading(item: Observation, stale: Mapping[str, str]) -> str:
     """Return the observation's heading on one line. Models name sources: without brackets they cannot look like facts."""
     source = _line(_without_brackets(item.source), _REPORTED_SOURCE if item.reported_by else _SOURCE)
     facts = beginning(", ".join(_line(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)
-    reason = f" - stale: {_stale_reason(stale[item.id])}" if item.id in stale else ""
-    reported = f", reported by {_line(_without_brackets(item.reported_by), _REPORTER)}" if item.reported_by else ""
-    names = "".join(f" {name}" for name in item.names)
-    return f"[{item.id}] {source}{reported}{f' ({facts})' if facts else ''}{_line(names, _NAMES)}{reason}"
+    # A reason may name files, and the agent chooses their names.
+    why = _line(_without_brackets(stale.get(item.id, "")), _REASON) or "something changed after it"
+    reason = f" - stale: {why}" if item.id in stale else ""
+    names = _line("".join(f" {name}" for name in item.names), _NAMES)
+    return f"[{item.id}] {source}{_reporter(item)}{f' ({facts})' if facts else ''}{names}{reason}"
 
 
 def index_line(item: Observation, stale: Mapping[str, str]) -> str:
@@ -105,13 +104,11 @@ def index_line(item: Observation, stale: Mapping[str, str]) -> str:
     facts = f" ({_line(', '.join(map(plain_fact, item.facts)), _LINE)})" if item.facts else ""
     command = f": {_line(item.command, _LINE)}" if item.command else ""
     marked = " - stale" if item.id in stale else ""
-    reported = f", reported by {_line(item.reported_by, _REPORTER)}" if item.reported_by else ""
-    return f"{item.id} {_line(item.source, _LINE)}{reported}{facts}{marked}{command}"
+    return f"{item.id} {_line(item.source, _LINE)}{_reporter(item)}{facts}{marked}{command}"
 
 
-def _stale_reason(reason: str) -> str:
-    # It may name files, and the agent chooses their names.
-    return _line(_without_brackets(reason), _REASON) or "something changed after it"
+def _reporter(item: Observation) -> str:
+    return f", reported by {_line(_without_brackets(item.reported_by), _REPORTER)}" if item.reported_by else ""
 
 
 def _without_brackets(text: str) -> str:
@@ -138,20 +135,16 @@ def why_stale(observation: Observation, stale: Mapping[str, str]) -> str:
 
 def remedy(observations: Sequence[Observation], stale: Mapping[str, str]) -> str:
     """Return what to run again, and why: `Run pytest -q again: src/a.py changed after o12.`"""
-    sentences = dict.fromkeys(_again(observation, stale) for observation in observations)
-    return " ".join(list(sentences)[:_MOST])
+    sentences = []
+    for item in observations:
+        what = _line(item.command, _LONGEST) or item.source
+        verb = "Run" if item.path is None or item.reported_by else "Look at"
+        # A reported observation counts only if its whole round left the files as they were.
+        alone = ", in a round that changes no file" if item.reported_by else ""
+        sentences.append(f"{verb} {what} again{alone}: {why_stale(item, stale)}.")
+    return " ".join(list(dict.fromkeys(sentences))[:_MOST])
 
 
 def is_failure(observation: Observation) -> bool:
     """Return whether the facts of an observation show a failure."""
     return any(_FAILING.match(fact) for fact in observation.facts)
-
-
-def _again(observation: Observation, stale: Mapping[str, str]) -> str:
-    line = folded(observation.command) or observation.source
-    shown = beginning(line, _LONGEST)
-    what = shown if shown == line else f"{shown}…"
-    verb = "Run" if observation.path is None or observation.reported_by else "Look at"
-    # A reported observation counts only if its whole round left the files as they were.
-    alone = ", in a round that changes no file" if observation.reported_by else ""
-    return f"{verb} {what} again{alone}: {why_stale(observation, stale)}."
