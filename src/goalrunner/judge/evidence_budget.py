@@ -157,7 +157,7 @@ def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Mapping[str, 
     note = f"({' and '.join(counts)} left out)"
     room -= price(note + fence("index", "", nonce)) + _COUNTED // 2
     listed: set[str] = set()
-    for item in sorted(reversed(observations), key=lambda item: item.id in stale):
+    for item in sorted(observations, key=lambda item: (item.id in stale, -int(item.id[1:]))):
         room -= price(index_line(item, stale) + "\n")
         if room < 0:
             break

@@ -30,7 +30,7 @@ from goalrunner.validators.baseline_status import obstacle
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
 from goalrunner.validators.exit_codes import contradiction, summary_of
 from goalrunner.validators.fewer_tests import ended_early
-from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PytestReporting, Report, needed_reports, ways
+from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PytestReporting, Report, needed_reports
 from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import (
     Answer,
@@ -82,14 +82,14 @@ class ShellValidator(SpecValidator):
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> tuple[Completion, Report | None, int]:
         """Run it to its end; with what its pytest reports, and how many reports there must be."""
-        for way in ways(self._calls, self.command, env):
-            reporting = PytestReporting.begin(way, context.scratch(".pytest"))
+        needed = needed_reports(self._calls, self.command, env)
+        if needed is not None:
+            reporting = PytestReporting.begin(context.scratch(".pytest"))
             try:
                 around = reporting.environment(env)
                 completion = await self._launch(context, cwd, around, (*shared, reporting.folder))
                 if not reporting.not_loaded(tail_of(completion.output)):
-                    report: Report = await in_thread(reporting.read, cwd, context.workspace)
-                    return completion, report, needed_reports(way, self._calls)
+                    return completion, await in_thread(reporting.read, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
             finally:
                 shutil.rmtree(reporting.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A plugin that writes what pytest itself says of a run: one JUnit file per pytest process.
+"""A plugin that writes what pytest itself says of a run: one JSON file per pytest process.
 
 It is never imported here: `pytest_report` hands its text to the pytest of a check, so it uses the standard library of
 Python 3.7 alone. Its folder is on PYTHONPATH for its own import only; environment and sys.path are put back at once, so
@@ -7,6 +7,7 @@ that a pytest within the tests is not watched.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import Any
@@ -26,7 +27,12 @@ def _put_back(variable: str, separator: str, own: str) -> None:
         os.environ.pop(variable, None)
 
 
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _end(node: str, ending: str) -> None:
+    node = _plain(node)
     if _RANK[ending] >= _RANK.get(_endings.get(node, ""), -1):
         _endings[node] = ending
 
@@ -49,12 +55,12 @@ def pytest_collectreport(report: Any) -> None:
 
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
     """Record Ctrl-C and pytest.exit()."""
-    _stopped.append(_first_line(excinfo))
+    _stopped.append(_plain((excinfo.exconly().splitlines() or ["it was interrupted"])[0]))
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
     """Record an error outside of the tests."""
-    _stopped.append(_first_line(excinfo))
+    pytest_keyboard_interrupt(excinfo)
 
 
 def pytest_sessionfinish(session: Any) -> None:
@@ -62,38 +68,11 @@ def pytest_sessionfinish(session: Any) -> None:
     if hasattr(session.config, "workerinput") or os.getpid() != _PROCESS:
         return
     root = str(getattr(session.config, "rootpath", None) or session.config.rootdir)
-    lines = [
-        "<?xml version='1.0' encoding='ascii'?>",
-        f"<testsuite {_attributes(rootdir=root, stopped='; '.join(_stopped))}>",
-    ]
-    marks = {"passed": "", "failed": "<failure/>", "xfailed": "<skipped type='pytest.xfail'/>", "skipped": "<skipped/>"}
-    for node, ending in _endings.items():
-        file, _, name = node.partition("::")
-        lines.append(f"<testcase {_attributes(nodeid=node, file=file, name=name)}>{marks[ending]}</testcase>")
-    path = os.path.join(_FOLDER, f"{_PROCESS}.xml")  # noqa: PTH118
+    path = os.path.join(_FOLDER, f"{_PROCESS}.json")  # noqa: PTH118
     with open(path + ".part", "w", encoding="ascii") as sink:  # noqa: PTH123
-        sink.write("\n".join([*lines, "</testsuite>\n"]))
+        json.dump({"root": _plain(root), "stopped": "; ".join(_stopped), "endings": _endings}, sink)
     os.replace(path + ".part", path)  # noqa: PTH105
 
-
-def _first_line(excinfo: Any) -> str:
-    return str((excinfo.exconly().splitlines() or ["it was interrupted"])[0])
-
-
-def _attributes(**attributes: str) -> str:
-    return " ".join("%s='%s'" % (name, _escaped(value)) for name, value in attributes.items())  # noqa: UP031
-
-
-def _escaped(text: str) -> str:
-    return "".join(c if c in _PLAIN else "&#%d;" % ord(c) if _fits(ord(c)) else "\\x%02x" % ord(c) for c in text)  # noqa: UP031
-
-
-def _fits(code: int) -> bool:
-    """Return whether XML can hold the character."""
-    return code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
-
-
-_PLAIN = frozenset(chr(code) for code in range(32, 127)) - frozenset("<>&'\"")
 
 _put_back("PYTEST_PLUGINS", ",", __name__)
 _put_back("PYTHONPATH", os.pathsep, _FOLDER)

@@ -92,7 +92,8 @@ def pytest(lines: _Lines, at: int) -> Summary | None:
         return None
     counts = found["counts"]
     bad = ", ".join(bad[0] for bad in _PYTEST_BAD.finditer(counts))
-    return Summary(counts, bad, at, at + 1, ran=_sum(counts, _RAN), skipped=_sum(counts, ("skipped", "xfailed")))
+    ran, skipped = _sum(counts, _RAN), _sum(counts, ("skipped", "xfailed"))
+    return Summary(counts, bad, at, at + 1, bool(skipped) and not ran and "xfailed" not in counts, ran, skipped)
 
 
 @_last

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,27 +15,22 @@ NONE = "no pytest reported to the runner: it was not started, or something else 
 BEGAN = "pytest began and was ended before it could report (os._exit in the code under test?)"
 
 
-def suite(path: Path, *cases: str, **attributes: str) -> Path:
-    said = " ".join(f'{name}="{value}"' for name, value in attributes.items())
-    path.write_text(f"<testsuite {said}>{''.join(cases)}</testsuite>")
+def written(path: Path, root: Path, stopped: str = "", **endings: str) -> Path:
+    path.write_text(json.dumps({"root": str(root), "stopped": stopped, "endings": endings}))
     return path
 
 
 def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
     workspace = tmp_path / "ws"
     (workspace / "sub" / "tests").mkdir(parents=True)
-    (workspace / "sub" / "tests" / "test_a.py").touch()
-    root = str(workspace / "sub")
-    first = suite(
-        tmp_path / "1.xml",
-        '<testcase nodeid="tests/test_a.py::TestX::test_b[1::2]"/>',
-        '<testcase nodeid="tests/test_a.py::test_c"><skipped/></testcase>',
-        '<testcase nodeid="tests/test_broken.py"><failure/></testcase>',
-        '<testcase nodeid="../../outside.py::test_o"/>',
-        rootdir=root,
-    )
-    found = read_reports([first], 1, workspace / "sub", workspace)
-    assert found == Report(
+    endings = {
+        "tests/test_a.py::TestX::test_b[1::2]": "passed",
+        "tests/test_a.py::test_c": "skipped",
+        "tests/test_broken.py": "failed",
+        "../../outside.py::test_o": "passed",
+    }
+    first = written(tmp_path / "1.json", workspace / "sub", **endings)
+    assert read_reports([first], 1, workspace) == Report(
         files=1,
         began=1,
         run=3,
@@ -41,34 +38,41 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
         skipped=1,
         ids=("../../outside.py::test_o", "sub/tests/test_a.py::TestX::test_b[1::2]", "sub/tests/test_broken.py"),
     )
-    older = suite(
-        tmp_path / "2.xml",
-        '<testcase file="tests/test_a.py" classname="tests.test_a.TestX" name="test_b"/>',
-        '<testcase classname="tests.test_a.TestX" name="test_c"/>',
-        '<testcase classname="" name="tests.test_a" file="tests/test_a.py"><error/></testcase>',
-        '<testcase classname="elsewhere.Test" name="test_d"/>',
-    )
-    assert read_reports([older], 0, workspace / "sub", workspace).ids == (
-        "elsewhere.Test::test_d",
-        "sub/tests/test_a.py",
-        "sub/tests/test_a.py::TestX::test_b",
-        "sub/tests/test_a.py::TestX::test_c",
-    )
 
 
 def test_the_worst_ending_counts(tmp_path: Path) -> None:
-    one = suite(tmp_path / "1.xml", '<testcase nodeid="a.py::t"/>', '<testcase nodeid="a.py::u"><skipped/></testcase>')
-    two = suite(tmp_path / "2.xml", '<testcase nodeid="a.py::t"><failure/></testcase>', '<testcase nodeid="a.py::u"/>')
+    one = written(tmp_path / "1.json", tmp_path, **{"a.py::t": "passed", "a.py::u": "skipped"})
+    two = written(tmp_path / "2.json", tmp_path, **{"a.py::t": "failed", "a.py::u": "passed"})
     for order in ([one, two], [two, one]):
-        found = read_reports(order, 2, tmp_path, tmp_path)
+        found = read_reports(order, 2, tmp_path)
         assert (found.run, found.failed, found.skipped, found.files) == (2, 1, 0, 2)
 
 
 def test_ids_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TEST_IDS", 2)
-    path = suite(tmp_path / "1.xml", *(f'<testcase nodeid="a.py::t{at}"/>' for at in (3, 1, 2)))
-    found = read_reports([path], 1, tmp_path, tmp_path)
+    path = written(tmp_path / "1.json", tmp_path, **{f"a.py::t{at}": "passed" for at in (3, 1, 2)})
+    found = read_reports([path], 1, tmp_path)
     assert (found.ids, found.run) == (("a.py::t1", "a.py::t2"), 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"root": "", "stopped": ""}', '{"root": "", "stopped": "", "endings": {"a": 1}}']
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    assert read_reports([path], 1, tmp_path).problem(1).startswith("pytest's report is damaged: ")
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = written(tmp_path / "real.json", tmp_path)
+    (tmp_path / "link.json").symlink_to(real)
+    os.mkfifo(tmp_path / "pipe.json")
+    for name in ("link.json", "pipe.json", "gone.json"):
+        assert read_reports([tmp_path / name], 1, tmp_path).unreadable
+    assert not read_reports([real], 1, tmp_path).unreadable
+    monkeypatch.setattr(module, "LARGEST", 5)
+    assert "at most 0 MB" in read_reports([real], 1, tmp_path).unreadable
 
 
 @pytest.mark.parametrize(
