@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.goal_tables import Expectation, ValidatorSpec
-from goalrunner.validators.exit_codes import weaknesses, weaknesses_of
+from goalrunner.validators.exit_codes import weaknesses_of
+
+
+def weaknesses(line: str) -> tuple[str, ...]:
+    return weaknesses_of(ValidatorSpec(run=line))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,7 @@ def test_a_trap_is_named_with_a_line_that_has_none(line: str, said: str, instead
     ("line", "said"),
     [
         ("npx jest --passWithNoTests", ("`--passWithNoTests` of jest passes if there is no test",)),
-        ("make -i check", ("make -i passes even if its commands fail",)),
+        ("make --ignore-errors check", ("`--ignore-errors` of make passes even if its commands fail",)),
     ],
 )
 def test_an_option_that_makes_a_check_pass_is_named(line: str, said: tuple[str, ...]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +15,9 @@ from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.critique import Critique, UnusableCritiqueError, critique_of, failed, last_line_critique
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, RunVariable, ValidatorSpec
 from goalrunner.core.ports import CritiqueRequest, Launcher, ValidationContext
-from goalrunner.system.launcher import SHELL, in_thread
+from goalrunner.system.launcher import SHELL
 from goalrunner.validators.child import traceback_end
-from goalrunner.validators.kinds import PythonValidator, response_message
+from goalrunner.validators.kinds import PythonValidator, response_message, returned_by
 from goalrunner.validators.spec_validator import Answer, SpecValidator, tail_of
 
 _BYTES = 65_536
@@ -106,21 +105,14 @@ class CallableCritic:
         deadline = asyncio.timeout(self._timeout)
         try:
             async with deadline:
-                return critique_of(await self._value(request.context))
+                response = response_message(request.context.response)
+                return critique_of(await returned_by(self._function, response, request.context.conversation))
         except UnusableCritiqueError:
             raise
         except TimeoutError as error:
             return failed(f"timed out after {self._timeout:g} s" if deadline.expired() else _last_line(error))
         except Exception as error:
             return failed(_last_line(error))
-
-    async def _value(self, context: ValidationContext) -> Any:
-        call = self._function if inspect.isroutine(self._function) else type(self._function).__call__
-        arguments = (response_message(context.response), context.conversation)
-        if inspect.iscoroutinefunction(call):
-            return await self._function(*arguments)
-        value = await in_thread(self._function, *arguments)
-        return await value if inspect.isawaitable(value) else value
 
 
 def _end_of(path: Path) -> str:

@@ -26,26 +26,23 @@ _NO_CHECKS = _SURE | frozenset(
 """Programs that prepare or print rather than check."""
 _INDULGENT = {
     "--passWithNoTests": "passes if there is no test",
-    "--suppress-tests-failed-exit-code": "passes even if tests fail",
-    "--suppress-no-test-exit-code": "passes if there is no test",
     "--exit-zero": "always passes",
+    "--ignore-errors": "passes even if its commands fail",
 }
-
-
-def weaknesses(command: str) -> tuple[str, ...]:
-    """Return a sentence for each trap, in the order of the line."""
-    return tuple(dict.fromkeys(_traps(command)))
 
 
 def weaknesses_of(spec: ValidatorSpec) -> tuple[str, ...]:
     """Return the traps of a validator's command line; none if its output decides, or if it is to fail."""
-    return weaknesses(spec.run) if spec.run and spec.expect.output is None and not spec.expect.exit_code else ()
+    decides = spec.run and spec.expect.output is None and not spec.expect.exit_code
+    return tuple(dict.fromkeys(_traps(spec.run or ""))) if decides else ()
 
 
 def _traps(command: str) -> Iterator[str]:
     found = programs(command)
     direct = [call.program for call in calls(command)]
-    used = any(map(_uses_status, found))
+    # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
+    given = [word for one in found if one.name not in _SURE for word in (*one.words[1:], *one.assignments)]
+    used = any("$?" in word or "PIPESTATUS" in word for word in given)
     checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
     for program in found:
         words = program.words
@@ -53,8 +50,6 @@ def _traps(command: str) -> Iterator[str]:
         for word in words[1:] if certain else ():
             if reason := _INDULGENT.get(word.partition("=")[0]):
                 yield f"`{word}` of {program.name} {reason}"
-        if program.name == "make" and {"-i", "--ignore-errors"} & set(words):
-            yield "make -i passes even if its commands fail"
         if certain or program in checks[-1:]:
             yield from _of_position(program, command, certain=certain, used=used)
 
@@ -64,7 +59,8 @@ def _of_position(program: Program, command: str, *, certain: bool, used: bool) -
     lost = program.command.lost
     if lost is None:
         return
-    instead = _name(lost.instead)
+    inner = programs(lost.instead)
+    instead = inner[-1].name if inner else next(iter(lost.instead.split()), lost.instead)
     sure = instead in _SURE or lost.instead == "exit 0"
     line = lost.whole if any(name in SHELLS for name in program.through) else command
     match lost.how:
@@ -81,18 +77,6 @@ def _of_position(program: Program, command: str, *, certain: bool, used: bool) -
             yield f"`{lost.whole}` does not wait for {program.name}; write: {lost.whole.removesuffix(' &')}"
         case _:
             pass
-
-
-def _uses_status(program: Program) -> bool:
-    """Return whether a program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`."""
-    given = (*program.words[1:], *program.assignments) if program.name not in _SURE else ()
-    return any("$?" in word or "PIPESTATUS" in word for word in given)
-
-
-def _name(text: str) -> str:
-    """Return the name of the last program of a line."""
-    inner = programs(text)
-    return inner[-1].name if inner else next(iter(text.split()), text)
 
 
 _LAST_LINES = 60

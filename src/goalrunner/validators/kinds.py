@@ -271,10 +271,16 @@ class CallableValidator(NamedValidator):
 
     async def _value(self, context: ValidationContext) -> Any:
         arguments = arguments_of(self._function, response_message(context.response), context.conversation)
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(*arguments)
-        value = await in_thread(self._function, *arguments)
-        return await value if inspect.isawaitable(value) else value
+        return await returned_by(self._function, *arguments)
+
+
+async def returned_by(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call a plain function in a thread, so that a deadline can cut the wait, and await a coroutine function."""
+    call = function if inspect.isroutine(function) else type(function).__call__
+    if inspect.iscoroutinefunction(call):
+        return await function(*arguments)
+    value = await in_thread(function, *arguments)
+    return await value if inspect.isawaitable(value) else value
 
 
 def build_validators(
