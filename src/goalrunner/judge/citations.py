@@ -56,8 +56,10 @@ class Evidence:
                 f"{observation.id} is only reported by {observation.reported_by}; "
                 '[judge] require = "runner" counts only what the runner ran itself'
             )
-        is_fact = citation.fact is not None
-        looked_up = _fact(observation, citation.fact) if is_fact else self._quote(observation, citation.quote or "")
+        if citation.fact is not None:
+            looked_up = _fact(observation, citation.fact)
+        else:
+            looked_up = self._quote(observation, citation.quote or "")
         if looked_up.objection or not why_stale(observation, self.request.stale):
             return looked_up
         return Checked(stale=observation)
