@@ -149,16 +149,14 @@ def test_a_repair_says_what_was_wrong() -> None:
     )
 
 
-def test_the_list_of_changed_files_is_bounded_and_says_how_many_more_there_are() -> None:
+def test_the_list_of_changed_files_is_bounded_and_says_that_there_are_more() -> None:
     paths = tuple(f"src/module_{number}/{'x' * 300}.py" for number in range(3_000))
     request = AuditRequest("Do it.", (), (), "workspace", 1, trail(), changed=paths)
     prompt = audit_prompt(request, nonce=NONCE)
     listed = prompt.split(f"<changed {NONCE}>\n")[1].split(f"\n</changed {NONCE}>")[0]
     assert tokens(listed) < 700
-    lines = listed.split("\n")
-    more = int(re.sub(r"\D", "", lines[-1]))
-    assert lines[-1] == f"[… {more:,} more paths left out …]"
-    assert sum(line.startswith("src/module_") for line in lines) + more == 3_000
+    assert listed.startswith("src/module_0/")
+    assert LEFT_OUT.search(listed)
 
 
 def test_a_goal_that_no_audit_has_room_for_is_refused_at_the_start() -> None:

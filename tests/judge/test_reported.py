@@ -16,6 +16,7 @@ from goalrunner.judge.citations import check
 from goalrunner.judge.prompt_builder import audit_prompt, build_judge_prompt, least_tokens
 from goalrunner.judge.prompt_text import AUDIT, BARRED, LEFT, OPINION
 from goalrunner.judge.rendering import is_fact, remedy
+from goalrunner.judge.text_matching import LEFT_OUT
 from goalrunner.judge.verdict_schema import CriterionOutcome, FactEvidence, JudgeOutcome, QuoteEvidence
 from tests.adversarial.judges import verdict
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
@@ -128,7 +129,7 @@ def test_processes_that_were_left_are_named_between_fences_and_bounded() -> None
     prompt = audit_prompt(request(trail(OWN), left=left), nonce=NONCE)
     part = next(part for part in prompt.split("\n\n") if part.startswith(LEFT))
     assert part.startswith(f"{LEFT}\n<left 5f3a9c>\nsleep\n")
-    assert part.endswith(" more names left out …]\n</left 5f3a9c>")
+    assert LEFT_OUT.search(part)
     assert len(part) < 700
     assert part.count("</left 5f3a9c>") == 1
     assert "\n[o9]" not in prompt

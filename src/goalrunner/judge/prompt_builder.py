@@ -24,8 +24,6 @@ _BETWEEN = price("\n\n")
 _DEAREST_NONCE = "0" * 8
 _LEAST_CHANGED = 100 * TOKEN
 _LEFT = 100 * TOKEN
-_NAME = 12 * TOKEN
-_PATH = 60 * TOKEN
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
 
@@ -87,10 +85,10 @@ def audit_prompt(
     room = max_tokens * TOKEN - fixed
     if room < _least_room(request):
         raise _too_long(max_tokens, least_tokens(request, form))
-    left = _listing(LEFT, "left", request.left, _LEFT, nonce, each=_NAME)
+    left = _listing(LEFT, "left", request.left, _LEFT, nonce)
     room -= sum(price(part) + _BETWEEN for part in left)
     most = min(max_tokens * TOKEN // 20, room - LEAST_EVIDENCE * TOKEN)
-    changed = _listing(CHANGED, "changed", request.changed, most, nonce, each=_PATH)
+    changed = _listing(CHANGED, "changed", request.changed, most, nonce)
     room -= sum(price(part) + _BETWEEN for part in changed)
     happened = render_trail(request.trail, nonce=nonce, room=room, deliverable=request.deliverable, stale=request.stale)
     return "\n\n".join([*goal, *changed, *left, HAPPENED, happened, form.question])
@@ -175,25 +173,11 @@ def _least_room(request: AuditRequest) -> int:
     return LEAST_EVIDENCE * TOKEN + (_LEAST_CHANGED if request.changed else 0) + (_LEFT if request.left else 0)
 
 
-def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str, *, each: int) -> list[str]:
+def _listing(title: str, name: str, items: Sequence[str], room: int, nonce: str) -> list[str]:
     """Return one part with as many paths or names as fit, a line each; no part for no items."""
-    if not items:
-        return []
-    noun = "paths" if name == "changed" else "names"
-    room -= price(f"{title}\n{fence(name, '', nonce)}\n\n{_more(len(items), noun)}\n")
-    lines: list[str] = []
-    for number, item in enumerate(items):
-        line = excerpt(" ".join(item.split()), each, nonce)
-        room -= price(line) + TOKEN
-        if room < 0:
-            lines.append(_more(len(items) - number, noun))
-            break
-        lines.append(line)
-    return [f"{title}\n{fence(name, chr(10).join(lines), nonce)}"]
-
-
-def _more(number: int, noun: str) -> str:
-    return f"[… {number:,} more {noun} left out …]"
+    lines = "\n".join(" ".join(item.split()) for item in items)
+    shown = excerpt(lines, room - price(f"{title}\n{fence(name, '', nonce)}"), nonce)
+    return [f"{title}\n{fence(name, shown, nonce, harmless=True)}"] if items else []
 
 
 def _too_long(given: int, needed: int) -> UsageError:
