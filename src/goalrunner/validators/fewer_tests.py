@@ -168,7 +168,9 @@ _FIXTURES = frozenset(
 )
 """Fixtures of pytest itself, which skip no test."""
 _SKIPPING = re.compile(rb"pytestmark|importorskip|allow_module_level|__test__")
-_BY_ENVIRONMENT = re.compile(rb"\b(?:skipif|skipIf|skipUnless)\(\s*(?:not\s+)?(?:sys|os|platform|shutil)\b")
+_SKIPS = rb"\b(?:skipif|skipIf|skipUnless)\("
+_BY_ENVIRONMENT = re.compile(_SKIPS + rb"[\s(]*(?:not\b[\s(]*)?(?:sys|os|platform|shutil)\.(?!.*\b(?:and|or)\b)")
+"""A condition of the environment alone, under which a test is skipped."""
 
 
 async def with_uncollected(
@@ -187,7 +189,9 @@ async def with_uncollected(
             source = await read(path) or b""
             tests = tests_in(source)
             ids |= {f"{path}::{name}" for name in tests}
-            if not tests and _BY_ENVIRONMENT.search(source) and b"importorskip" not in source:
+            skips, by_environment = re.findall(_SKIPS, source), _BY_ENVIRONMENT.findall(source)
+            others = re.search(rb"importorskip|allow_module_level|SkipTest", source)
+            if not tests and skips and len(skips) == len(by_environment) and not others:
                 ids.remove(path)  # all its tests may be skipped here once it can be imported
         found.append(result.model_copy(update={"test_ids": tuple(sorted(ids))}))
     return found
