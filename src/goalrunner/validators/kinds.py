@@ -61,8 +61,7 @@ class ShellValidator(SpecValidator):
         reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
         completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
         reported = report if report is not None and report.files else None
-        plain = context.scratch(".plain")
-        suite = await in_thread(reader.read, completion.output, plain, reported is not None)
+        suite = await in_thread(reader.read, completion.output, context.scratch(".plain"), reported is not None)
         result = self._cut_short(completion) or await self._judged(context, completion, report, needed)
         if result.passed and suite.ended_early and result.exit_code == 0:
             result = ended_early(result, suite.ended_early)
@@ -86,8 +85,7 @@ class ShellValidator(SpecValidator):
         if needed is not None:
             reporting = PytestReporting.begin(context.scratch(".pytest"))
             try:
-                around = reporting.environment(env)
-                completion = await self._launch(context, cwd, around, (*shared, reporting.folder))
+                completion = await self._launch(context, cwd, reporting.environment(env), (*shared, reporting.folder))
                 if not reporting.not_loaded(tail_of(completion.output)):
                     return completion, await in_thread(reporting.read, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
@@ -105,8 +103,7 @@ class ShellValidator(SpecValidator):
     async def _judged(
         self, context: ValidationContext, completion: Completion, report: Report | None, needed: int
     ) -> ValidatorResult:
-        expect, code = self._spec.expect, completion.exit_code
-        output = tail_of(completion.output)
+        expect, code, output = self._spec.expect, completion.exit_code, tail_of(completion.output)
         if code is None or code != expect.exit_code:
             if code in (126, 127) and _NOT_FOUND.search(output):
                 return self._result("not_found", output.splitlines()[-1], completion)
