@@ -13,7 +13,7 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 from goalrunner.llm.failure import (
-    Caller,
+    Endpoint,
     FailureKind,
     ProviderFailure,
     classify,
@@ -25,7 +25,7 @@ from goalrunner.llm.failure import (
 )
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
-CALLER = Caller("openai/x", "agent", key_variable="OPENAI_API_KEY", secrets=("sk-very-secret",))
+ENDPOINT = Endpoint(variable="OPENAI_API_KEY", secrets=("sk-very-secret",))
 
 
 @pytest.mark.parametrize(
@@ -117,18 +117,19 @@ def test_the_kind_follows_from_status_and_words(status: int | None, message: str
 def test_an_error_says_what_and_why_and_the_line_that_fixes_it(
     failure: ProviderFailure, error: type[ModelError], told: str
 ) -> None:
-    explained = explain(failure, CALLER, retries=5)
+    explained = explain(failure, "openai/x", "agent", ENDPOINT, retries=5)
     assert type(explained) is error
     assert str(explained) == told
 
 
 def test_a_missing_key_is_not_called_a_wrong_one() -> None:
-    caller = Caller("openai/x", "judge", key_variable="OPENAI_API_KEY", key_known=False)
-    assert explain(ProviderFailure("", status=401), caller).message == "the key for openai/x is missing (401)"
+    endpoint = Endpoint(variable="OPENAI_API_KEY", key_known=False)
+    explained = explain(ProviderFailure("", status=401), "openai/x", "judge", endpoint)
+    assert explained.message == "the key for openai/x is missing (401)"
 
 
 def test_a_key_hint_without_a_known_variable_names_the_setting() -> None:
-    explained = explain(ProviderFailure("", status=401), Caller("x/y", "judge"))
+    explained = explain(ProviderFailure("", status=401), "x/y", "judge", Endpoint())
     assert explained.hint == "Name the variable that holds the key with api_key_env in [judge]."
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from goalrunner.core.errors import ModelNotFound
 from goalrunner.llm import LLM, model_lists
-from goalrunner.llm.library import is_known
+from goalrunner.llm.library import known_models, provider_of
 from goalrunner.llm.model_lists import is_listed
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
@@ -239,4 +239,6 @@ def test_names_that_litellm_knows(model: str, expected: bool) -> None:
         return "", name.partition("/")[0] if "/" in name else "openai"
 
     table = {"gpt": {"litellm_provider": "openai"}, "groq/llama": {"litellm_provider": "groq"}}
-    assert is_known(SimpleNamespace(model_cost=table, get_llm_provider=provider), model) is expected
+    library = SimpleNamespace(model_cost=table, get_llm_provider=provider)
+    name = model.partition("/")[2] or model
+    assert (name in known_models(library, provider_of(library, model))) is expected

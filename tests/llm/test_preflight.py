@@ -13,8 +13,6 @@ import pytest
 from goalrunner.core.errors import AuthenticationFailed, ModelNotFound
 from goalrunner.llm import LLM
 from goalrunner.llm.credentials import refuse_missing_key
-from goalrunner.llm.failure import Caller, ProviderFailure, explain
-from goalrunner.llm.library import similar_model
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
 
@@ -39,35 +37,6 @@ def test_an_unknown_provider_is_named_with_the_one_that_may_be_meant(model: str,
     with pytest.raises(ModelNotFound) as raised:
         _foresee(model)
     assert raised.value.message == f"the model {model} was not found: {said}"
-
-
-class _Library:
-    model_cost = {  # noqa: RUF012
-        "gpt-5-mini": {"litellm_provider": "openai"},
-        "gemini/gemini-2.5-pro": {"litellm_provider": "gemini"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("model", "meant"),
-    [
-        ("openai/gpt-5-mni", "openai/gpt-5-mini"),
-        ("gemini/gemini-2.5-por", "gemini/gemini-2.5-pro"),
-        ("openai/gpt-5-mini", ""),
-        ("openai/o9", ""),
-        ("mine/gpt-5-mni", ""),
-        ("short", ""),
-    ],
-)
-def test_a_misspelled_model_is_named_with_the_one_that_may_be_meant(model: str, meant: str) -> None:
-    assert similar_model(_Library, model) == meant
-    assert similar_model(None, model) == ""
-
-
-def test_a_model_that_the_provider_does_not_know_is_named_with_the_similar_one() -> None:
-    failure = ProviderFailure("no such model", status=404)
-    error = explain(failure, Caller("openai/gpt-5-mni", "agent", similar="openai/gpt-5-mini"))
-    assert error.message.endswith("no such model; did you mean openai/gpt-5-mini?")
 
 
 def test_an_address_makes_no_provider() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.library import measure, own_prices, price
-from goalrunner.llm.transport import CallPiece, Draft, Request, UsageReport
+from goalrunner.llm.transport import Draft, Request, ToolCall
 
 REQUEST = Request(({"role": "user", "content": "x" * 100},))
 
@@ -23,19 +23,19 @@ class Helpless:
 
 
 def test_length_is_the_guess_where_nothing_can_count() -> None:
-    draft = Draft(text="y" * 40, calls=[CallPiece(0, name="shell", arguments="{}")])
+    draft = Draft(text="y" * 40, calls=[ToolCall("", "shell", "{}")])
     usage = measure(Helpless(), "openai/x", None, REQUEST, draft)
     assert usage == Usage(input_tokens=34, output_tokens=12, cost_usd=None)
 
 
 def test_a_report_of_nothing_at_all_is_not_believed() -> None:
-    usage = measure(Helpless(), "openai/x", None, REQUEST, Draft(text="y" * 40, report=UsageReport(0, 0)))
+    usage = measure(Helpless(), "openai/x", None, REQUEST, Draft(text="y" * 40, report=Usage()))
     assert usage.tokens > 0
 
 
 def test_given_prices_win_over_every_map() -> None:
     prices = own_prices({"input_cost_per_token": 0.5, "output_cost_per_token": "2"})
-    assert price(Helpless(), "openai/x", prices, UsageReport(10, 1)) == 7.0
+    assert price(Helpless(), "openai/x", prices, Usage(input_tokens=10, output_tokens=1)) == 7.0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from goalrunner.core.activity import RetryScheduled, report
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import TRANSIENT, FailureKind, ProviderFailure, explain
@@ -43,9 +43,13 @@ class ProviderQuirks:
     def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
         """Return the request as this provider takes it."""
         streaming = request.streaming or not self.whole
+        wanted = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
+        if self.schema_form == "json_object":
+            # llama.cpp reads the schema beside it; other servers take this as JSON mode.
+            wanted = {"type": "json_object", "schema": schema}
         return replace(
             request,
-            response_format=_response_format(self.schema_form, schema, name),
+            response_format=None if schema is None or self.schema_form == "none" else wanted,
             temperature=request.temperature if self.temperature else None,
             streaming=streaming,
             stream_usage=streaming and self.stream_usage,
@@ -66,15 +70,6 @@ class ProviderQuirks:
         if request.response_format is not None and (refused or broken):
             return replace(self, schema_form=_PLAINER[self.schema_form])
         return None
-
-
-def _response_format(form: SchemaForm, schema: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
-    if schema is None or form == "none":
-        return None
-    if form == "json_object":
-        # llama.cpp reads the schema beside it; other servers take this as JSON mode.
-        return {"type": "json_object", "schema": schema}
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
 
 
 @dataclass
@@ -188,6 +183,7 @@ class LLM:
         account: Account = "agent",
         tape: Tape | None = None,
         backoff: Backoff | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self.model = model
         self.account: Account = account
@@ -197,15 +193,14 @@ class LLM:
         self._params = dict(params or {})
         self._tape = tape
         self._backoff = backoff or Backoff()
-        self._timeout = _seconds(self._params.pop("timeout", DEFAULT_TIMEOUT), account)
+        self._timeout = self._params.pop("timeout", DEFAULT_TIMEOUT)
+        if not (isinstance(self._timeout, int | float) and self._timeout > 0):
+            hint = "Write the seconds that one call may take: timeout = 600"
+            raise UsageError(f"timeout in [{account}.params] is {self._timeout!r}", hint)
         self._quirks = ProviderQuirks()
-        self._transport: Transport = (
-            ScriptedTransport(model, account)
-            if is_scripted(model)
-            else LiteLLMTransport(
-                model, api_base=api_base, api_key_env=api_key_env, params=self._params, account=account
-            )
-        )
+        if transport is None and is_scripted(model):
+            transport = ScriptedTransport(model, account)
+        self._transport = transport or LiteLLMTransport(model, api_base, api_key_env, self._params, account)
 
     async def complete(
         self,
@@ -236,7 +231,7 @@ class LLM:
         try:
             reply = await persist(call.attempt, self._backoff, count_retry)
         except ProviderFailure as failure:
-            raise explain(failure, self._transport.caller(), call.spent.retries) from failure
+            raise self._explained(failure, call.spent.retries) from failure
         finally:
             self.usage = self.usage + call.spent
         self._quirks = call.quirks
@@ -285,16 +280,11 @@ class LLM:
         try:
             return await self._transport.foresee()
         except ProviderFailure as failure:
-            raise explain(failure, self._transport.caller()) from failure
+            raise self._explained(failure) from failure
 
     def skip(self, replies: int) -> None:
         """Begin a recording after so many answered replies; a provider has nothing to skip."""
         self._transport.skip(replies)
 
-
-def _seconds(value: object, account: Account) -> float:
-    if isinstance(value, int | float) and value > 0:
-        return float(value)
-    raise UsageError(
-        f"timeout in [{account}.params] is {value!r}", "Write the seconds that one call may take: timeout = 600"
-    )
+    def _explained(self, failure: ProviderFailure, retries: int = 0) -> ModelError:
+        return explain(failure, self.model, self.account, self._transport.endpoint, retries)

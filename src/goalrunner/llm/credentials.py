@@ -9,12 +9,11 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from goalrunner.core.errors import AuthenticationFailed
 from goalrunner.core.events import Account
-from goalrunner.llm.failure import FailureKind, ProviderFailure
+from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure
 from goalrunner.llm.library import provider_of
 
 FALLBACK_KEY = "LLM_API_KEY"
@@ -28,23 +27,9 @@ _WITHOUT_API_KEY = frozenset(
 """Providers with other credentials, or none: an API key would be in the way."""
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """The address and key of requests. None leaves the choice to LiteLLM."""
-
-    api_base: str | None
-    api_key: str | None = field(repr=False)
-    variable: str
-    """The variable that the key comes from, or would come from."""
-    key_known: bool
-    """Whether a key was found."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-
-
 def named_key(variable: str, account: Account, environ: Mapping[str, str]) -> str:
     """Return the key in the variable that the goal names. Raise AuthenticationFailed if it is not set or empty."""
-    key = environ.get(variable, "").strip()
-    if key:
+    if key := environ.get(variable, "").strip():
         return key
     state = "is empty" if variable in environ else "is not set"
     raise AuthenticationFailed(
@@ -62,34 +47,25 @@ def find_endpoint(
     if named is None and base and not api_base and fallback:
         named = (FALLBACK_KEY, fallback)
     if named is not None:
-        return Endpoint(base, named[1], named[0], key_known=True, secrets=(named[1],))
+        return Endpoint(base, named[1], named[0], secrets=(named[1],))
     provider = provider_of(library, model)
-    missing = _missing_keys(library, model)
-    own = _own_variable(provider, missing, environ)
-    if environ.get(own, "").strip() and own not in missing:
-        return Endpoint(base, None, own, key_known=True, secrets=(environ[own].strip(),))
-    if provider in _WITHOUT_API_KEY:
-        return Endpoint(base, None, "", key_known=True)
-    if fallback:
-        return Endpoint(base, fallback, FALLBACK_KEY, key_known=True, secrets=(fallback,))
-    if base and missing:
-        return Endpoint(base, PLACEHOLDER, own, key_known=False)
-    return Endpoint(base, None, own, key_known=not missing)
-
-
-def _own_variable(provider: str, missing: tuple[str, ...], environ: Mapping[str, str]) -> str:
-    """Return the variable in which a provider's key is looked up."""
-    usual = f"{provider.upper()}_API_KEY" if provider else ""
-    return usual if usual in missing or environ.get(usual, "").strip() or not missing else missing[-1]
-
-
-def _missing_keys(library: Any, model: str) -> tuple[str, ...]:
-    """Return the API key variables that LiteLLM misses; addresses and versions, which it lists too, are left out."""
     try:
         names = library.validate_environment(model)["missing_keys"]
-    except Exception:
-        return ()
-    return tuple(name for name in names if name.endswith(("API_KEY", "_TOKEN")))
+    except Exception:  # LiteLLM raises various errors
+        names = ()
+    # Addresses and versions, which LiteLLM lists too, are left out.
+    missing = [name for name in names if name.endswith(("API_KEY", "_TOKEN"))]
+    own = f"{provider.upper()}_API_KEY" if provider else ""
+    found = environ.get(own, "").strip()
+    if missing and own not in missing and not found:
+        own = missing[-1]
+    if found and own not in missing:
+        return Endpoint(base, None, own, secrets=(found,))
+    if provider in _WITHOUT_API_KEY:
+        return Endpoint(base)
+    if fallback:
+        return Endpoint(base, fallback, FALLBACK_KEY, secrets=(fallback,))
+    return Endpoint(base, PLACEHOLDER if base and missing else None, own, key_known=not missing)
 
 
 _OWN_VARIABLES = {
@@ -107,9 +83,6 @@ _STEERING = frozenset(
     | {"fallbacks", "mock_response", "model_list", "litellm_credential_name"}
 )
 """Parameters that choose another provider, address or key."""
-
-_LOOKED_UP_ONLINE = ("chatgpt/", "github_copilot/")
-"""To look these up, LiteLLM asks a server for a login."""
 
 
 def refuse_missing_key(model: str, params: Mapping[str, Any], account: Account, environ: Mapping[str, str]) -> None:
@@ -131,40 +104,33 @@ def _has_one(prefixes: tuple[str, ...], environ: Mapping[str, str]) -> bool:
     return any(value.strip() and name.startswith(prefixes) for name, value in environ.items())
 
 
-def refuse_unusable(
-    library: Any, model: str, params: Mapping[str, Any], endpoint: Endpoint, environ: Mapping[str, str]
-) -> None:
+def refuse_unusable(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> None:
     """Raise ProviderFailure, with the message of the call, if the first call is certain to fail."""
-    if is_steered(library, model, params):
-        return
     try:
         provider = str(library.get_llm_provider(model, api_base=endpoint.api_base)[1])
     except Exception as error:  # LiteLLM raises various errors
         if "LLM Provider NOT provided" not in str(error):
             return
-        raise ProviderFailure(_unknown_provider(library, model), kind=FailureKind.MODEL) from error
+        name, slash, rest = model.partition("/")
+        known = [str(getattr(item, "value", item)) for item in getattr(library, "provider_list", ())]
+        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+        said = f'unknown provider "{name}"' + (f"; did you mean {near[0]}/{rest}?" if near else "")
+        if not slash:
+            said = f"it names no provider; write provider/model, for example openai/{model}"
+        raise ProviderFailure(said, kind=FailureKind.MODEL) from error
     prefixes = _OWN_VARIABLES.get(provider, ())
-    if not prefixes or endpoint.key_known or endpoint.api_base:
+    if not prefixes or endpoint.key_known or endpoint.api_base or _has_one(prefixes, environ):
         return
     # A key, an address or a source of keys that is set in LiteLLM itself.
     settings = ("api_key", f"{provider}_key", "api_base", "secret_manager_client", "client_session", "aclient_session")
-    if not _has_one(prefixes, environ) and not any(getattr(library, name, None) for name in settings):
+    if not any(getattr(library, name, None) for name in settings):
         raise ProviderFailure("", kind=FailureKind.AUTHENTICATION)
-
-
-def _unknown_provider(library: Any, model: str) -> str:
-    """Return what is wrong with the name of a model without a known provider, and the provider that may be meant."""
-    provider, slash, name = model.partition("/")
-    if not slash:
-        return f"it names no provider; write provider/model, for example openai/{model}"
-    known = [str(getattr(item, "value", item)) for item in getattr(library, "provider_list", ())]
-    near = difflib.get_close_matches(provider.lower(), known, n=1, cutoff=0.6)
-    return f'unknown provider "{provider}"' + (f"; did you mean {near[0]}/{name}?" if near else "")
 
 
 def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
     """Return whether parameters, or settings of LiteLLM itself, may lead the call elsewhere than the name says."""
-    if params.keys() & _STEERING or model.startswith(_LOOKED_UP_ONLINE):
+    # To look the last two up, LiteLLM asks a server for a login.
+    if params.keys() & _STEERING or model.startswith(("chatgpt/", "github_copilot/")):
         return True
     aliases = getattr(library, "model_alias_map", None) or {}
     return model in aliases or bool(getattr(library, "custom_provider_map", None))

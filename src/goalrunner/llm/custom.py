@@ -11,7 +11,7 @@ from goalrunner.core.errors import GoalError, ProviderUnavailable, RequestReject
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM
-from goalrunner.llm.transport import Reply
+from goalrunner.llm.transport import Reply, Transport
 from goalrunner.system.launcher import in_thread
 
 CUSTOM = "custom/"
@@ -32,33 +32,7 @@ class OutsideModel(LLM):
     """A model that is not called through LiteLLM, with its own usage account. Its window and its price are unknown."""
 
     def __init__(self, name: str, account: Account) -> None:
-        # LLM.__init__ would look for the model in LiteLLM, through which no request is sent.
-        self.model = name
-        self.account: Account = account
-        self.usage = Usage()
-        self.api_key_env = None
-
-    def context_window(self) -> int | None:
-        """Return None: it is unknown."""
-        return None
-
-    def has_price(self) -> bool:
-        """Return False: the price is unknown."""
-        return False
-
-    def cost_of(self, usage: Usage) -> float | None:
-        """Return None, because the price is unknown."""
-        return None
-
-    def check(self) -> None:
-        """Do nothing: the calling program has the key."""
-
-    async def foresee(self) -> str:
-        """Return no warning: the calling program made the model."""
-        return ""
-
-    def skip(self, replies: int) -> None:
-        """Do nothing: there is no recording."""
+        super().__init__(name, account=account, transport=Transport())
 
 
 class CustomModel(OutsideModel):

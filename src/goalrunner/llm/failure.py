@@ -19,9 +19,6 @@ from goalrunner.core.errors import (
     RequestRejected,
 )
 
-LONGEST_SENTENCE = 300
-"""Characters of a provider's own words that are shown."""
-
 
 class FailureKind(StrEnum):
     """The cause of a failure."""
@@ -59,35 +56,39 @@ class ProviderFailure(Exception):
         self.kind = kind or classify(status, message)
 
 
-_CONTEXT = re.compile(
-    r"context.{0,10}(length|window|size|limit)|maximum context|prompt is too long|input is too long|too many tokens"
-    r"|exceeds? the (available|model'?s?) (context|maximum)|reduce the length|input tokens? (exceed|count)"
-    r"|exceeds the maximum number of tokens",
-    re.IGNORECASE,
+def _words(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+_CONTEXT = _words(
+    r"context.{0,10}(length|window|size|limit)|maximum context|prompt is too long|input is too long|too many tokens",
+    r"exceeds? the (available|model'?s?) (context|maximum)|reduce the length|input tokens? (exceed|count)",
+    r"exceeds the maximum number of tokens",
 )
-_QUOTA = re.compile(
-    r"insufficient[_ ](quota|balance|credits?|funds)|exceeded your current quota|credit balance|billing|payment required"
-    r"|out of credits",
-    re.IGNORECASE,
+_QUOTA = _words(
+    r"insufficient[_ ](quota|balance|credits?|funds)|exceeded your current quota|credit balance|billing|payment required",
+    r"out of credits",
 )
-_SOON = re.compile(r"(re)?try (again )?(in|after)|retryDelay|per[ _-]?(second|minute)", re.IGNORECASE)
+_SOON = _words(r"(re)?try (again )?(in|after)|retryDelay|per[ _-]?(second|minute)")
 """Words of a rate limit that passes by itself; some providers call that a quota too."""
-_MODEL = re.compile(
-    r"LLM Provider NOT provided|model.{0,80}(not found|does not exist|doesn't exist|not exist|unknown)"
-    r"|(no such|unknown|invalid) model|model_not_found|not a valid model",
-    re.IGNORECASE,
+_MODEL = _words(
+    r"LLM Provider NOT provided|model.{0,80}(not found|does not exist|doesn't exist|not exist|unknown)",
+    r"(no such|unknown|invalid) model|model_not_found|not a valid model",
 )
-_KEY = re.compile(
-    r"(invalid|incorrect|missing|no|wrong|not valid).{0,30}(api[_ -]?key|credentials|token provided)"
-    r"|api[_ -]?key.{0,40}(must be set|is required|not valid|invalid|missing|not found)",
-    re.IGNORECASE,
+_KEY = _words(
+    r"(invalid|incorrect|missing|no|wrong|not valid).{0,30}(api[_ -]?key|credentials|token provided)",
+    r"api[_ -]?key.{0,40}(must be set|is required|not valid|invalid|missing|not found)",
 )
-_BY_WORDS = (
-    (_CONTEXT, FailureKind.CONTEXT),
-    (_KEY, FailureKind.AUTHENTICATION),
-    (_QUOTA, FailureKind.QUOTA),
-    (_MODEL, FailureKind.MODEL),
+_NO_CONNECTION = _words(
+    r"connection (error|refused|reset)|cannot connect|connect(ion)? timeout|name or service not known|peer closed connection",
+    r"server disconnected|incomplete chunked read|all connection attempts failed",
 )
+_BY_WORDS = {
+    _CONTEXT: FailureKind.CONTEXT,
+    _KEY: FailureKind.AUTHENTICATION,
+    _QUOTA: FailureKind.QUOTA,
+    _MODEL: FailureKind.MODEL,
+}
 _BY_STATUS = {
     None: FailureKind.CONNECTION,
     401: FailureKind.AUTHENTICATION,
@@ -109,32 +110,29 @@ def classify(status: int | None, message: str) -> FailureKind:
         spent = _QUOTA.search(message) and not _SOON.search(message)
         return FailureKind.QUOTA if spent else FailureKind.RATE_LIMIT
     if 400 <= status < 500:
-        return next((kind for words, kind in _BY_WORDS if words.search(message)), FailureKind.REJECTED)
+        return next((kind for words, kind in _BY_WORDS.items() if words.search(message)), FailureKind.REJECTED)
     return FailureKind.CONTEXT if status == 500 and _CONTEXT.search(message) else FailureKind.SERVER
 
 
 @dataclass(frozen=True)
-class Caller:
-    """What an error message names."""
+class Endpoint:
+    """The address and key of requests. None leaves the choice to LiteLLM."""
 
-    model: str
-    account: str
-    key_variable: str = ""
-    """The environment variable of the key."""
+    api_base: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    variable: str = ""
+    """The variable that the key comes from, or would come from."""
     key_known: bool = True
     """Whether a key was found."""
-    api_base: str = ""
-    similar: str = ""
-    """A model that may be meant, if the name is misspelled."""
-    secrets: Sequence[str] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values that must not be shown."""
 
 
-_MESSAGES: dict[FailureKind, tuple[type[ModelError], str, str]] = {
+_ERRORS: dict[FailureKind, tuple[type[ModelError], str, str]] = {
     FailureKind.AUTHENTICATION: (AuthenticationFailed, "the key for {model} {state}{why}", "{key_hint}"),
     FailureKind.MODEL: (
         ModelNotFound,
-        "the model {model} was not found{why}{similar}",
+        "the model {model} was not found{why}",
         "Write provider/model as LiteLLM names it, for example openai/gpt-5-mini; see [{account}] model and api_base.",
     ),
     FailureKind.CONTEXT: (
@@ -155,47 +153,37 @@ _MESSAGES: dict[FailureKind, tuple[type[ModelError], str, str]] = {
 }
 """Type, message and hint of errors for which a repetition cannot help."""
 
-_TRANSIENT_HINTS = {
+TRANSIENT = {
     FailureKind.RATE_LIMIT: "Wait and run again, or ask the provider for a higher rate limit.",
     FailureKind.SERVER: "Wait and run again; the provider's status page may say more.",
     FailureKind.TIMEOUT: "Run again, or allow more seconds with timeout in [{account}.params].",
     FailureKind.CONNECTION: "Check the network, and [{account}] api_base if you use your own server.",
     FailureKind.CUT: "Run again; if it happens again, a proxy may cut off long answers.",
 }
-TRANSIENT = frozenset(_TRANSIENT_HINTS)
-"""The kinds for which a repetition may help."""
-_UNAVAILABLE = "{model}{where} did not answer{after}: {kind}{why}"
+"""The kinds for which a repetition may help, with their hints."""
 
 
-def explain(failure: ProviderFailure, caller: Caller, retries: int = 0) -> ModelError:
+def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
     """Return the error for users: one line with the failure and its cause, one line with the fix."""
-    words = shorten(failure.message, caller.secrets)
+    words = shorten(failure.message, endpoint.secrets)
     if "LLM Provider NOT provided" in words:
         words = "its provider is unknown"
-    if failure.kind is FailureKind.AUTHENTICATION and not caller.key_known and not failure.status:
+    if failure.kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
         # No request was sent: LiteLLM's words are about its own parameters.
-        words = f"{caller.key_variable} is not set" if caller.key_variable else ""
+        words = f"{endpoint.variable} is not set" if endpoint.variable else ""
     status = f" ({failure.status})" if failure.status else ""
-    named = caller.similar and "did you mean" not in words
-    key_hint = f"Name the variable that holds the key with api_key_env in [{caller.account}]."
-    if caller.key_variable:
-        key_hint = (
-            f"export {caller.key_variable}=...   (or name another variable with api_key_env in [{caller.account}])"
-        )
-    unavailable = (ProviderUnavailable, _UNAVAILABLE, _TRANSIENT_HINTS.get(failure.kind, ""))
-    error, message, hint = _MESSAGES.get(failure.kind, unavailable)
-    values = {
-        "model": caller.model,
-        "account": caller.account,
-        "kind": failure.kind,
-        "why": f"{status}: {words}" if words else status,
-        "similar": f"; did you mean {caller.similar}?" if named else "",
-        "where": f" at {caller.api_base}" if caller.api_base else "",
-        "after": {0: "", 1: " after 1 retry"}.get(retries, f" after {retries} retries"),
-        "state": "was not accepted" if caller.key_known else "is missing",
-        "key_hint": key_hint,
-    }
-    return error(message.format(**values), hint.format(**values))
+    why = f"{status}: {words}" if words else status
+    key_hint = f"Name the variable that holds the key with api_key_env in [{account}]."
+    if endpoint.variable:
+        key_hint = f"export {endpoint.variable}=...   (or name another variable with api_key_env in [{account}])"
+    if failure.kind in TRANSIENT:
+        where = f" at {endpoint.api_base}" if endpoint.api_base else ""
+        after = f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
+        message = f"{model}{where} did not answer{after}: {failure.kind}{why}"
+        return ProviderUnavailable(message, TRANSIENT[failure.kind].format(account=account))
+    error, message, hint = _ERRORS[failure.kind]
+    state = "was not accepted" if endpoint.key_known else "is missing"
+    return error(message.format(model=model, state=state, why=why), hint.format(account=account, key_hint=key_hint))
 
 
 _SECRET_SHAPE = re.compile(
@@ -214,17 +202,7 @@ def shorten(message: str, secrets: Sequence[str] = ()) -> str:
         if len(secret) >= 4:
             text = text.replace(secret, "[redacted]")
     text = _SECRET_SHAPE.sub("[redacted]", text)
-    return text if len(text) <= LONGEST_SENTENCE else text[: LONGEST_SENTENCE - 1] + "…"
-
-
-_NO_CONNECTION = re.compile(
-    r"connection (error|refused|reset)|cannot connect|connect(ion)? timeout|name or service not known|peer closed connection"
-    r"|server disconnected|incomplete chunked read|all connection attempts failed",
-    re.IGNORECASE,
-)
-_BYTES = re.compile(r"""b(['"])\{.*\}\\?n?\s*\1""", re.DOTALL)
-_WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.IGNORECASE)
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+    return text if len(text) <= 300 else text[:299] + "…"
 
 
 def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
@@ -233,9 +211,11 @@ def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, Exception) and cause is not error:
         return failure_from(cause, begun=True)
-    message = _message(error)
-    kind = _kind(error, message, begun=begun)
+    body = getattr(error, "body", None)
+    said = (body.get("message") if isinstance(body, dict) else None) or getattr(error, "message", None) or error
+    message = own_words(str(said)) or type(error).__name__
     status = getattr(error, "status_code", None)
+    kind = _kind(error, status, message, begun=begun)
     # Where no answer came, the status is LiteLLM's too.
     answered = kind not in (FailureKind.CONNECTION, FailureKind.CUT, FailureKind.TIMEOUT)
     is_real = answered and isinstance(status, int) and getattr(error, "litellm_response_headers", None)
@@ -244,52 +224,48 @@ def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
     )
 
 
-def _kind(error: Exception, message: str, *, begun: bool) -> FailureKind:
+def _kind(error: Exception, status: object, message: str, *, begun: bool) -> FailureKind:
     names = {cls.__name__ for cls in type(error).__mro__}
-    status = getattr(error, "status_code", None)
-    if status in (None, 500) and _KEY.search(message):
+    is_own = status in (None, 500)  # which LiteLLM also gives where no server answered
+    if is_own and _KEY.search(message):
         return FailureKind.AUTHENTICATION
     if names & {"Timeout", "APITimeoutError", "TimeoutException", "TimeoutError"}:
         return FailureKind.TIMEOUT
     if "ContextWindowExceededError" in names:
         return FailureKind.CONTEXT
-    if (status in (None, 500) and _NO_CONNECTION.search(message)) or names & {"TransportError", "OSError"}:
-        return FailureKind.CUT if begun else FailureKind.CONNECTION
-    if "APIConnectionError" in names:
-        # LiteLLM also raises it for answers that it cannot read.
-        return FailureKind.CUT if begun else FailureKind.SERVER
+    is_lost = (is_own and _NO_CONNECTION.search(message)) or names & {"TransportError", "OSError"}
+    if is_lost or "APIConnectionError" in names:
+        # LiteLLM also raises APIConnectionError for answers that it cannot read.
+        other = FailureKind.CONNECTION if is_lost else FailureKind.SERVER
+        return FailureKind.CUT if begun else other
     # Without a status it is a defect on the way: a repetition would only hide it.
     return classify(status, message) if isinstance(status, int) else FailureKind.REJECTED
 
 
-def _message(error: Exception) -> str:
-    body = getattr(error, "body", None)
-    words = body.get("message") if isinstance(body, dict) else None
-    text = words if isinstance(words, str) and words else getattr(error, "message", None) or str(error)
-    return own_words(str(text)) or type(error).__name__
+_BYTES = re.compile(r"""b(['"])\{.*\}\\?n?\s*\1""", re.DOTALL)
 
 
 def own_words(text: str) -> str:
     """Return the provider's sentence from the JSON body that LiteLLM shows, often as the repr of bytes; else the text."""
     shown = _BYTES.search(text)
-    try:
+    with suppress(ValueError, SyntaxError, RecursionError):
         body = json.loads(ast.literal_eval(shown[0]) if shown else text[text.index("{") : text.rindex("}") + 1])
-    except (ValueError, SyntaxError, RecursionError):
-        return text
-    for value in (body.get("error"), body.get("message"), body.get("detail")) if isinstance(body, dict) else ():
-        words = value.get("message") if isinstance(value, dict) else value
-        if isinstance(words, str) and words:
-            return words
+        for value in (body.get("error"), body.get("message"), body.get("detail")) if isinstance(body, dict) else ():
+            words = value.get("message") if isinstance(value, dict) else value
+            if isinstance(words, str) and words:
+                return words
     return text
+
+
+_WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.IGNORECASE)
 
 
 def retry_after(error: Exception, message: str = "") -> float | None:
     """Return the seconds to wait by the Retry-After header or by the words; None if neither gives a number."""
     response = getattr(error, "response", None)
     for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
-        value = headers.get("retry-after") if headers is not None else None
-        if value is not None:
-            with suppress(ValueError):
+        with suppress(ValueError):
+            if headers is not None and (value := headers.get("retry-after")) is not None:
                 return max(0.0, float(value))
     words = _WAIT.search(message)
-    return float(words[1]) * _UNITS[words[2].lower()] if words else None
+    return float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()] if words else None

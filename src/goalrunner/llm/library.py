@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import gc
 import importlib
 import json
@@ -18,7 +17,7 @@ from typing import Any
 
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.scripted import is_scripted
-from goalrunner.llm.transport import Draft, Request, UsageReport
+from goalrunner.llm.transport import Draft, Request
 
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the prices are fetched over the network at import
@@ -27,15 +26,8 @@ ENVIRONMENT = {
 }
 """Set before the import, whatever was set before."""
 
-_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "litellm")
-
 _FILTERED_LOGGERS = (
-    "apscheduler.executors.default",
-    "apscheduler.scheduler",
-    "asyncio",
-    "backoff",
-    "httpx",
-    "uvicorn.access",
+    *("apscheduler.executors.default", "apscheduler.scheduler", "asyncio", "backoff", "httpx", "uvicorn.access"),
     "uvicorn.error",
 )
 """Loggers of others to which LiteLLM adds filters at the beginning of its import; the filters import the rest of it.
@@ -114,7 +106,7 @@ def silence_warnings() -> None:
 
 def _import() -> Any:
     os.environ.update(ENVIRONMENT)
-    with _quick_import(), _disabled_loggers():
+    with _quick_import():
         library: Any = importlib.import_module("litellm")
         importlib.import_module("httpcore")
     library.suppress_debug_info = True
@@ -126,7 +118,7 @@ def _import() -> Any:
     library.disable_aiohttp_transport = True
     # Histories whose form a provider would refuse are adapted, such as no text beside tool calls.
     library.modify_params = True
-    for name in _LOGGERS:
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "litellm"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.CRITICAL + 1)
         logger.propagate = False
@@ -137,32 +129,22 @@ def _import() -> Any:
 def _quick_import() -> Iterator[None]:
     """Import without garbage collection, which takes a third of the import, and without warnings."""
     enabled = gc.isenabled()
+    loggers = [logger for name in _FILTERED_LOGGERS if not (logger := logging.getLogger(name)).disabled]
     gc.disable()
+    for logger in loggers:
+        logger.disabled = True
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        for logger in loggers:
+            logger.disabled = False
         if enabled:
             # What modules hold stays for good: later collections need not visit it.
             gc.freeze()
             gc.enable()
 
-
-@contextmanager
-def _disabled_loggers() -> Iterator[None]:
-    enabled = [logger for name in _FILTERED_LOGGERS if not (logger := logging.getLogger(name)).disabled]
-    for logger in enabled:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger in enabled:
-            logger.disabled = False
-
-
-CHARACTERS_PER_TOKEN = 4
-"""An estimate, for answers whose tokens the provider does not report."""
 
 PRICE_PARAMS = ("input_cost_per_token", "output_cost_per_token")
 """Dollars per token, set in `params` for a model that LiteLLM does not know."""
@@ -172,27 +154,31 @@ Prices = tuple[float, float]
 
 def measure(library: Any, model: str, prices: Prices | None, request: Request, draft: Draft) -> Usage:
     """Return the usage of an answer, as the provider reports it or estimated from the length of the texts."""
-    report = draft.report
-    if report is None or report.input_tokens + report.output_tokens == 0:
-        report = _estimate(request, draft)
-    return Usage(
-        input_tokens=report.input_tokens,
-        output_tokens=report.output_tokens,
-        cost_usd=price(library, model, prices, report),
-    )
+    used, detail = draft.report, draft.detail
+    if used is None or not used.tokens:
+        sent = json.dumps([*request.messages, *(tool.offer() for tool in request.tools)], default=str)
+        received = draft.text + "".join(call.name + call.arguments for call in draft.calls)
+        # About four characters are a token.
+        used, detail = Usage(input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)), None
+    cost = price(library, model, prices, used, detail)
+    return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
 
 
-def price(library: Any, model: str, prices: Prices | None, report: UsageReport) -> float | None:
-    """Return US dollars by the given prices or LiteLLM's local table; None without either."""
+def price(library: Any, model: str, prices: Prices | None, used: Usage, detail: Any = None) -> float | None:
+    """Return US dollars by the given prices or LiteLLM's local table; None without either, or for unknown tokens.
+
+    With the provider's report as `detail`, cached and reasoning tokens are counted at their own prices.
+    """
+    if used.input_tokens is None or used.output_tokens is None:
+        return None
     if prices is not None:
-        return report.input_tokens * prices[0] + report.output_tokens * prices[1]
+        return used.input_tokens * prices[0] + used.output_tokens * prices[1]
     if not is_priced(library, model):
         return None
-    # With the provider's report, cached and reasoning tokens are counted at their own prices.
-    detail = {} if report.detail is None else {"usage_object": report.detail}
+    more = {} if detail is None else {"usage_object": detail}
     try:
         cost = library.cost_per_token(
-            model=model, prompt_tokens=report.input_tokens, completion_tokens=report.output_tokens, **detail
+            model=model, prompt_tokens=used.input_tokens, completion_tokens=used.output_tokens, **more
         )
         return max(0.0, float(sum(cost)))
     except Exception:  # LiteLLM raises various errors for what it does not know
@@ -220,13 +206,6 @@ def context_window(library: Any, model: str) -> int | None:
     return int(limit) if limit else None
 
 
-def _estimate(request: Request, draft: Draft) -> UsageReport:
-    """Count tokens by length."""
-    sent = json.dumps([*request.messages, *(tool.offer() for tool in request.tools)], default=str)
-    received = draft.text + "".join(call.name + call.arguments for call in draft.calls)
-    return UsageReport(-(-len(sent) // CHARACTERS_PER_TOKEN), -(-len(received) // CHARACTERS_PER_TOKEN))
-
-
 @lru_cache(maxsize=64)
 def _info(library: Any, model: str) -> Mapping[str, Any]:
     # Cached: LiteLLM takes milliseconds for a model that it does not know.
@@ -245,24 +224,10 @@ def provider_of(library: Any, model: str) -> str:
         return ""
 
 
-def similar_model(library: Any, model: str) -> str:
-    """Return the model of the same provider that a misspelled name may mean; empty if LiteLLM lists the name or none like it."""
-    provider, slash, name = model.partition("/")
-    table = getattr(library, "model_cost", None) or {}
-    known = {
-        listed.removeprefix(f"{provider}/")
-        for listed, about in table.items()
+def known_models(library: Any, provider: str) -> list[str]:
+    """Return the names of a provider's models in LiteLLM's map, without the provider."""
+    return sorted(
+        name.removeprefix(f"{provider}/")
+        for name, about in library.model_cost.items()
         if isinstance(about, dict) and about.get("litellm_provider") == provider
-    }
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85) if slash and name not in known else []
-    return f"{provider}/{near[0]}" if near else ""
-
-
-def is_known(library: Any, model: str) -> bool:
-    """Return whether LiteLLM's map has the model under its provider."""
-    table = getattr(library, "model_cost", None) or {}
-    provider, name = provider_of(library, model), model.partition("/")[2] or model
-    if model in table or f"{provider}/{name}" in table:
-        return True
-    about = table.get(name)
-    return isinstance(about, dict) and about.get("litellm_provider") == provider
+    )

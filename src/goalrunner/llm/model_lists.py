@@ -6,12 +6,11 @@ import asyncio
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from goalrunner.llm.credentials import PLACEHOLDER, Endpoint
-from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.library import is_known, provider_of, similar_model
+from goalrunner.llm.credentials import PLACEHOLDER
+from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure
+from goalrunner.llm.library import known_models, provider_of
 
 DEADLINE = 5.0
 """Seconds for one list."""
@@ -27,20 +26,19 @@ _ADDRESSES = {
     "xai": "https://api.x.ai/v1",
 }
 """Providers that list every model that they accept."""
-_VERSIONS = {"anthropic": "v1", "gemini": "v1beta"}
+_VERSIONS = {"anthropic": ("v1", "?limit=1000"), "gemini": ("v1beta", "?pageSize=1000")}
 """Providers with a path of their own; the others have `{base}/models`, as OpenAI has."""
 _LOCAL = frozenset({"azure", "azure_ai", "huggingface", "ollama", "ollama_chat"})
 """Providers at which names are the user's own: LiteLLM's map holds examples of them."""
 _WITHOUT_LIST = (404, 405, 501)
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(NamedTuple):
     """Where the list is, with the name of the model there."""
 
     name: str
     url: str
-    headers: Mapping[str, str] = field(repr=False)
+    headers: dict[str, str]
     place: str
     """The provider or the address of the server, for people."""
     is_custom: bool
@@ -51,18 +49,20 @@ async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mappin
 
     Raise ProviderFailure if the provider lists its models and this one is not among them.
     """
-    if is_known(library, model):
+    provider, name = provider_of(library, model), model.partition("/")[2] or model
+    known = known_models(library, provider)
+    if name in known:
         return ""
-    near = "" if provider_of(library, model) in _LOCAL else similar_model(library, model)
-    guess = f"; did you mean {near}?" if near else ""
+    near = [] if provider in _LOCAL or name == model else difflib.get_close_matches(name, known, n=1, cutoff=0.85)
     question = _question(library, model, endpoint, environ)
     names: list[str] = []
     unreadable = ""
-    if question is not None:
-        try:
-            names = await _ask(question)
-        except Exception as error:  # the model may exist nevertheless
-            unreadable = f", and the models of {question.place} could not be listed ({_reason(error)})"
+    try:
+        names = await _ask(question) if question else []
+    except Exception as error:  # the model may exist nevertheless
+        place = question.place if question else ""
+        unreadable = f", and the models of {place} could not be listed ({_reason(error)})"
+    guess = f"; did you mean {model.removesuffix(name)}{near[0]}?" if near else ""
     if question is None or not names:
         return f"the model {model} is not known to LiteLLM{unreadable}{guess}" if unreadable or near else ""
     if is_listed(question.name, names):
@@ -70,9 +70,9 @@ async def unlisted(library: Any, model: str, endpoint: Endpoint, environ: Mappin
     if question.is_custom and len(names) == 1:
         # Servers of one model, such as llama.cpp, mostly take any name for it.
         return f"the server at {question.place} lists only the model {names[0]}, not {question.name}"
-    similar = difflib.get_close_matches(question.name, names, n=1, cutoff=0.6)
-    meant = f"; did you mean {model.removesuffix(question.name)}{similar[0]}?" if similar else guess
-    message = f"it is not among the {len(names)} models that {question.place} lists{meant}"
+    if similar := difflib.get_close_matches(question.name, names, n=1, cutoff=0.6):
+        guess = f"; did you mean {model.removesuffix(question.name)}{similar[0]}?"
+    message = f"it is not among the {len(names)} models that {question.place} lists{guess}"
     raise ProviderFailure(message, kind=FailureKind.MODEL)
 
 
@@ -90,7 +90,7 @@ def is_listed(name: str, names: Sequence[str]) -> bool:
 def _question(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str, str]) -> _Question | None:
     try:
         name, provider, key, _ = library.get_llm_provider(model, api_base=endpoint.api_base)
-    except Exception:  # it raises whatever comes; the call itself will say it properly
+    except Exception:  # LiteLLM raises various errors; the call itself reports it
         return None
     variables = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
     bases = (endpoint.api_base, getattr(library, "api_base", None), *map(environ.get, variables))
@@ -100,22 +100,16 @@ def _question(library: Any, model: str, endpoint: Endpoint, environ: Mapping[str
     if not base or not (alike or provider in _ADDRESSES):
         return None
     key = endpoint.api_key or environ.get(endpoint.variable, "").strip() or key or ""
-    version = _VERSIONS.get(provider)
+    headers = {"Authorization": f"Bearer {key}"} if key and key != PLACEHOLDER else {}
+    if provider == "anthropic":
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    elif provider == "gemini":
+        headers = {"x-goog-api-key": key}
+    version, many = _VERSIONS.get(provider, ("", ""))
     if version:
         base = f"{re.sub(rf'/{version}(/messages)?$', '', base)}/{version}"
-    many = {"anthropic": "?limit=1000", "gemini": "?pageSize=1000"}.get(provider, "")
     place = re.sub(r"^.*?://(.*@)?|[/?#].*$", "", base) if custom else provider
-    return _Question(
-        name.removeprefix("responses/"), f"{base}/models{many}", _headers(provider, key), place, bool(custom)
-    )
-
-
-def _headers(provider: str, key: str) -> dict[str, str]:
-    if provider == "anthropic":
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-    if provider == "gemini":
-        return {"x-goog-api-key": key}
-    return {"Authorization": f"Bearer {key}"} if key and key != PLACEHOLDER else {}
+    return _Question(name.removeprefix("responses/"), f"{base}/models{many}", headers, place, bool(custom))
 
 
 async def _ask(question: _Question) -> list[str]:
@@ -142,6 +136,4 @@ def _reason(error: Exception) -> str:
         return f"HTTP {status}"
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
         return f"no answer in {DEADLINE:g} s"
-    if "Connect" in type(error).__name__:
-        return "no connection"
-    return "its answer cannot be read"
+    return "no connection" if "Connect" in type(error).__name__ else "its answer cannot be read"

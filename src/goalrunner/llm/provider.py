@@ -8,33 +8,18 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
-from goalrunner.llm.credentials import (
-    Endpoint,
-    find_endpoint,
-    is_steered,
-    named_key,
-    refuse_missing_key,
-    refuse_unusable,
-)
-from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure, failure_from
-from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price, similar_model
+from goalrunner.llm.credentials import find_endpoint, is_steered, named_key, refuse_missing_key, refuse_unusable
+from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
+from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
 from goalrunner.llm.model_lists import unlisted
-from goalrunner.llm.transport import (
-    CallPiece,
-    Draft,
-    Piece,
-    Request,
-    Transport,
-    UsageReport,
-    encodable,
-    object_arguments,
-)
+from goalrunner.llm.transport import Draft, Request, Transport, encodable, object_arguments
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
 
@@ -56,9 +41,8 @@ async def _closer(library: Any, loop_id: int) -> AsyncGenerator[None, None]:
         # The key of a client ends with the id of its loop.
         for key in [key for key in cache if str(key).endswith(f"-{loop_id}")]:
             client = cache.pop(key)
-            close = getattr(client, "aclose", None) or getattr(client, "close", None)
             with suppress(Exception):
-                closing = close() if callable(close) else None
+                closing = (getattr(client, "aclose", None) or client.close)()
                 if inspect.isawaitable(closing):
                     await closing
 
@@ -69,27 +53,21 @@ def sanitize_messages(messages: Sequence[Message], *, keep_empty: bool = True) -
     Without `keep_empty`, empty content beside tool calls is left out: LiteLLM would fill it with words of its own for
     providers that take none. Servers with OpenAI's format need it.
     """
-    return [_sanitized(message, keep_empty) for message in messages]
-
-
-def _sanitized(message: Message, keep_empty: bool) -> dict[str, Any]:
-    clean = dict(message)
-    content = clean.get("content")
-    clean["content"] = "" if content is None else encodable(content) if isinstance(content, str) else content
-    if clean.get("tool_calls"):
-        clean["tool_calls"] = [
-            {
-                **call,
-                "function": {
-                    **(function := call.get("function") or {}),
-                    "arguments": object_arguments(function.get("arguments")),
-                },
-            }
-            for call in clean["tool_calls"]
-        ]
-        if not keep_empty and not clean["content"]:
-            del clean["content"]
-    return clean
+    sent = []
+    for message in messages:
+        clean = dict(message)
+        content = clean.get("content") or ""
+        clean["content"] = encodable(content) if isinstance(content, str) else content
+        if clean.get("tool_calls"):
+            functions = [call.get("function") or {} for call in clean["tool_calls"]]
+            clean["tool_calls"] = [
+                {**call, "function": {**function, "arguments": object_arguments(function.get("arguments"))}}
+                for call, function in zip(clean["tool_calls"], functions, strict=True)
+            ]
+            if not keep_empty and not clean["content"]:
+                del clean["content"]
+        sent.append(clean)
+    return sent
 
 
 class LiteLLMTransport(Transport):
@@ -98,13 +76,7 @@ class LiteLLMTransport(Transport):
     adapts = True
 
     def __init__(
-        self,
-        model: str,
-        *,
-        api_base: str | None,
-        api_key_env: str | None,
-        params: Mapping[str, Any],
-        account: Account,
+        self, model: str, api_base: str | None, api_key_env: str | None, params: Mapping[str, Any], account: Account
     ) -> None:
         self._model = model
         self._account: Account = account
@@ -115,7 +87,7 @@ class LiteLLMTransport(Transport):
         self._api_key_env = api_key_env
         self._named: tuple[str, str] | None = None
         self._ready = False
-        self._endpoint: Endpoint | None = None
+        self._found = False
 
     def check(self) -> None:
         if self._api_key_env:
@@ -125,15 +97,12 @@ class LiteLLMTransport(Transport):
 
     async def foresee(self) -> str:
         self.check()
-        await asyncio.to_thread(self._foresee)
-        library = lazy.litellm()
+        library = await asyncio.to_thread(lazy.litellm)
         if is_steered(library, self._model, self._params):
             return ""
-        return await unlisted(library, self._model, self._found(library), os.environ)
-
-    def _foresee(self) -> None:
-        library = lazy.litellm()
-        refuse_unusable(library, self._model, self._params, self._found(library), os.environ)
+        endpoint = self._find(library)
+        await asyncio.to_thread(refuse_unusable, library, self._model, endpoint, os.environ)
+        return await unlisted(library, self._model, endpoint, os.environ)
 
     async def prepare(self) -> None:
         if not self._ready:
@@ -146,23 +115,25 @@ class LiteLLMTransport(Transport):
         library = lazy.litellm()
         lazy.silence_warnings()
         await close_with_loop(library)
-        # The chunks have a scope of their own: an error of `draft.on_text` is not the provider's.
-        async with aclosing(self._pieces(library, request, draft)) as pieces:
-            async for piece in pieces:
-                draft.add(piece)
+        # The answers have a scope of their own: an error of `draft.on_text` is not the provider's.
+        async with aclosing(self._answers(library, request, draft)) as answers:
+            async for answer in answers:
+                _add(answer, draft)
         if not draft.finish_reason:
             raise ProviderFailure("the answer ended early", kind=FailureKind.CUT)
 
-    async def _pieces(self, library: Any, request: Request, draft: Draft) -> AsyncGenerator[Piece, None]:
+    async def _answers(self, library: Any, request: Request, draft: Draft) -> AsyncGenerator[Any, None]:
         response: Any = None
         try:
             response = await library.acompletion(**self._arguments(library, request))
             if request.streaming:
                 async for chunk in response:
-                    yield piece_of(chunk)
-                draft.finish_reason = stream_reason(response)
+                    yield chunk
+                # LiteLLM's own last chunk always says "stop".
+                names = ("received_finish_reason", "intermittent_finish_reason")
+                draft.finish_reason = str(next(filter(None, (getattr(response, name, None) for name in names)), ""))
             else:
-                yield piece_of(response)
+                yield response
                 draft.finish_reason = str(response.choices[0].finish_reason or "") if response.choices else ""
         except Exception as error:
             raise failure_from(error, begun=draft.started) from error
@@ -184,32 +155,17 @@ class LiteLLMTransport(Transport):
         return self._prices is not None or is_priced(lazy.litellm(), self._model)
 
     def cost_of(self, usage: Usage) -> float | None:
-        if usage.input_tokens is None or usage.output_tokens is None:
-            return None
-        report = UsageReport(usage.input_tokens, usage.output_tokens)
-        return price(lazy.litellm(), self._model, self._prices, report)
+        return price(lazy.litellm(), self._model, self._prices, usage)
 
-    def caller(self) -> Caller:
-        endpoint = self._endpoint
-        if endpoint is None:
-            return Caller(self._model, self._account)
-        return Caller(
-            model=self._model,
-            account=self._account,
-            key_variable=endpoint.variable,
-            key_known=endpoint.key_known,
-            api_base=endpoint.api_base or "",
-            similar="" if endpoint.api_base else similar_model(lazy.imported(), self._model),
-            secrets=(*endpoint.secrets, str(self._params.get("api_key", ""))),
-        )
-
-    def _found(self, library: Any) -> Endpoint:
-        if self._endpoint is None:
-            self._endpoint = find_endpoint(library, self._model, self._api_base, self._named, os.environ)
-        return self._endpoint
+    def _find(self, library: Any) -> Endpoint:
+        if not self._found:
+            found = find_endpoint(library, self._model, self._api_base, self._named, os.environ)
+            self.endpoint = replace(found, secrets=(*found.secrets, str(self._params.get("api_key", ""))))
+            self._found = True
+        return self.endpoint
 
     def _arguments(self, library: Any, request: Request) -> dict[str, Any]:
-        endpoint = self._found(library)
+        endpoint = self._find(library)
         wanted = {
             "api_base": endpoint.api_base,
             "api_key": endpoint.api_key,
@@ -230,31 +186,16 @@ class LiteLLMTransport(Transport):
         }
 
 
-def piece_of(answer: Any) -> Piece:
-    """Return the content of a chunk of a stream, or of a whole response."""
-    text = ""
-    calls: list[CallPiece] = []
+def _add(answer: Any, draft: Draft) -> None:
+    """Add a chunk of a stream, or a whole response, to the draft."""
     for choice in getattr(answer, "choices", None) or ():
         content = getattr(choice, "delta", None) or getattr(choice, "message", None)
-        text += getattr(content, "content", None) or ""
+        draft.add_text(getattr(content, "content", None) or "")
         for number, call in enumerate(getattr(content, "tool_calls", None) or ()):
             index = getattr(call, "index", None)
-            calls.append(
-                CallPiece(
-                    index=index if isinstance(index, int) else number,
-                    id=call.id or "",
-                    name=getattr(call.function, "name", None) or "",
-                    arguments=getattr(call.function, "arguments", None) or "",
-                )
-            )
+            name, arguments = (getattr(call.function, key, None) or "" for key in ("name", "arguments"))
+            draft.add_call(index if isinstance(index, int) else number, call.id or "", name, arguments)
     usage = getattr(answer, "usage", None)
-    report = None
     if usage is not None:
-        report = UsageReport(max(0, usage.prompt_tokens or 0), max(0, usage.completion_tokens or 0), detail=usage)
-    return Piece(text, tuple(calls), report)
-
-
-def stream_reason(response: Any) -> str:
-    """Return why a stream ended, as the provider said. LiteLLM's own last chunk always says "stop"."""
-    said = getattr(response, "received_finish_reason", None) or getattr(response, "intermittent_finish_reason", None)
-    return str(said or "")
+        counts = (max(0, usage.prompt_tokens or 0), max(0, usage.completion_tokens or 0))
+        draft.report, draft.detail = Usage(input_tokens=counts[0], output_tokens=counts[1]), usage

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import stat
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,8 +16,9 @@ from goalrunner.core.errors import GoalError, ModelError, RecordError, UsageErro
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.failure import Caller, FailureKind, ProviderFailure
-from goalrunner.llm.transport import CallPiece, Draft, Piece, Reply, Request, Transport, UsageReport
+from goalrunner.llm.failure import FailureKind, ProviderFailure
+from goalrunner.llm.transport import Draft, Reply, Request, Transport
+from goalrunner.records.files import AppendFile
 
 PREFIX = "scripted/"
 
@@ -136,24 +135,26 @@ class ScriptedTransport(Transport):
             await asyncio.sleep(line.delay)
         if line.error is not None and not line.error.cut:
             raise line.error.failure()
-        for text in split(line.text, PIECES):
+        size = max(1, -(-len(line.text) // PIECES))
+        for start in range(0, len(line.text), size):
             await asyncio.sleep(0)
-            draft.add(Piece(text))
+            draft.add_text(line.text[start : start + size])
         for index, call in enumerate(line.tool_calls):
             self._calls += 1
-            draft.add(Piece(calls=(CallPiece(index, call.id or f"call_{self._calls}", call.name, call.text),)))
+            draft.add_call(index, call.id or f"call_{self._calls}", call.name, call.text)
         if line.error is not None:
             raise line.error.failure()
-        usage = line.usage
-        draft.add(Piece(report=UsageReport(usage.input_tokens, usage.output_tokens, usage.cost_usd)))
+        draft.report = Usage.model_validate(line.usage.model_dump())
         draft.finish_reason = line.reason
 
     def account(self, request: Request, draft: Draft) -> Usage:
-        report = draft.report or UsageReport(0, 0, 0.0)
-        return Usage(input_tokens=report.input_tokens, output_tokens=report.output_tokens, cost_usd=report.cost_usd)
+        return draft.report or Usage()
 
-    def caller(self) -> Caller:
-        return Caller(self._model, self._account)
+    def has_price(self) -> bool:
+        return True
+
+    def cost_of(self, usage: Usage) -> float | None:
+        return 0.0
 
     def skip(self, replies: int) -> None:
         """Skip so many answered replies, and the errors between them."""
@@ -172,12 +173,6 @@ class ScriptedTransport(Transport):
         return self._lines[self._next - 1]
 
 
-def split(text: str, pieces: int) -> list[str]:
-    """Return the text in about so many pieces of the same length; nothing for an empty text."""
-    size = max(1, -(-len(text) // pieces))
-    return [text[start : start + size] for start in range(0, len(text), size)]
-
-
 class Tape:
     """A file to which each reply is appended, the agent's and the judge's; each line is on disk when `record` returns.
 
@@ -189,8 +184,17 @@ class Tape:
         self.path = Path(path)
         self._redact = redact
         self._lock = threading.Lock()
-        self._file = self._open()
-        weakref.finalize(self, os.close, self._file)
+        target = self.path.resolve()  # a link that the user gave is followed
+        if target.exists() and not target.is_file():
+            raise UsageError(f"the recording {self.path} is not a regular file", "Name a file.")
+        if target.exists() and target.stat().st_size:
+            raise UsageError(f"{self.path} already holds a recording", "Name another file, or remove this one.")
+        try:
+            self._file = AppendFile(target)
+        except RecordError as error:
+            hint = "Name a file in a folder that exists and is writable."
+            raise UsageError(f"the recording cannot be written: {error.message}", hint) from error
+        weakref.finalize(self, self._file.close)
 
     def record(self, account: Account, reply: Reply) -> None:
         """Append one reply. Raise RecordError if the line cannot be written whole."""
@@ -203,39 +207,10 @@ class Tape:
             ]
         line["usage"] = usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
         line["finish_reason"] = reply.finish_reason
-        data = json.dumps(line, ensure_ascii=True, allow_nan=False).encode() + b"\n"
-        try:
-            with self._lock:
-                self._append(data)
-        except OSError as error:
-            raise RecordError(f"the recording {self.path} cannot be written: {error.strerror or error}") from error
+        data = json.dumps(line, ensure_ascii=True, allow_nan=False).encode()
+        with self._lock:
+            self._file.append(data)
 
     def _clean(self, text: str) -> str:
         # A JSON reader would refuse the whole line for a lone surrogate.
         return self._redact(text).encode("utf-8", "replace").decode("utf-8")
-
-    def _open(self) -> int:
-        try:
-            # Without O_NONBLOCK, opening a pipe waits for its reader.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
-            descriptor = os.open(self.path, flags, 0o666)
-        except OSError as error:
-            raise UsageError(
-                f"the recording {self.path} cannot be written: {error.strerror or error}",
-                "Name a file in a folder that exists and is writable.",
-            ) from error
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and not found.st_size:
-            return descriptor
-        os.close(descriptor)
-        if found.st_size:
-            raise UsageError(f"{self.path} already holds a recording", "Name another file, or remove this one.")
-        raise UsageError(f"the recording {self.path} is not a regular file", "Name a file.")
-
-    def _append(self, line: bytes) -> None:
-        if not self.path.exists():
-            raise RecordError(f"the recording {self.path} was removed during the run")
-        # On a full disk a part is written, without an error.
-        if os.write(self._file, line) != len(line):
-            raise RecordError(f"the recording {self.path} could not be written whole: is the disk full?")
-        os.fsync(self._file)

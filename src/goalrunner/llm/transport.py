@@ -11,11 +11,7 @@ from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.failure import Caller
-
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_NAME = 64
-"""Characters of a tool's name that providers accept."""
+from goalrunner.llm.failure import Endpoint
 
 MALFORMED = "malformed_arguments"
 """The key under which arguments that are not a JSON object are sent."""
@@ -25,13 +21,12 @@ def object_arguments(arguments: object) -> str:
     """Return the arguments of a tool call as the text of a JSON object."""
     if not isinstance(arguments, str):
         return json.dumps(arguments if isinstance(arguments, dict) else {})
-    if not arguments.strip():
-        return "{}"
+    text = encodable(arguments) if arguments.strip() else "{}"
     try:
-        is_object = isinstance(json.loads(arguments), dict)
+        is_object = isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         is_object = False
-    return encodable(arguments) if is_object else json.dumps({MALFORMED: encodable(arguments)})
+    return text if is_object else json.dumps({MALFORMED: text})
 
 
 def encodable(text: str) -> str:
@@ -84,7 +79,7 @@ class Reply:
                     "id": call.id,
                     "type": "function",
                     "function": {
-                        "name": _NOT_IN_A_NAME.sub("_", call.name)[:_LONGEST_NAME] or "unknown",
+                        "name": re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown",
                         "arguments": object_arguments(call.arguments),
                     },
                 }
@@ -109,43 +104,17 @@ class Request:
     """Seconds for the whole call."""
 
 
-@dataclass(frozen=True)
-class CallPiece:
-    """A piece of a tool call. `index` numbers the call; id and name come once, the arguments in parts."""
-
-    index: int
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass(frozen=True)
-class UsageReport:
-    """The provider's own token counts. `cost_usd` is set where the source knows it; `detail` is for LiteLLM's prices."""
-
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None = None
-    detail: Any = None
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of an answer: a chunk of a stream, or all of it."""
-
-    text: str = ""
-    calls: tuple[CallPiece, ...] = ()
-    report: UsageReport | None = None
-
-
 @dataclass
 class Draft:
     """An answer while it comes in; `on_text` gets its text at once. Without a finish reason the answer was cut."""
 
     on_text: Callable[[str], None] | None = None
     text: str = ""
-    calls: list[CallPiece] = field(default_factory=list)
-    report: UsageReport | None = None
+    calls: list[ToolCall] = field(default_factory=list)
+    report: Usage | None = None
+    """The tokens that the provider counted, and the dollars where the source knows them."""
+    detail: Any = None
+    """The report as LiteLLM gives it, for its prices."""
     finish_reason: str = ""
     _places: dict[int, int] = field(default_factory=dict)
 
@@ -154,42 +123,39 @@ class Draft:
         """Whether anything has come: from then on the provider counts tokens."""
         return bool(self.text or self.calls or self.report)
 
-    def add(self, piece: Piece) -> None:
-        """Append a piece."""
-        if piece.text:
-            self.text += piece.text
+    def add_text(self, text: str) -> None:
+        """Append a piece of text."""
+        if text:
+            self.text += text
             if self.on_text is not None:
-                self.on_text(piece.text)
-        for call in piece.calls:
-            self._add_call(call)
-        self.report = piece.report or self.report
+                self.on_text(text)
+
+    def add_call(self, index: int, id: str = "", name: str = "", arguments: str = "") -> None:  # noqa: A002
+        """Append a piece of a tool call. `index` numbers the call; id and name come once, the arguments in parts."""
+        place = self._places.get(index)
+        begun = None if place is None else self.calls[place]
+        # Some servers number every call 0; a new id beside a name then begins another call.
+        if place is None or begun is None or (name and begun.id and id not in ("", begun.id)):
+            self._places[index] = len(self.calls)
+            self.calls.append(ToolCall(id, name, arguments))
+        else:  # some servers repeat the name in every piece
+            self.calls[place] = ToolCall(begun.id or id, begun.name or name, begun.arguments + arguments)
 
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """Return the tool calls in order. One without an id gets a random one, so that it is new after a resume too."""
         return tuple(
-            ToolCall(piece.id or f"call_{secrets.token_hex(6)}_{number}", piece.name, piece.arguments)
-            for number, piece in enumerate(self.calls)
-        )
-
-    def _add_call(self, piece: CallPiece) -> None:
-        place = self._places.get(piece.index)
-        begun = None if place is None else self.calls[place]
-        # Some servers number every call 0; a new id beside a name then begins another call.
-        if place is None or begun is None or (piece.name and begun.id and piece.id not in ("", begun.id)):
-            self._places[piece.index] = len(self.calls)
-            self.calls.append(piece)
-            return
-        # Some servers repeat the name in every piece.
-        self.calls[place] = replace(
-            begun, id=begun.id or piece.id, name=begun.name or piece.name, arguments=begun.arguments + piece.arguments
+            replace(call, id=call.id or f"call_{secrets.token_hex(6)}_{number}")
+            for number, call in enumerate(self.calls)
         )
 
 
 class Transport:
-    """A way to a model. The defaults suit a recording."""
+    """A way to a model. The defaults suit a model of which nothing is known."""
 
     adapts = False
     """Whether a refused request may be sent again in a plainer form."""
+    endpoint = Endpoint()
+    """What an error message names."""
 
     async def ask(self, request: Request, draft: Draft) -> None:
         """Send the request and add the answer to the draft. Raise ProviderFailure for everything that goes wrong."""
@@ -197,11 +163,7 @@ class Transport:
 
     def account(self, request: Request, draft: Draft) -> Usage:
         """Return what the answer used, as reported or estimated. It counts no call."""
-        raise NotImplementedError
-
-    def caller(self) -> Caller:
-        """Return what an error message names."""
-        raise NotImplementedError
+        return Usage.unknown()
 
     def check(self) -> None:
         """Check what needs no request. Raise AuthenticationFailed if the key is certainly missing."""
@@ -219,11 +181,11 @@ class Transport:
 
     def has_price(self) -> bool:
         """Return whether the cost can be counted. May wait for an import."""
-        return True
+        return False
 
     def cost_of(self, usage: Usage) -> float | None:
         """Return the US dollars for these tokens; None without a price. May wait for an import."""
-        return 0.0
+        return None
 
     def skip(self, replies: int) -> None:
         """Skip so many recorded replies."""
