@@ -13,7 +13,6 @@ import pytest
 from goalrunner.system import process_table
 from goalrunner.system.child import start
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.process_table import ProcessTag
 
 MOVED = """
 import os, subprocess, sys
@@ -74,7 +73,7 @@ async def test_a_process_that_outlives_its_parent_is_ended_and_named(tmp_path: P
 def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as output, Path(os.devnull).open("rb") as source:
         streams = (source.fileno(), output.fileno(), output.fileno())
-        child = start(["sleep", "1000"], tmp_path, dict(os.environ), streams, ProcessTag(), grace=0.3)
+        child = start(["sleep", "1000"], tmp_path, dict(os.environ), streams, "token", grace=0.3)
     child.signal_group(signal.SIGSTOP)
     while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         pass

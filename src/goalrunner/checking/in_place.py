@@ -23,7 +23,7 @@ from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.git import enclosing, repository_at
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.process_table import ProcessTag
+from goalrunner.system.process_table import tagged
 from goalrunner.system.watchdog import end_orphans
 
 
@@ -104,7 +104,7 @@ class InPlaceCheck(OpenEnvironment):
 
         They mark the processes of the check, which are found and ended with it even if they leave their session.
         """
-        return ProcessTag(self._token).environment(env)
+        return tagged(env, self._token)
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Return the files that match a pattern and that the check has written; they stay when it ends."""

@@ -30,7 +30,6 @@ from goalrunner.system import process_table
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
 from goalrunner.system.launcher import SHELL, opened_sink
 from goalrunner.system.process_table import VARIABLE, starting
-from goalrunner.system.watchdog import as_helper
 
 _READY = b"ready\n"
 _PATIENCE = 30.0
@@ -86,7 +85,7 @@ class Namespace:
                 stderr=subprocess.STDOUT,
                 bufsize=0,
                 cwd="/",
-                env=as_helper(environ),
+                env=environ,
                 start_new_session=True,
             )
         printed = _read_until_ready(holder)

@@ -43,7 +43,10 @@ class ProviderQuirks:
     def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
         """Return the request as this provider takes it."""
         streaming = request.streaming or not self.whole
-        wanted = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
+        wanted: dict[str, Any] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": schema, "strict": True},
+        }
         if self.schema_form == "json_object":
             # llama.cpp reads the schema beside it; other servers take this as JSON mode.
             wanted = {"type": "json_object", "schema": schema}

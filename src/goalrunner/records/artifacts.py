@@ -37,17 +37,14 @@ class ArtifactStore:
         self._lock = Lock()
         self._waits = log is None
         if log is not None:
-            log.sync_first(self)
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether an artifact was written that is not durable yet."""
-        return bool(self._pending)
+            log.sync_first(self.sync)
 
     def sync(self) -> None:
         """Make all artifacts durable. Raise RecordError if the disk refuses."""
         with self._lock:
             pending, self._pending = self._pending, []
+        if not pending:
+            return
         folders = {self._folder, *(folder for _, folder in pending)}
         try:
             # All at once: the disk does it in one go, which is several times faster.
@@ -159,7 +156,7 @@ class TranscriptFile:
         self._file = AppendFile(path)
         self._waits = log is None
         if log is not None:
-            log.sync_first(self._file)
+            log.sync_first(self._file.sync)
 
     def append(self, message: Message) -> TranscriptRef:
         """Write one message; return where it is in the file."""

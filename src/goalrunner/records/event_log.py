@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pydantic import ValidationError
 
@@ -166,19 +166,6 @@ def _parse(line: bytes, path: Path, offset: int) -> Record:
     return record
 
 
-class Syncable(Protocol):
-    """What events refer to: a transcript, or artifacts."""
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether something was written that is not durable yet."""
-        ...
-
-    def sync(self) -> None:
-        """Make it durable. Raise RecordError if the disk refuses."""
-        ...
-
-
 _NO_WAIT = (MessageRecorded, RoundFinished, SecretsReplaced, SnapshotTaken, ToolResultRecorded, UsageRecorded)
 """Events after which the runner only records, until a `sync` or an event that waits for the disk: no effect lies between."""
 
@@ -210,7 +197,7 @@ class EventLog:
             undo.pop_all()
         if self._file.torn and on_torn is not None:
             on_torn(TornTail(path, end.size, self._file.torn))
-        self._parts: list[Syncable] = []
+        self._parts: list[Callable[[], None]] = []
         self._seq = end.seq
         self._link = end.link
         self._before = end.elapsed
@@ -247,9 +234,9 @@ class EventLog:
         self._seq, self._link = written.seq, link(line)
         return written
 
-    def sync_first(self, part: Syncable) -> None:
-        """Make `part` durable before the events that refer to it."""
-        self._parts.append(part)
+    def sync_first(self, sync: Callable[[], None]) -> None:
+        """Call `sync`, which makes what events refer to durable, before it is the turn of these events."""
+        self._parts.append(sync)
 
     def sync(self) -> None:
         """Wait until all events, and what they refer to, are durable. Raise RecordError if the disk refuses."""
@@ -257,9 +244,8 @@ class EventLog:
         self._file.sync()
 
     def _sync_parts(self) -> None:
-        for part in self._parts:
-            if part.is_dirty:
-                part.sync()
+        for sync in self._parts:
+            sync()
 
     def close(self) -> None:
         """Close log and lock; closing twice does nothing."""

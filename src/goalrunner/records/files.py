@@ -80,13 +80,12 @@ _flush = getattr(os, "fdatasync", os.fsync)
 class AppendFile:
     """An open file, mode 0600, of `size` bytes, all of them in whole lines.
 
-    `torn` is the number of bytes that were cut from its end when it was opened, `is_dirty` whether something in it is not
-    durable yet.
+    `torn` is the number of bytes that were cut from its end when it was opened.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.is_dirty = True  # an earlier process may have been killed before its last wait for the disk
+        self._is_dirty = True  # an earlier process may have been killed before its last wait for the disk
         self._broken = ""
         with (
             record_errors(f"cannot open {path}", "check GOAL_HOME and its permissions"),
@@ -104,7 +103,7 @@ class AppendFile:
                 os.fsync(self._handle)
             if new:
                 sync_folder(path.parent)
-                self.is_dirty = False
+                self._is_dirty = False
             undo.pop_all()
 
     def append(self, line: bytes, *, wait: bool = True) -> int:
@@ -125,19 +124,19 @@ class AppendFile:
                 self._take_back(offset)
                 raise
         self.size = offset + len(line) + 1
-        self.is_dirty = not wait
+        self._is_dirty = not wait
         return offset
 
     def sync(self) -> None:
         """Make all lines durable. Raise RecordError if the disk refuses."""
         with record_errors(f"cannot write {self.path}"):
             try:
-                if self.is_dirty:
+                if self._is_dirty:
                     _flush(self._handle)
             except OSError:
                 self._broken = "its last lines cannot be made durable"
                 raise
-        self.is_dirty = False
+        self._is_dirty = False
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes as they are in the file; fewer at the end. Raise RecordError."""

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.system.launcher import child_environment, program_outside
-from goalrunner.system.watchdog import as_helper
 
 _SAFE = (
     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.trustctime=true",
@@ -169,7 +168,7 @@ class Git:
                 *argv,
                 *arguments,
                 cwd=folder,
-                env=as_helper(environ),
+                env=environ,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

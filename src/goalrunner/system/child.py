@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from pathlib import Path
 from signal import SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH, Signals
 
 from goalrunner.system import process_table
-from goalrunner.system.process_table import Process, ProcessTag, lowered_limit, send_signal
-from goalrunner.system.watchdog import Watchdog, adopt_orphans, adopted_processes
+from goalrunner.system.process_table import Process, lowered_limit, send_signal, tagged
+from goalrunner.system.watchdog import Watchdog, adopt_orphans
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -45,11 +46,11 @@ class ChildProcess:
     are the names of processes that outlived it and had to be ended, in the order in which they were found.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], tag: ProcessTag, limit: int, grace: float) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], token: str, limit: int, grace: float) -> None:
         self.pid = process.pid
         self.status: int | None = None
         self._process = process
-        self._tag = tag
+        self._token = token
         self.limit = limit
         self._grace = grace
         self._over = False
@@ -101,16 +102,14 @@ class ChildProcess:
 
     def living(self) -> dict[int, Process]:
         """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
-        orphans = adopted_processes()
         everyone = process_table.children(os.getpid())
         if not adopt_orphans():
             everyone = [one.pid for one in process_table.all_processes()]
         roots = [] if self.ended() else process_table.children(self.pid)
         roots += [pid for pid in everyone if pid != self.pid and self._is_ours(pid)]
-        found = process_table.family([*roots, *orphans])
+        found = process_table.family(roots)
         for one in found.values():
-            # A dead orphan may be a child of another part of this program, which reaps it.
-            if not one.living and one.parent == os.getpid() and one.pid not in orphans:
+            if not one.living and one.parent == os.getpid():
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(one.pid, os.WNOHANG)
         return {pid: one for pid, one in found.items() if one.living}
@@ -165,7 +164,7 @@ class ChildProcess:
         # The first look costs least: a process never returns to the session of this program.
         if one is None or one.session == os.getsid(0):
             return False
-        has_tag = process_table.has_token(pid, self._tag.token) or process_table.has_limit(pid, self.limit)
+        has_tag = process_table.has_token(pid, self._token) or process_table.has_limit(pid, self.limit)
         return has_tag or self.pid in (one.session, one.group)
 
 
@@ -186,10 +185,10 @@ async def started(
     """
     adopt_orphans()
     watchdog.watch()
-    tag = ProcessTag(guard=watchdog.token)
-    child = start(argv, cwd, tag.environment(env) if marked else env, streams, tag, grace)
+    token = secrets.token_hex(8)
+    child = start(argv, cwd, tagged(env, watchdog.token, token) if marked else env, streams, token, grace)
     try:
-        watchdog.began(child.pid, tag.token, child.limit)
+        watchdog.began(child.pid, child.limit)
         yield child
     finally:
         try:
@@ -199,9 +198,9 @@ async def started(
 
 
 def start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int], tag: ProcessTag, grace: float
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int], token: str, grace: float
 ) -> ChildProcess:
-    """Start one process that has `tag`. Raise NotStarted if that is not possible."""
+    """Start one process, whose descendants have `token` in their environment. Raise NotStarted if that is not possible."""
     stdin, stdout, stderr = streams
     # Some programs, such as opencode, work in PWD rather than in their current directory.
     env = {**env, "PWD": str(cwd.absolute())} if "PWD" in env else env
@@ -212,7 +211,7 @@ def start(
             )
     except (OSError, ValueError, IndexError) as error:
         raise refusal(argv, cwd, error) from error
-    return ChildProcess(process, tag, limit, grace)
+    return ChildProcess(process, token, limit, grace)
 
 
 def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:

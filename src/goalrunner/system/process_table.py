@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
@@ -22,17 +23,9 @@ _lists_children = Path("/proc/thread-self/children").exists()
 """Whether the kernel keeps lists of children; without them the whole table is read."""
 
 
-@dataclass(frozen=True)
-class ProcessTag:
-    """The tag of one launch: `token` is its own, `guard` is shared by all launches of one watchdog."""
-
-    token: str = field(default_factory=lambda: secrets.token_hex(8))
-    guard: str = ""
-
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return `env` with the tokens added to those of outer launches."""
-        tokens = [token for token in (env.get(VARIABLE, ""), self.guard, self.token) if token]
-        return {**env, VARIABLE: ":".join(tokens)} if tokens else dict(env)
+def tagged(env: Mapping[str, str], *tokens: str) -> dict[str, str]:
+    """Return `env` with tokens added to those of outer launches."""
+    return {**env, VARIABLE: ":".join(filter(None, (env.get(VARIABLE), *tokens)))}
 
 
 starting = threading.Lock()
@@ -139,32 +132,23 @@ def family(roots: Iterable[int]) -> dict[int, Process]:
 
 def has_token(pid: int, token: str) -> bool:
     """Return whether the process was started with that token in its environment."""
-    return f":{token}:" in f":{environment(pid).get(VARIABLE, '')}:"
+    if _proc:
+        variables = _read(f"/proc/{pid}/environ").split(b"\0")
+        value = next((one for one in variables if one.startswith(f"{VARIABLE}=".encode())), b"").decode(
+            errors="replace"
+        )
+        return token in re.split("[=:]", value)
+    import psutil
+
+    with contextlib.suppress(psutil.Error, OSError):
+        return token in psutil.Process(pid).environ().get(VARIABLE, "").split(":")
+    return False
 
 
 def has_limit(pid: int, *limits: int) -> bool:
     """Return whether the process inherited one of these limits from `lowered_limit`; 0 is none."""
     words = _read(f"/proc/{pid}/limits").partition(b"Max msgqueue size")[2].split(None, 1)
     return bool(words) and words[0] in {str(limit).encode() for limit in limits if limit}
-
-
-def environment(pid: int) -> dict[str, str]:
-    """Return the environment with which a process was started; empty if it cannot be read."""
-    if _proc:
-        variables = _read(f"/proc/{pid}/environ").split(b"\0")
-        return {name: value for name, _, value in (os.fsdecode(variable).partition("=") for variable in variables)}
-    import psutil
-
-    with contextlib.suppress(psutil.Error, OSError):
-        return psutil.Process(pid).environ()
-    return {}
-
-
-def is_fork_of(pid: int, parent: int) -> bool:
-    """Return whether the process is a copy of `parent` that has not started a program of its own yet (Linux)."""
-    # The address at which the stack begins differs between programs.
-    mine, other = (_read(f"/proc/{one}/stat").rpartition(b")")[2].split()[25:26] for one in (pid, parent))
-    return mine not in ([], [b"0"]) and mine == other
 
 
 def send_signal(pid: int, number: Signals) -> None:

@@ -1,4 +1,4 @@
-"""Processes without a parent: those that the runner adopts, and a watchdog process for those of a killed runner."""
+"""Processes without a parent: the runner adopts them, and a watchdog process ends those of a killed runner."""
 
 from __future__ import annotations
 
@@ -22,16 +22,6 @@ from goalrunner.system.process_table import VARIABLE, send_signal, starting
 
 _PR_SET_CHILD_SUBREAPER = 36
 
-HELPER = "GOALRUNNER_HELPER"
-"""The environment variable of programs that the runner starts for itself, such as git."""
-
-_token = secrets.token_hex(8)
-_commands: dict[int, tuple[str, int]] = {}
-"""The running commands of all launchers, with the tokens and limits that tag them."""
-_before: frozenset[int] | None = None
-_CONFIRMED = 0.01
-"""Seconds between two looks at a process: one that is just being started shows no environment yet."""
-
 
 @cache
 def adopt_orphans() -> bool:
@@ -47,47 +37,6 @@ def adopt_orphans() -> bool:
         return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
-
-
-def claim_adopted() -> None:
-    """Treat children as adopted from now on if this package does not start them; existing sessions are left alone."""
-    global _before
-    if _before is None and adopt_orphans():
-        own = (process_table.entry(pid) for pid in process_table.children(os.getpid()))
-        _before = frozenset({os.getsid(0), *(child.session for child in own if child is not None)})
-
-
-def as_helper(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program that the runner starts for itself, in a session of its own."""
-    return {**env, HELPER: _token}
-
-
-def adopted_processes() -> list[int]:
-    """Return living children that were adopted and belong to no running command; none before `claim_adopted`."""
-    if _before is None:
-        return []
-    found = [pid for pid in process_table.children(os.getpid()) if _is_adopted(pid, _before)]
-    if found:
-        time.sleep(_CONFIRMED)
-    return [pid for pid in found if _is_adopted(pid, _before)]
-
-
-def _is_adopted(pid: int, before: frozenset[int]) -> bool:
-    one = process_table.entry(pid)
-    if one is None or not one.living or one.session in before or {pid, one.session, one.group} & _commands.keys():
-        return False
-    if process_table.is_fork_of(pid, os.getpid()) or process_table.environment(pid).get(HELPER) == _token:
-        return False
-    if any(
-        process_table.has_token(pid, token) or process_table.has_limit(pid, limit)
-        for token, limit in _commands.values()
-    ):
-        return False
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
 
 
 _SCRIPT = """\
@@ -125,15 +74,13 @@ class Watchdog:
                     os.set_blocking(self._sink, False)
                     self._release = weakref.finalize(self, _end_watchdog, process, self._sink)
 
-    def began(self, pid: int, token: str, limit: int) -> None:
-        """Note a launch: its process, and the token and the resource limit (0: none) that tag it."""
-        _commands[pid] = (token, limit)
+    def began(self, pid: int, limit: int) -> None:
+        """Note a launch: its process, and the resource limit that tags it (0: none)."""
         self._running[pid] = limit
         self._send()
 
     def ended(self, pid: int) -> None:
         """Note that a launch has ended."""
-        _commands.pop(pid, None)
         self._running.pop(pid, None)
         self._send()
 
@@ -190,7 +137,7 @@ def start_helper(
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=as_helper(environment),
+                env=environment,
                 pass_fds=keep_open,
                 start_new_session=True,
             )
