@@ -16,7 +16,7 @@ from pathlib import Path
 
 from goalrunner.core.ports import Confinement
 from goalrunner.system.launcher import SHELL, program_outside
-from goalrunner.system.sandbox_view import TMP, Mount, make_ready, mounts, real_path, tops
+from goalrunner.system.sandbox_view import TMP, make_ready, mounts, real_path, tops
 
 _X32 = 0x4000_0000
 """The bit of a call through the x32 interface of an x86-64 kernel, which has the same numbers."""
@@ -47,26 +47,25 @@ def program(machine: str) -> bytes:
     return b"".join(struct.pack("=HBBI", *line) for line in code)
 
 
+@cache
 def filter_path() -> str:
     """Return a path under which processes of this user can open the filter while this program runs; empty without one."""
-    return _path_of(os.getpid())
-
-
-@cache
-def _path_of(process: int) -> str:
     code = program(platform.machine())
     if not code:
         return ""
     file = os.memfd_create("goal-syscalls", os.MFD_CLOEXEC)
     os.write(file, code)
-    return f"/proc/{process}/fd/{file}"
+    return f"/proc/{os.getpid()}/fd/{file}"
 
 
 _ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
 """The capabilities of root that tar and package managers need. DAC_READ_SEARCH would open files past every mount."""
 
-_PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "mtrr")
-_PROC_HIDDEN = ("kcore", "keys", "timer_list", "sched_debug", "latency_stats")
+_PROC = {
+    **{f"/proc/{name}": f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "mtrr")},
+    **{f"/proc/{name}": os.devnull for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats")},
+}
+"""What is read-only or hidden of /proc, with what is shown there."""
 
 _OWN_WORDS = b"bwrap: "
 
@@ -118,33 +117,23 @@ class Bubblewrap:
 def _laid_out(within: Confinement) -> Iterator[str]:
     laid = mounts(within)
     for mount in laid:
-        yield from _words(mount)
+        if mount.kind == "hidden" and mount.is_folder:
+            yield from ("--tmpfs", str(mount.path))
+        else:
+            option = "--bind" if mount.kind == "writable" else "--ro-bind"
+            yield from (option, os.devnull if mount.kind == "hidden" else str(mount.source), str(mount.path))
         if mount.path == Path("/"):
-            yield from ("--dev", "/dev", "--proc", "/proc", *_protected_proc())
+            yield from ("--dev", "/dev", "--proc", "/proc")
+            # Root could write these even without capabilities; bwrap leaves them open.
+            for path, source in _PROC.items() if os.geteuid() == 0 else ():
+                if Path(path).exists():
+                    yield from ("--ro-bind", source, path)
         if mount.path == TMP:
             # A mount point cannot be renamed: no command can lead a later mount in /tmp astray.
-            for path in tops(laid):
-                yield from ("--tmpfs", str(path))
+            yield from (word for path in tops(laid) for word in ("--tmpfs", str(path)))
     for mount in laid:
         if mount.kind == "hidden" and mount.is_folder and mount.path in within.hidden:
             yield from ("--remount-ro", str(mount.path))
-
-
-def _protected_proc() -> Iterator[str]:
-    """Protect what root could write of /proc even without capabilities; bwrap leaves it open."""
-    if os.geteuid() != 0:
-        return
-    for names, source in ((_PROC_READ_ONLY, ""), (_PROC_HIDDEN, os.devnull)):
-        for path in (f"/proc/{name}" for name in names):
-            if Path(path).exists():
-                yield from ("--ro-bind", source or path, path)
-
-
-def _words(mount: Mount) -> tuple[str, ...]:
-    if mount.kind == "hidden" and mount.is_folder:
-        return ("--tmpfs", str(mount.path))
-    option = "--bind" if mount.kind == "writable" else "--ro-bind"
-    return (option, os.devnull if mount.kind == "hidden" else str(mount.source), str(mount.path))
 
 
 @dataclass(frozen=True)
@@ -186,36 +175,10 @@ class SandboxPolicy:
         )
 
 
-_SETTINGS = (
-    ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
-    ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "an AppArmor profile for bwrap that allows userns, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
+_ALLOW_NAMESPACES = (
+    "allow this user to create namespaces: an AppArmor profile for bwrap with userns, sysctl user.max_user_namespaces=15000, "
+    "or in a container --security-opt seccomp=unconfined (and apparmor=unconfined)"
 )
-"""Below /proc/sys: a setting, the value that forbids namespaces, and what allows them."""
-
-_CONTAINER = "in a container, --security-opt seccomp=unconfined (and apparmor=unconfined)"
-"""If no setting forbids namespaces, a filter of system calls does."""
-
-
-def how_to_allow(settings: Path = Path("/proc/sys")) -> str:
-    """Return what to do so that bubblewrap works here."""
-    found = [lift for name, forbids, lift in _SETTINGS if _value(settings / name) == forbids]
-    return f"allow this user to create namespaces: {'; '.join(found or [_CONTAINER])}"
-
-
-def _value(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-_TRIAL_TIMEOUT = 20.0
-"""Seconds."""
 
 INSTALL = "install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap)"
 
@@ -247,7 +210,7 @@ def _tried(program: Path, network: bool) -> Choice:
         if not wrong:
             return Choice(sandbox)
         why = why or wrong
-    return Choice(None, f"{program} fails ({why})", how_to_allow())
+    return Choice(None, f"{program} fails ({why})", _ALLOW_NAMESPACES)
 
 
 def trial(sandbox: Bubblewrap, *, network: bool) -> str:
@@ -262,9 +225,7 @@ def trial(sandbox: Bubblewrap, *, network: bool) -> str:
             within=Confinement(writable=(own,), readable=(other,), network=network),
         )
         try:
-            done = subprocess.run(
-                argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_TIMEOUT, check=False
-            )
+            done = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         if (other / "made").exists():

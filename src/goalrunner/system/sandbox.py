@@ -24,12 +24,11 @@ from goalrunner.system.sandbox_view import is_visible
 def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
     """Return why `argv` cannot be started in `cwd`, or None if it can."""
     program = argv[0] if argv else ""
-    if not program or not cwd.is_dir():
+    named = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    found = Path(named) if named and program and cwd.is_dir() else None
+    if found is None or not found.exists():
         return refusal(argv, cwd, FileNotFoundError())
-    found = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
-    if found is None or not Path(found).exists():
-        return refusal(argv, cwd, FileNotFoundError())
-    if not os.access(found, os.X_OK) or Path(found).is_dir():
+    if not os.access(found, os.X_OK) or found.is_dir():
         return refusal(argv, cwd, PermissionError(0, "permission denied"))
     return None
 
@@ -62,7 +61,9 @@ class SandboxedLauncher:
             # Nothing can be mounted over a socket that was removed in the meantime.
             again = self.policy.confined(argv, cwd, shared)
             done = await launch(again) if again != confined else done
-        done = replace(done, survivors=_without_first(done.survivors))
+        if "bwrap" in done.survivors:  # the sandbox's own first process, which stays while any other one is in it
+            at = done.survivors.index("bwrap")
+            done = replace(done, survivors=(*done.survivors[:at], *done.survivors[at + 1 :]))
         if not done.exit_code or done.error:
             return done
         why = unstarted(self.policy, done.exit_code, said, argv=argv, cwd=cwd, env=env)
@@ -117,17 +118,8 @@ def _first_bytes(path: Path) -> bytes:
         return b""
 
 
-def _without_first(names: tuple[str, ...], own: str = "bwrap") -> tuple[str, ...]:
-    """Leave out the sandbox's own first process, which stays while any other process is in it."""
-    at = names.index(own) if own in names else len(names)
-    return (*names[:at], *names[at + 1 :])
-
-
 _NOT_STARTED = (NOT_EXECUTABLE, NOT_FOUND)
 """Exit codes of a shell or of env that could not start a program."""
-
-_LINE = 1_000
-"""Bytes of the first line of a script."""
 
 _MISSING = re.compile(r"([^\s:'\"`‘’]+)['\"`’]?: (?:command )?(?:not found|No such file or directory)")
 """The messages of shells and env about a program, or about the interpreter of a script."""
@@ -155,10 +147,6 @@ def hidden_path(paths: Sequence[str], policy: SandboxPolicy, cwd: Path) -> str:
 
 def _interpreter(script: Path) -> Path | None:
     """Return the interpreter of a script if it exists; None if the file is no script."""
-    try:
-        with script.open("rb") as file:
-            words = file.readline(_LINE).split() if file.read(2) == b"#!" else []
-    except OSError:
-        return None
-    path = Path(os.fsdecode(words[0])) if words else None
+    first = _first_bytes(script).split(b"\n")[0]
+    path = Path(os.fsdecode(first[2:].split()[0])) if first.startswith(b"#!") and first[2:].split() else None
     return path if path is not None and path.is_absolute() and os.access(path, os.X_OK) else None

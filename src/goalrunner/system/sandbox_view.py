@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import record_errors
 from goalrunner.core.ports import Confinement
 
 _LISTENS = 0x10000
@@ -85,16 +85,12 @@ def mounts(within: Confinement) -> list[Mount]:
     for mount in sorted(_all(within), key=lambda mount: _STRENGTH.index(mount.kind)):
         found[mount.path] = mount
     for path in listening():
-        if path not in found and _is_the_systems(path, found):
+        around = next((found[parent] for parent in (path, *path.parents) if parent in found), None)
+        # A socket is hidden where a command would see it as it is outside of the sandbox, in what it only reads.
+        if around is None or (path not in found and around.kind == "readable" and around.path == around.source):
             found[path] = Mount(path, "hidden", path)
     laid = sorted(found.values(), key=lambda mount: len(mount.path.parts))
     return [Mount(Path("/"), "readable", Path("/")), *(mount for mount in laid if mount.path != Path("/"))]
-
-
-def _is_the_systems(path: Path, found: Mapping[Path, Mount]) -> bool:
-    """Return whether that path would be visible as it is outside of the sandbox, in what a command only reads."""
-    around = next((found[parent] for parent in path.parents if parent in found), None)
-    return around is None or (around.kind == "readable" and around.path == around.source)
 
 
 def tops(laid: list[Mount]) -> list[Path]:
@@ -130,7 +126,7 @@ def make_ready(within: Confinement) -> None:
     """
     stands = [(TMP, within.tmp)] if within.tmp is not None else []
     stands += [within.home] if within.home is not None else []
-    try:
+    with record_errors("cannot make the /tmp and the home of the sandbox"):
         for _, private in stands:
             private.mkdir(mode=0o700, parents=True, exist_ok=True)
         for mount in mounts(within):
@@ -138,9 +134,6 @@ def make_ready(within: Confinement) -> None:
             around = [(place, private) for place, private in stands if place in mount.path.parents]
             for place, private in around[-1:]:
                 _make(private, mount.path.relative_to(place).parts, is_folder=mount.is_folder)
-    except OSError as error:
-        why = f"cannot make {error.filename}: {error.strerror}"
-        raise RecordError(why, "free some space, or set GOAL_HOME") from error
 
 
 def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
@@ -174,27 +167,17 @@ def private_paths(home: Path, more: Iterable[str] = ()) -> tuple[Path, ...]:
 
 
 _CACHES = {
-    "XDG_CACHE_HOME": ".cache",
-    "PIP_CACHE_DIR": ".cache/pip",
-    "UV_CACHE_DIR": ".cache/uv",
-    "POETRY_CACHE_DIR": ".cache/pypoetry",
-    "npm_config_cache": ".cache/npm",
-    "YARN_CACHE_FOLDER": ".cache/yarn",
-    "GOCACHE": ".cache/go-build",
-    "GRADLE_USER_HOME": ".cache/gradle",
-    "NUGET_PACKAGES": ".cache/nuget",
-    "COMPOSER_CACHE_DIR": ".cache/composer",
-    "MPLCONFIGDIR": ".cache/matplotlib",
-}
+    "XDG_CACHE_HOME": ".cache", "PIP_CACHE_DIR": ".cache/pip", "UV_CACHE_DIR": ".cache/uv",
+    "POETRY_CACHE_DIR": ".cache/pypoetry", "npm_config_cache": ".cache/npm", "YARN_CACHE_FOLDER": ".cache/yarn",
+    "GOCACHE": ".cache/go-build", "GRADLE_USER_HOME": ".cache/gradle", "NUGET_PACKAGES": ".cache/nuget",
+    "COMPOSER_CACHE_DIR": ".cache/composer", "MPLCONFIGDIR": ".cache/matplotlib",
+}  # fmt: skip
 """Caches that tools write at every use: below the /tmp of the sandbox."""
 
 _INSTALLED = {
-    "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright",
-    "PUPPETEER_CACHE_DIR": "puppeteer",
-    "CYPRESS_CACHE_FOLDER": "Cypress",
-    "HF_HOME": "huggingface",
-    "TORCH_HOME": "torch",
-}
+    "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright", "PUPPETEER_CACHE_DIR": "puppeteer", "CYPRESS_CACHE_FOLDER": "Cypress",
+    "HF_HOME": "huggingface", "TORCH_HOME": "torch",
+}  # fmt: skip
 """Installed programs and models in cache folders; they are read where they are."""
 
 _GONE = (
@@ -223,28 +206,20 @@ def sandbox_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def visible_paths(environ: Mapping[str, str], home: Path | None = None) -> tuple[Path, ...]:
     """Return the programs and packages that must stay visible although they lie in /tmp, in /run, or in a replaced home."""
-    folders = (part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep))
-    own = "" if home else environ.get("HOME", "")
-    named = (*folders, *(environ.get(name, "") for name in _ROOTS), *_interpreter(), own)
+    named = [part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep)]
+    named += [environ.get(name, "") for name in (*_ROOTS, *(() if home else ("HOME",)))]
+    named += [sys.prefix, sys.base_prefix, sys.executable, str(Path(__file__).parents[1])]
     places = [*([home] if home else []), TMP, RUN, Path("/var/tmp")]  # noqa: S108
-    found = (path for text in named if os.path.isabs(text) for path in _of(Path(text), places, home))  # noqa: PTH117
-    return tuple(dict.fromkeys(found))
-
-
-def _interpreter() -> Iterator[str]:
-    yield from (sys.prefix, sys.base_prefix, sys.executable)
-    yield str(Path(__file__).parents[1])
-
-
-def _of(path: Path, places: list[Path], home: Path | None) -> Iterator[Path]:
-    for spelled in dict.fromkeys((path, Path(os.path.realpath(path)))):
+    found: dict[Path, None] = {}
+    absolute = [Path(text) for text in named if text.startswith("/")]
+    for spelled in (spelling for path in absolute for spelling in (path, real_path(path))):
         place = next((place for place in places if spelled != place and spelled.is_relative_to(place)), None)
         if place is None:
             continue
-        if place == home:
-            # Programs there are mostly links: ~/.local/bin/x leads to ~/.local/share/x.
-            yield Path(os.path.realpath(place / spelled.relative_to(place).parts[0]))
-        else:
+        # Programs in a home are mostly links: ~/.local/bin/x leads to ~/.local/share/x.
+        visible = place / spelled.relative_to(place).parts[0]
+        if place != home:
             # node_modules/.bin contains links to its siblings.
-            prefix = spelled.parent if spelled.name in ("bin", ".bin") and spelled.parent != place else spelled
-            yield Path(os.path.realpath(prefix))
+            visible = spelled.parent if spelled.name in ("bin", ".bin") and spelled.parent != place else spelled
+        found[real_path(visible)] = None
+    return tuple(found)
