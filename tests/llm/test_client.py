@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from goalrunner.core.activity import Activity, RetryScheduled, context_with
-from goalrunner.llm.client import Backoff, ProviderQuirks, persist
+from goalrunner.llm.client import Backoff, persist
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.transport import Request
+from goalrunner.llm.transport import ProviderQuirks, Request
 
 
 class Attempts:

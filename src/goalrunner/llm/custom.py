@@ -11,7 +11,7 @@ from goalrunner.core.errors import GoalError, ProviderUnavailable, RequestReject
 from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM
-from goalrunner.llm.transport import Reply, Transport
+from goalrunner.llm.transport import Reply
 from goalrunner.system.launcher import in_thread
 
 CUSTOM = "custom/"
@@ -32,7 +32,7 @@ class OutsideModel(LLM):
     """A model that is not called through LiteLLM, with its own usage account. Its window and its price are unknown."""
 
     def __init__(self, name: str, account: Account) -> None:
-        super().__init__(name, account=account, transport=Transport())
+        super().__init__(name, account=account)
 
 
 class CustomModel(OutsideModel):

@@ -6,20 +6,20 @@ import asyncio
 import inspect
 import os
 import weakref
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.events import Account
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
+from goalrunner.llm.client import LLM
 from goalrunner.llm.credentials import find_endpoint, is_steered, named_key, refuse_missing_key, refuse_unusable
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
 from goalrunner.llm.model_lists import unlisted
-from goalrunner.llm.transport import Draft, Request, Transport, encodable, object_arguments
+from goalrunner.llm.transport import Draft, Request, encodable, object_arguments
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
 
@@ -70,48 +70,44 @@ def sanitize_messages(messages: Sequence[Message], *, keep_empty: bool = True) -
     return sent
 
 
-class LiteLLMTransport(Transport):
-    """One model at one address. Imports LiteLLM at its first request."""
+class ProviderModel(LLM):
+    """A model at one address, called through LiteLLM, which is imported at the first request."""
 
     adapts = True
 
-    def __init__(
-        self, model: str, api_base: str | None, api_key_env: str | None, params: Mapping[str, Any], account: Account
-    ) -> None:
-        self._model = model
-        self._account: Account = account
-        self._api_base = api_base
-        self._prices = own_prices(params)
-        # LiteLLM would keep prices for all later calls of a model of that name, another account's too.
-        self._params = {name: value for name, value in params.items() if name not in PRICE_PARAMS}
-        self._api_key_env = api_key_env
+    def __init__(self, model: str, **options: Any) -> None:
+        super().__init__(model, **options)
+        self._prices = own_prices(self._params)
         self._named: tuple[str, str] | None = None
-        self._ready = False
-        self._found = False
+        self._is_ready = False
+        self._is_found = False
 
     def check(self) -> None:
-        if self._api_key_env:
-            self._named = (self._api_key_env, named_key(self._api_key_env, self._account, os.environ))
+        if self.api_key_env:
+            self._named = (self.api_key_env, named_key(self.api_key_env, self.account, os.environ))
         elif not self._api_base:
-            refuse_missing_key(self._model, self._params, self._account, os.environ)
+            refuse_missing_key(self.model, self._params, self.account, os.environ)
 
     async def foresee(self) -> str:
         self.check()
         library = await asyncio.to_thread(lazy.litellm)
-        if is_steered(library, self._model, self._params):
+        if is_steered(library, self.model, self._params):
             return ""
-        endpoint = self._find(library)
-        await asyncio.to_thread(refuse_unusable, library, self._model, endpoint, os.environ)
-        return await unlisted(library, self._model, endpoint, os.environ)
+        try:
+            endpoint = self._find(library)
+            await asyncio.to_thread(refuse_unusable, library, self.model, endpoint, os.environ)
+            return await unlisted(library, self.model, endpoint, os.environ)
+        except ProviderFailure as failure:
+            raise self.explained(failure) from failure
 
     async def prepare(self) -> None:
-        if not self._ready:
+        if not self._is_ready:
             self.check()
             # The context window is looked up there too, and cached: for some models LiteLLM asks a server for it.
-            await asyncio.to_thread(lambda: context_window(lazy.prepare(self._model), self._model))
-            self._ready = True
+            await asyncio.to_thread(lambda: context_window(lazy.prepare(self.model), self.model))
+            self._is_ready = True
 
-    async def ask(self, request: Request, draft: Draft) -> None:
+    async def send(self, request: Request, draft: Draft) -> None:
         library = lazy.litellm()
         lazy.silence_warnings()
         await close_with_loop(library)
@@ -143,25 +139,25 @@ class LiteLLMTransport(Transport):
                 with suppress(Exception):
                     await response.aclose()
 
-    def account(self, request: Request, draft: Draft) -> Usage:
-        return measure(lazy.litellm(), self._model, self._prices, request, draft)
+    def used(self, request: Request, draft: Draft) -> Usage:
+        return measure(lazy.litellm(), self.model, self._prices, request, draft)
 
     def context_window(self) -> int | None:
         # The event loop asks for it: it must not wait for the import.
         library = lazy.imported()
-        return None if library is None else context_window(library, self._model)
+        return None if library is None else context_window(library, self.model)
 
     def has_price(self) -> bool:
-        return self._prices is not None or is_priced(lazy.litellm(), self._model)
+        return self._prices is not None or is_priced(lazy.litellm(), self.model)
 
     def cost_of(self, usage: Usage) -> float | None:
-        return price(lazy.litellm(), self._model, self._prices, usage)
+        return price(lazy.litellm(), self.model, self._prices, usage)
 
     def _find(self, library: Any) -> Endpoint:
-        if not self._found:
-            found = find_endpoint(library, self._model, self._api_base, self._named, os.environ)
+        if not self._is_found:
+            found = find_endpoint(library, self.model, self._api_base, self._named, os.environ)
             self.endpoint = replace(found, secrets=(*found.secrets, str(self._params.get("api_key", ""))))
-            self._found = True
+            self._is_found = True
         return self.endpoint
 
     def _arguments(self, library: Any, request: Request) -> dict[str, Any]:
@@ -176,9 +172,10 @@ class LiteLLMTransport(Transport):
         }
         return {
             **{name: value for name, value in wanted.items() if value is not None},
-            **self._params,
-            "model": self._model,
-            "messages": sanitize_messages(request.messages, keep_empty=not lazy.has_own_protocol(self._model)),
+            # LiteLLM would keep prices for all later calls of a model of that name, another account's too.
+            **{name: value for name, value in self._params.items() if name not in PRICE_PARAMS},
+            "model": self.model,
+            "messages": sanitize_messages(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
             "stream": request.streaming,
             "timeout": request.timeout,
             # LiteLLM's hidden retries count nothing and mask errors.

@@ -16,8 +16,9 @@ from goalrunner.core.errors import GoalError, ModelError, RecordError, UsageErro
 from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import Usage
+from goalrunner.llm.client import LLM
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.transport import Draft, Reply, Request, Transport
+from goalrunner.llm.transport import Draft, Reply, Request
 from goalrunner.records.files import AppendFile
 
 PREFIX = "scripted/"
@@ -117,18 +118,17 @@ def _parse(path: Path, number: int, line: bytes) -> ScriptedReply:
         raise GoalError(where + said, f"Each line is one JSON object; its keys: {known}.") from error
 
 
-class ScriptedTransport(Transport):
-    """The lines of one recording that are for one account, in order."""
+class ScriptedModel(LLM):
+    """Plays the lines of one recording that are for one account, in order."""
 
-    def __init__(self, model: str, account: Account) -> None:
-        self._model = model
-        self._account = account
+    def __init__(self, model: str, **options: Any) -> None:
+        super().__init__(model, **options)
         self._path = Path(model.removeprefix(PREFIX))
-        self._lines = [line for line in read_script(self._path) if line.account in (None, account)]
+        self._lines = [line for line in read_script(self._path) if line.account in (None, self.account)]
         self._next = 0
         self._calls = 0
 
-    async def ask(self, request: Request, draft: Draft) -> None:
+    async def send(self, request: Request, draft: Draft) -> None:
         """Play the next line. Raise ModelError at the end of the recording."""
         line = self._take()
         if line.delay:
@@ -147,9 +147,6 @@ class ScriptedTransport(Transport):
         draft.report = Usage.model_validate(line.usage.model_dump())
         draft.finish_reason = line.reason
 
-    def account(self, request: Request, draft: Draft) -> Usage:
-        return draft.report or Usage()
-
     def has_price(self) -> bool:
         return True
 
@@ -166,7 +163,7 @@ class ScriptedTransport(Transport):
     def _take(self) -> ScriptedReply:
         if self._next >= len(self._lines):
             raise ModelError(
-                f"the recording has no more replies for the {self._account}: {self._next} were used",
+                f"the recording has no more replies for the {self.account}: {self._next} were used",
                 f"{self._path} is at its end; record a longer run, or name a real model.",
             )
         self._next += 1

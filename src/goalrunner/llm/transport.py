@@ -1,4 +1,4 @@
-"""Requests, replies, and the base class of the ways to a model."""
+"""Requests to models, and their replies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.failure import Endpoint
+from goalrunner.llm.failure import FailureKind, ProviderFailure
 
 MALFORMED = "malformed_arguments"
 """The key under which arguments that are not a JSON object are sent."""
@@ -104,6 +104,62 @@ class Request:
     """Seconds for the whole call."""
 
 
+SchemaForm = Literal["json_schema", "json_object", "none"]
+
+_PLAINER: dict[SchemaForm, SchemaForm] = {"json_schema": "json_object", "json_object": "none"}
+_BROKEN = frozenset({500, 501})
+"""What some servers answer to a schema that they do not support; 502, 503 and 529 are about load."""
+_GATEWAY_TIMEOUTS = frozenset({504, 524})
+"""What a proxy answers if a model thinks for longer than the proxy waits for the first byte."""
+
+
+@dataclass(frozen=True)
+class ProviderQuirks:
+    """How a request has to be put for this provider. A model instance remembers what worked."""
+
+    schema_form: SchemaForm = "json_schema"
+    temperature: bool = True
+    stream_usage: bool = True
+    whole: bool = True
+    """Whether answers that are not read piece by piece can come whole; some models only stream."""
+    schema_proved: bool = False
+    """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
+
+    def apply(self, request: Request, schema: dict[str, Any] | None, name: str) -> Request:
+        """Return the request as this provider takes it."""
+        streaming = request.streaming or not self.whole
+        wanted: dict[str, Any] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": schema, "strict": True},
+        }
+        if self.schema_form == "json_object":
+            # llama.cpp reads the schema beside it; other servers take this as JSON mode.
+            wanted = {"type": "json_object", "schema": schema}
+        return replace(
+            request,
+            response_format=None if schema is None or self.schema_form == "none" else wanted,
+            temperature=request.temperature if self.temperature else None,
+            streaming=streaming,
+            stream_usage=streaming and self.stream_usage,
+        )
+
+    def after(self, failure: ProviderFailure, request: Request) -> ProviderQuirks | None:
+        """Return a plainer form to try at once; None if the failure is about something else."""
+        words = failure.message.lower()
+        refused = failure.kind is FailureKind.REJECTED
+        if refused and request.temperature is not None and "temperature" in words:
+            return replace(self, temperature=False)
+        if refused and request.stream_usage and ("stream_options" in words or "include_usage" in words):
+            return replace(self, stream_usage=False)
+        must_stream = refused and re.search(r"\bstream(ing|ed)?\b", words)
+        if not request.streaming and (must_stream or failure.status in _GATEWAY_TIMEOUTS):
+            return replace(self, whole=False)
+        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not self.schema_proved
+        if request.response_format is not None and (refused or broken):
+            return replace(self, schema_form=_PLAINER[self.schema_form])
+        return None
+
+
 @dataclass
 class Draft:
     """An answer while it comes in; `on_text` gets its text at once. Without a finish reason the answer was cut."""
@@ -147,45 +203,3 @@ class Draft:
             replace(call, id=call.id or f"call_{secrets.token_hex(6)}_{number}")
             for number, call in enumerate(self.calls)
         )
-
-
-class Transport:
-    """A way to a model. The defaults suit a model of which nothing is known."""
-
-    adapts = False
-    """Whether a refused request may be sent again in a plainer form."""
-    endpoint = Endpoint()
-    """What an error message names."""
-
-    async def ask(self, request: Request, draft: Draft) -> None:
-        """Send the request and add the answer to the draft. Raise ProviderFailure for everything that goes wrong."""
-        raise NotImplementedError
-
-    def account(self, request: Request, draft: Draft) -> Usage:
-        """Return what the answer used, as reported or estimated. It counts no call."""
-        return Usage.unknown()
-
-    def check(self) -> None:
-        """Check what needs no request. Raise AuthenticationFailed if the key is certainly missing."""
-
-    async def foresee(self) -> str:
-        """Check before the first request whether provider and model exist. Return a warning. Raise ProviderFailure."""
-        return ""
-
-    async def prepare(self) -> None:
-        """Load what the first request needs; this does not count towards its timeout."""
-
-    def context_window(self) -> int | None:
-        """Return the most input tokens that the model takes; None if unknown."""
-        return None
-
-    def has_price(self) -> bool:
-        """Return whether the cost can be counted. May wait for an import."""
-        return False
-
-    def cost_of(self, usage: Usage) -> float | None:
-        """Return the US dollars for these tokens; None without a price. May wait for an import."""
-        return None
-
-    def skip(self, replies: int) -> None:
-        """Skip so many recorded replies."""
