@@ -10,9 +10,17 @@ from typing import Any, Literal
 
 from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError
 from goalrunner.agents.acp_turn import AcpTurn, Rule, nothing_waits
-from goalrunner.agents.external_agents import ExternalAgent, Round, invocation
-from goalrunner.agents.external_chat import GO_ON, ExternalConversation, spoken, with_history
-from goalrunner.agents.failure import SHORT_ANSWER, denied, not_installed, not_signed_in
+from goalrunner.agents.external_agents import ExternalAgent, invocation
+from goalrunner.agents.external_chat import (
+    GO_ON,
+    SHORT_ANSWER,
+    ExternalConversation,
+    denied,
+    not_installed,
+    not_signed_in,
+    spoken,
+    with_history,
+)
 from goalrunner.agents.jsonrpc import Peer, Refusal
 from goalrunner.agents.parser import at, text
 from goalrunner.agents.usage import AcpUsage
@@ -166,8 +174,7 @@ class AcpConversation(ExternalConversation):
     async def _start(self, recorder: Recorder) -> AcpProcess:
         """Start the process; it ends with `_stack`. Raise AgentNotInstalled."""
         agent, self._recorder = self.agent, recorder
-        words = Round("", agent.workspace, model=agent.model, args=agent.args)
-        argv = invocation(self._command, words, recorder.scratch).argv
+        argv = invocation(self._command, agent, recorder.scratch).argv
         output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
         started = self._connector.connect(argv, cwd=agent.workspace, env=agent.env, errors=errors)
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from goalrunner import __version__
 from goalrunner.agents.external_agents import ExternalAgent, program_of
-from goalrunner.agents.failure import (
+from goalrunner.agents.external_chat import (
     NOT_STARTED,
     failed,
     first_lines,

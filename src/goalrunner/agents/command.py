@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from goalrunner.agents.external_agents import ExternalAgent, Round, invocation
-from goalrunner.agents.external_chat import GO_ON, ExternalConversation, spoken, with_history
-from goalrunner.agents.failure import NOT_STARTED, SHORT_ANSWER, denied, failed, first_lines, last_lines, not_installed
+from goalrunner.agents.external_agents import ExternalAgent, invocation
+from goalrunner.agents.external_chat import (
+    GO_ON,
+    NOT_STARTED,
+    SHORT_ANSWER,
+    ExternalConversation,
+    denied,
+    failed,
+    first_lines,
+    last_lines,
+    not_installed,
+    spoken,
+    with_history,
+)
 from goalrunner.agents.output_reader import growing_file, reader_for
 from goalrunner.agents.parser import Failed
 from goalrunner.agents.turn import UNNAMED, CommandTurn
@@ -90,9 +101,8 @@ class CommandConversation(ExternalConversation):
     ) -> RoundReply | None:
         """Run one process to its end. Return None if the agent no longer knows the session. Raise AgentError."""
         agent = self.agent
-        said = Round(prompt, agent.workspace, session.id if session else "", agent.model, agent.args)
         try:
-            started = invocation(template, said, recorder.scratch)
+            started = invocation(template, agent, recorder.scratch, prompt, session.id if session else "")
         except OSError as error:
             raise RecordError(f"cannot write the prompt: {error.strerror}", "free some space") from error
         output, errors = recorder.scratch(".agent.out"), recorder.scratch(".err")

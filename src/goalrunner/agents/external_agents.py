@@ -101,6 +101,20 @@ def protocol_of(config: AgentConfig, preset: Preset) -> Protocol:
     return "acp" if config.use == ACP or (preset.acp and not preset.argv) else "command"
 
 
+@dataclass(frozen=True)
+class ExternalAgent:
+    """An agent as a goal names it. `env` is its whole environment, including its keys."""
+
+    name: str
+    preset: Preset
+    workspace: Path
+    env: Mapping[str, str]
+    model: tuple[str, ...] = ()
+    """The words of `{model}`."""
+    args: tuple[str, ...] = ()
+    """The words of `{args}`."""
+
+
 LONGEST_WORD = 128 * 1024 - 1
 """Bytes; the longest string on a command line of Linux."""
 
@@ -117,33 +131,24 @@ class Invocation:
     prompt_file: Path | None = None
 
 
-@dataclass(frozen=True)
-class Round:
-    """The values of the placeholders of a command."""
-
-    prompt: str
-    workspace: Path
-    session: str = ""
-    model: tuple[str, ...] = ()
-    args: tuple[str, ...] = ()
-
-
-def invocation(template: Sequence[str], said: Round, scratch: Callable[[str], Path]) -> Invocation:
+def invocation(
+    template: Sequence[str], agent: ExternalAgent, scratch: Callable[[str], Path], prompt: str = "", session: str = ""
+) -> Invocation:
     """Return the words of `template` with the placeholders replaced. A single word is a line for the shell.
 
     A prompt that is too long for a command line is written to a file that the agent is asked to read. Raise OSError if
     the file cannot be written.
     """
     needed = {match[1] for word in template for match in _PLACEHOLDER.finditer(word)}
-    file = _write(scratch(".prompt.md"), said.prompt) if "prompt_file" in needed else None
-    values = {"session": said.session, "workspace": str(said.workspace), "prompt_file": str(file or "")}
-    values["prompt"] = said.prompt.replace("\0", "\ufffd")
-    argv = _argv(template, values, said)
+    file = _write(scratch(".prompt.md"), prompt) if "prompt_file" in needed else None
+    values = {"session": session, "workspace": str(agent.workspace), "prompt_file": str(file or "")}
+    values["prompt"] = prompt.replace("\0", "\ufffd")
+    argv = _argv(template, values, agent)
     if "prompt" in needed and any(len(os.fsencode(_encodable(word))) > LONGEST_WORD for word in argv):
-        file = file or _write(scratch(".prompt.md"), said.prompt)
-        argv = _argv(template, {**values, "prompt": _READ_IT.format(path=file)}, said)
+        file = file or _write(scratch(".prompt.md"), prompt)
+        argv = _argv(template, {**values, "prompt": _READ_IT.format(path=file)}, agent)
     by_stdin = not needed & {"prompt", "prompt_file"}
-    return Invocation(argv, said.prompt.encode("utf-8", "replace") if by_stdin else None, file)
+    return Invocation(argv, prompt.encode("utf-8", "replace") if by_stdin else None, file)
 
 
 def program_of(template: Sequence[str]) -> str:
@@ -155,23 +160,23 @@ def program_of(template: Sequence[str]) -> str:
     return words[0] if plain and not any(character in template[0] for character in "|&;<>()$`\\\"'*?[#~=%\n") else ""
 
 
-def _argv(template: Sequence[str], values: Mapping[str, str], said: Round) -> tuple[str, ...]:
+def _argv(template: Sequence[str], values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:
     if len(template) == 1:
-        return _shell(template[0], values, said)
+        return _shell(template[0], values, agent)
     words: list[str] = []
     for word in template:
         if word == "{model}":
-            words += said.model
+            words += agent.model
         elif word == "{args}":
-            words += said.args
+            words += agent.args
         else:
             words.append(_PLACEHOLDER.sub(lambda match: values[match[1]], word))
     if "{args}" not in template:
-        words += said.args
+        words += agent.args
     return tuple(map(_encodable, words))
 
 
-def _shell(line: str, values: Mapping[str, str], said: Round) -> tuple[str, ...]:
+def _shell(line: str, values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:
     """Return a line for `sh -c`. Values are its parameters, so that no prompt can become a command."""
     given: list[str] = []
 
@@ -180,7 +185,7 @@ def _shell(line: str, values: Mapping[str, str], said: Round) -> tuple[str, ...]
         return f'"${{{len(given)}}}"'
 
     filled = _PLACEHOLDER.sub(parameter, line)
-    for placeholder, words in (("{model}", said.model), ("{args}", said.args)):
+    for placeholder, words in (("{model}", agent.model), ("{args}", agent.args)):
         if placeholder in filled:
             filled = filled.replace(placeholder, shlex.join(words))
         elif placeholder == "{args}" and words:
@@ -197,20 +202,6 @@ def _write(path: Path, text: str) -> Path:
     with open(handle, "wb") as file:  # noqa: PTH123 - a handle
         file.write(text.encode("utf-8", "replace"))
     return path
-
-
-@dataclass(frozen=True)
-class ExternalAgent:
-    """An agent as a goal names it. `env` is its whole environment, including its keys."""
-
-    name: str
-    preset: Preset
-    workspace: Path
-    env: Mapping[str, str]
-    model: tuple[str, ...] = ()
-    """The words of `{model}`."""
-    args: tuple[str, ...] = ()
-    """The words of `{args}`."""
 
 
 def resolve_executables(preset: Preset, environ: Mapping[str, str], folder: Path) -> Preset:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from goalrunner import __version__
 from goalrunner.agents.external_agents import program_of, resolve_executable
-from goalrunner.agents.failure import HIDDEN_HINT
+from goalrunner.agents.external_chat import HIDDEN_HINT
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig

@@ -15,7 +15,7 @@ from goalrunner.agents.acp_conversation import AcpConversation
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.external_agents import ExternalAgent, program_of, protocol_of, resolve_executables
-from goalrunner.agents.failure import not_installed
+from goalrunner.agents.external_chat import not_installed
 from goalrunner.agents.toolbox import Toolbox
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external_agents import Round, invocation, resolve_executable, resolve_executables
+from goalrunner.agents.external_agents import ExternalAgent, invocation, resolve_executable, resolve_executables
 from goalrunner.core.agent_preset import Preset
 
 
@@ -60,4 +60,7 @@ def test_every_command_of_a_preset_is_pinned(workspace: Path) -> None:
 
 
 def test_the_shell_of_a_line_is_the_systems_own(workspace: Path, tmp_path: Path) -> None:
-    assert invocation(("a | b",), Round("", workspace), lambda suffix: tmp_path / suffix).argv[0] == "/bin/sh"
+    assert (
+        invocation(("a | b",), ExternalAgent("x", Preset(), workspace, {}), lambda suffix: tmp_path / suffix).argv[0]
+        == "/bin/sh"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.failure import failed, not_signed_in
+from goalrunner.agents.external_chat import failed, not_signed_in
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentNotSignedIn
 

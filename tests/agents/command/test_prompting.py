@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.external_agents import Round, invocation, program_of
+from goalrunner.agents.external_agents import ExternalAgent, Invocation, invocation, program_of
 from goalrunner.agents.external_chat import LONGEST_HISTORY, with_history
+from goalrunner.core.agent_preset import Preset
 
 HOSTILE = 'it\'s "$(touch broken)" `id` ; {session} \\ \n*'
 
@@ -23,18 +24,26 @@ def scratch(folder: Path) -> Callable[[str], Path]:
     return lambda suffix: folder / f"{next(numbers)}{suffix}"
 
 
-def said(prompt: str, folder: Path, **more: Any) -> Round:
-    return Round(prompt, folder, **more)
+Said = tuple[str, str, ExternalAgent]
+
+
+def said(prompt: str, folder: Path, session: str = "", **more: Any) -> Said:
+    return prompt, session, ExternalAgent("x", Preset(), folder, {}, **more)
+
+
+def begun(template: Sequence[str], told: Said, scratch: Callable[[str], Path]) -> Invocation:
+    prompt, session, agent = told
+    return invocation(template, agent, scratch, prompt, session)
 
 
 def test_without_a_placeholder_the_prompt_is_given_on_stdin(tmp_path: Path) -> None:
-    started = invocation(("x", "-s", "{session}", "{workspace}"), said("p", tmp_path, session="s"), scratch(tmp_path))
+    started = begun(("x", "-s", "{session}", "{workspace}"), said("p", tmp_path, session="s"), scratch(tmp_path))
     assert (started.argv, started.stdin) == (("x", "-s", "s", str(tmp_path)), b"p")
 
 
 def test_words_for_model_and_arguments_stand_where_they_are_named(tmp_path: Path) -> None:
     words = said("p", tmp_path, model=("-m", "big"), args=("-a", "b c"))
-    assert invocation(("x", "{args}", "{model}", "y"), words, scratch(tmp_path)).argv == (
+    assert begun(("x", "{args}", "{model}", "y"), words, scratch(tmp_path)).argv == (
         "x",
         "-a",
         "b c",
@@ -42,17 +51,17 @@ def test_words_for_model_and_arguments_stand_where_they_are_named(tmp_path: Path
         "big",
         "y",
     )
-    assert invocation(("x", "{model}", "y"), said("p", tmp_path), scratch(tmp_path)).argv == ("x", "y")
+    assert begun(("x", "{model}", "y"), said("p", tmp_path), scratch(tmp_path)).argv == ("x", "y")
 
 
 def test_a_prompt_is_a_word_whatever_is_in_it(tmp_path: Path) -> None:
-    started = invocation(("x", "--p={prompt}"), said(HOSTILE, tmp_path), scratch(tmp_path))
+    started = begun(("x", "--p={prompt}"), said(HOSTILE, tmp_path), scratch(tmp_path))
     assert (started.argv, started.stdin) == (("x", f"--p={HOSTILE}"), None)
 
 
 @pytest.mark.parametrize("line", ["printf %s {prompt} > out", 'printf %s "{prompt}" > out'])
 def test_no_prompt_becomes_a_command_of_the_shell(tmp_path: Path, line: str) -> None:
-    started = invocation((line,), said(HOSTILE, tmp_path), scratch(tmp_path))
+    started = begun((line,), said(HOSTILE, tmp_path), scratch(tmp_path))
     subprocess.run(started.argv, cwd=tmp_path, check=True)
     assert not (tmp_path / "broken").exists()
     if '"' not in line:
@@ -60,7 +69,7 @@ def test_no_prompt_becomes_a_command_of_the_shell(tmp_path: Path, line: str) -> 
 
 
 def test_a_prompt_file_is_for_the_owner_alone(tmp_path: Path) -> None:
-    started = invocation(("x", "{prompt_file}"), said("p\0q", tmp_path), scratch(tmp_path))
+    started = begun(("x", "{prompt_file}"), said("p\0q", tmp_path), scratch(tmp_path))
     assert started.prompt_file is not None
     assert started.argv == ("x", str(started.prompt_file))
     assert (started.prompt_file.read_bytes(), started.prompt_file.stat().st_mode & 0o777) == (b"p\0q", 0o600)
@@ -68,7 +77,7 @@ def test_a_prompt_file_is_for_the_owner_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("template", [("x", "{prompt}"), ("x {prompt}",)])
 def test_a_prompt_that_no_command_line_takes_is_read_from_a_file(tmp_path: Path, template: tuple[str, ...]) -> None:
-    started = invocation(template, said("ä" * 70_000, tmp_path), scratch(tmp_path))
+    started = begun(template, said("ä" * 70_000, tmp_path), scratch(tmp_path))
     assert started.prompt_file is not None
     assert started.prompt_file.read_text() == "ä" * 70_000
     assert any(str(started.prompt_file) in word for word in started.argv)
@@ -79,7 +88,7 @@ def test_a_prompt_that_no_command_line_takes_is_read_from_a_file(tmp_path: Path,
 def test_any_prompt_can_be_started_with(tmp_path_factory: pytest.TempPathFactory, prompt: str) -> None:
     folder = tmp_path_factory.mktemp("p")
     for template in (("x", "{prompt}"), ("x {prompt}",), ("x",)):
-        started = invocation(template, said(prompt, folder), scratch(folder))
+        started = begun(template, said(prompt, folder), scratch(folder))
         assert not any("\0" in word for word in started.argv)
         assert all(word.encode() is not None for word in started.argv)
 
