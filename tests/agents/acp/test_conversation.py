@@ -455,7 +455,7 @@ async def test_usage_is_taken_as_it_is_reported_and_unknown_stays_unknown(tmp_pa
     await talk.close()
 
     assert [usage for _, usage in recorder.usages] == [
-        Usage(cost_usd=None, calls=1),
+        Usage.unknown(),
         Usage(input_tokens=120, output_tokens=30, cost_usd=0.25, calls=1, uncounted_calls=1),
         Usage(input_tokens=7, output_tokens=2, cost_usd=0.125, calls=1, uncounted_calls=1),
     ]

@@ -97,7 +97,7 @@ def test_other_currencies_are_unknown_and_so_is_a_turn_that_tells_nothing() -> N
     assert meter.end_turn(tokens(1, 1)).cost_usd is None
     meter.update(dollars(0.25))
     assert meter.end_turn({}).cost_usd == 0.25
-    assert meter.end_turn({}) == Usage(cost_usd=None, calls=1)
+    assert meter.end_turn({}) == Usage.unknown()
 
 
 def test_tokens_for_no_dollars_have_no_known_price() -> None:
