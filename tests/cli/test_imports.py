@@ -21,6 +21,7 @@ HEAVY = (
     "rich",
     "asyncio",
     "concurrent.futures",
+    "tree_sitter",
 )
 """What costs tens of milliseconds and more to import."""
 

@@ -12,7 +12,7 @@ from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.limits import completion_rule, expires_at, is_late, rule_for
 
 _UNPARSED = "((a=1)) <<<x; [ a == b ]"
-"""A line with arithmetic and a test."""
+"""A line that bash runs and that the parser of shell lines does not understand."""
 
 NETWORK = (
     "curl x",
@@ -212,6 +212,7 @@ def test_a_pattern_does_not_catch_other_commands(command: str) -> None:
         f"echo \"$(echo \"a'b\")\" 'x <<EOF\n'\n{_UNPARSED}\ntouch pushed\n: '\nEOF\necho '",
         "parallel ::: ls 'touch pushed'",
         "echo 'touch pushed' | parallel",
+        f"# it's\necho 'x <<EOF\n'\n{_UNPARSED}\ntouch pushed; if true; then\n: ;fi\n: '\nEOF\necho '",
         "((touch pushed) && (ls))",
     ],
 )
@@ -225,10 +226,10 @@ def test_a_command_cannot_hide_behind_the_end_of_a_line_or_a_redirection(command
     [
         "true\nls",
         "printf 'touch x\n\\touch y'",
-        "cat >f <<'E'\n\\touch x\ntouch y\nE\nls",
+        "cat >f <<'E'\n\\x touch\nit touch y\nE\nls",
         "ls \\\n -l",
-        "# it's a file\ncat >f <<'E'\n\\touch x\ntouch y\nE\nls",
-        "echo \"$(date): $HOME\"\ncat >f <<'E'\n\\touch x\nit's\nE\ncat >g <<'E'\n\\touch x\nE\nls",
+        "# it's a file\ncat >f <<'E'\n\\x touch\nit touch y\nE\nls",
+        "echo \"$(date): $HOME\"\ncat >f <<'E'\n\\x touch\nit's\nE\ncat >g <<'E'\n\\x touch\nE\nls",
         "parallel --version",
     ],
 )

@@ -1,239 +1,289 @@
-"""Reads the simple commands of a shell line, and what becomes of the exit code of each. Runs nothing."""
+"""The simple commands of a shell line, and what becomes of the exit code of each. Runs nothing.
+
+The syntax is read by tree-sitter-bash. A line with a syntax error holds no commands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.shell_words import (
-    ASSIGNMENT,
-    REDIRECTION,
-    SYNTAX,
     Command,
-    Document,
     Line,
     Lost,
     UnreadableError,
     Word,
-    WordReader,
+    goes_on,
+    is_literal,
+    nodes_in,
+    redirection,
+    simple_command,
+    text_of,
+    words_of,
 )
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_DEEPEST = 50
 _LONGEST = 200_000
 """Characters of a line that is read."""
-_CASE_ENDS = (";;", ";&", ";;&")
+_MOST_DOCUMENTS = 200
+_ASCII = bytes(range(128)) + b"." * 128
+_TERMINATORS = frozenset({";", "&", "\n", ";;", ";&", ";;&"})
+_SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
+_LOOPS = frozenset(
+    """
+    while_statement for_statement c_style_for_statement do_group elif_clause else_clause if_statement
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+_NO_STATEMENTS = ("variable", "value", "initializer", "condition", "update")
+"""Fields of the heads of loops."""
+_BACKQUOTED = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
+
+
+_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)['\"]?([^\n]*)\n((?:.*\n)*?)\t*\2(?=\n|$)")
 
 
 def parse(line: str) -> Line:
-    """Return the commands of a line, in their order. A line that cannot be read has a problem and no commands."""
+    """Return the commands of a line, in their order.
+
+    tree-sitter misreads some here-documents. A line without them is then read, and each of their lines as if it were one.
+    """
+    found = _parsed(line)
+    if not found.problem or "<<" not in line or line.count("<<") > _MOST_DOCUMENTS:
+        return found
+    without = _parsed(_DOCUMENT.sub(r"</dev/null\3", line))
+    if without.problem or "\\\n" in line:
+        return found
+    rows = (row for document in _DOCUMENT.finditer(line) for row in document[4].splitlines())
+    inner = [command for row in rows for command in _perhaps_run(row)]
+    return replace(without, nested=(*without.nested, *inner))
+
+
+def _perhaps_run(row: str) -> tuple[Command, ...]:
+    """Return the commands of a line that may be text as well; of one that cannot be read, whatever may be a command."""
+    read = _parsed(row)
+    parts = re.split(r"[;&|(){}`]+|\b(?:then|do|else|if|while)\b", row) if read.problem else ()
+    return (*read.commands, *read.nested, *(Command(tuple(map(Word, part.split()))) for part in parts if part.split()))
+
+
+def _parsed(line: str) -> Line:
     if len(line) > _LONGEST:
         return Line(problem=f"it has more than {_LONGEST:,} characters")
     if "\0" in line:
         return Line(problem="it contains a null character")
-    reader = _Reader(line)
+    source = line.encode(errors="replace")
+    # Only ASCII is parsed: tree-sitter-bash reads beyond its tables for other characters, which can end the process.
+    root = _parser()(source.translate(_ASCII))
+    if root.has_error:
+        return Line(problem="its syntax cannot be parsed")
+    reader, nodes = _Reader(source), [*nodes_in(root)]
+    if any(goes_on(source, node) for node in nodes):
+        return Line(problem="a command in it seems to go on in the next line")
     try:
-        commands = reader.sequence()
+        commands = tuple(reader.sequence(root.children, 0))
+        nested = tuple(command for node in nodes for command in reader.substituted(node))
     except UnreadableError as error:
         return Line(problem=str(error))
-    return Line(tuple(commands), tuple(reader.nested), frozenset(reader.functions))
+    functions = (text_of(source, node.named_children[0]) for node in nodes if node.type == "function_definition")
+    return Line(commands, nested, frozenset(functions))
 
 
-class _Reader(WordReader):
-    def __init__(self, text: str, depth: int = 0) -> None:
-        super().__init__(text, depth)
-        self.functions: set[str] = set()
-        self._compounds: dict[str, Callable[[], list[Command]]] = {
-            **dict.fromkeys(("while", "until", "for", "select"), self._loop),
-            "(": lambda: self._group("(", ")"),
-            "{": lambda: self._group("{", "}"),
-            "((": self._arithmetic,
-            "[[": self._test,
-            "if": self._if,
-            "case": self._case,
-            "function": self._function,
-        }
+@cache
+def _parser() -> Callable[[bytes], Any]:
+    # Imported late: most commands of the command line read no shell line.
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
 
-    def sequence(self, *ends: str) -> list[Command]:
-        """Return the commands of statements up to one of these tokens, or to the end of the text if there is none."""
-        self._deeper()
+    language = Language(tree_sitter_bash.language())
+    return lambda source: Parser(language).parse(source).root_node
+
+
+_Parts = list[tuple[list[Command], str]]
+"""Parts of a pipeline: of each the commands, and its text."""
+
+
+@dataclass
+class _Pipeline:
+    parts: _Parts
+    negated: bool = False
+
+    @property
+    def text(self) -> str:
+        return " | ".join(text for _, text in self.parts)
+
+
+_AndOr = list[tuple[str, _Pipeline]]
+
+
+class _Reader:
+    """Turns syntax nodes into commands."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+
+    def sequence(self, nodes: Iterable[Node], depth: int) -> Iterator[Command]:
+        """Yield the commands of statements that follow each other."""
         lines: list[tuple[list[Command], str, str]] = []
-        while (token := self._next_line()) and token not in ends:
-            commands, text = self._and_or()
-            end = self._next()
-            lines.append((commands, text, end))
-            if end in (";", "&"):
-                self._at += 1
-            elif end not in ("", "\n", *ends):
-                raise UnreadableError(SYNTAX)
-        if not token and (ends or self._pending):
-            raise UnreadableError(SYNTAX)
-        self._deeper(-1)
-        found = []
+        for node in nodes:
+            if node.type in _TERMINATORS:
+                if node.type == "&" and lines:
+                    lines[-1] = (*lines[-1][:2], "&")
+            elif node.is_named and node.type != "comment":
+                lines.append((*self._statement(node, depth + 1), ";"))
         for number, (commands, text, end) in enumerate(lines):
-            last, lost = number == len(lines) - 1, None
+            last = number == len(lines) - 1
+            lost: Lost | None = None
             if end == "&":
                 lost = Lost("&", f"{text} &")
             elif not last:
                 lost = Lost(";", f"{text}; {lines[-1][1]}", lines[-1][1])
-            found += [_within(one, lost=lost, last=last or one.optional) for one in commands]
-        return found
+            for command in commands:
+                yield _within(command, lost=lost, last=last or command.optional)
 
-    def _and_or(self) -> tuple[list[Command], str]:
-        """Return the commands of pipelines with `&&` and `||` between them, and their text."""
-        operators = [""]
-        pipelines = [self._pipeline()]
-        while (operator := self._next()) in ("&&", "||"):
-            self._at += 2
-            operators.append(operator)
-            pipelines.append(self._pipeline())
-        found: list[Command] = []
-        for number, (operator, (commands, text)) in enumerate(zip(operators, pipelines, strict=True)):
-            after = operators.index("||", number + 1) if "||" in operators[number + 1 :] else 0
-            instead = pipelines[after][1]
-            lost = Lost("||", f"{text} || {instead}", instead) if after else None
-            final = number == len(pipelines) - 1
-            around = (_within(one, lost=lost, last=final) for one in commands)
-            found += [replace(one, fallback=one.fallback or operator == "||") for one in around]
-        return found, " ".join(f"{how} {text}".strip() for how, (_, text) in zip(operators, pipelines, strict=True))
+    def substituted(self, node: Node) -> Iterator[Command]:
+        """Yield the commands of a substitution, or of the backquotes in a here-document."""
+        if node.type in _SUBSTITUTIONS:
+            yield from self.sequence(node.children, 0)
+        elif node.type == "heredoc_redirect" and not is_literal(self._source, node):
+            for body in (child for child in node.children if child.type == "heredoc_body"):
+                for found in _BACKQUOTED.findall(text_of(self._source, body)):
+                    inner = parse(found)
+                    if inner.problem:
+                        raise UnreadableError(inner.problem)
+                    yield from (*inner.commands, *inner.nested)
 
-    def _pipeline(self) -> tuple[list[Command], str]:
-        negated = False
-        while self._next_line() == "!":
-            self._at += 1
-            negated = not negated
-        parts = [self._part()]
-        while (operator := self._next()) in ("|", "|&"):
-            self._at += len(operator)
-            parts.append(self._part())
-        text = " | ".join(text for _, text in parts)
+    def _statement(self, node: Node, depth: int) -> tuple[list[Command], str]:
+        """Return the commands of a statement, and its text."""
+        if depth > _DEEPEST:
+            raise UnreadableError("it is nested too deeply")
+        pipelines = self._and_or(node, depth)
+        text = " ".join(f"{operator} {pipeline.text}".strip() for operator, pipeline in pipelines)
         found: list[Command] = []
-        for at, (commands, _) in enumerate(parts):
-            lost = Lost("|", text, parts[-1][1]) if at < len(parts) - 1 else None
-            around = (_within(one, lost=lost) for one in commands)
-            found += [replace(one, negated=one.negated != negated, piped=one.piped or at > 0) for one in around]
+        for number, (operator, pipeline) in enumerate(pipelines):
+            after = [later for how, later in pipelines[number + 1 :] if how == "||"]
+            lost = Lost("||", f"{pipeline.text} || {after[0].text}", after[0].text) if after else None
+            final, count = number == len(pipelines) - 1, len(pipeline.parts)
+            for at, (part, _) in enumerate(pipeline.parts):
+                taken = Lost("|", pipeline.text, pipeline.parts[-1][1]) if at < count - 1 else None
+                for command in part:
+                    command = _within(command, lost=taken, last=final)  # noqa: PLW2901
+                    found.append(
+                        replace(
+                            _within(command, lost=lost, last=final),
+                            negated=command.negated != pipeline.negated,
+                            fallback=command.fallback or operator == "||",
+                            piped=command.piped or at > 0,
+                        )
+                    )
         return found, text
 
-    def _part(self) -> tuple[list[Command], str]:
-        """Return the commands of a simple or compound command with its redirections, and its text."""
-        token, begin = self._next_line(), self._at
-        compound = self._compounds.get("((" if self._follows("((") else token)
-        commands = compound() if compound else self._simple()
-        end, document = self._at, None
-        while compound and self._next() and (found := REDIRECTION.match(self._text, self._at)):
-            document = self._redirection(found[0]) or document
-            end = self._at
-        self._at = end
-        return [replace(one, document=one.document or document) for one in commands], self._text[begin:end]
+    def _and_or(self, node: Node, depth: int) -> _AndOr:
+        """Return the pipelines of a list, each with the operator before it."""
+        if depth > _DEEPEST:
+            raise UnreadableError("it is nested too deeply")
+        match node.type:
+            case "list":
+                left, right = (self._and_or(child, depth + 1) for child in node.named_children[:2])
+                operator = next(child.type for child in node.children if child.type in ("&&", "||"))
+                return _joined(left, operator, right)
+            case "redirected_statement":
+                return self._redirected(node, depth)
+            case "negated_command":
+                inner = self._and_or(node.named_children[-1], depth + 1)
+                inner[0][1].negated = not inner[0][1].negated
+                return inner
+            case "pipeline":
+                first, *others = node.named_children
+                negated = first.type == "negated_command"
+                parts = [first.named_children[-1] if negated else first, *others]
+                return [("", _Pipeline([self._statement(part, depth + 1) for part in parts], negated))]
+            case _:
+                return [("", _Pipeline([(self._single(node, depth), text_of(self._source, node))]))]
 
-    def _group(self, begin: str, end: str) -> list[Command]:
-        self._expect(begin)
-        found = self.sequence(end)
-        self._expect(end)
+    def _redirected(self, node: Node, depth: int) -> _AndOr:
+        body = node.child_by_field_name("body")
+        found = self._and_or(body, depth + 1) if body else [("", _Pipeline([([], "")]))]
+        behind = text_of(self._source, node)[len(text_of(self._source, body)) if body else 0 :]
+        for redirect in node.children_by_field_name("redirect"):
+            parts = found[-1][1].parts
+            extra, stdin = redirection(self._source, redirect)
+            if extra and not parts[-1][0]:
+                raise UnreadableError("its program stands behind more than one redirection")
+            commands = [
+                replace(one, words=(*one.words, *extra), stdin=stdin if one.stdin is None else one.stdin)
+                for one in parts[-1][0]
+            ]
+            parts[-1] = commands, parts[-1][1] + ("" if "<<" in behind else behind)
+            behind = ""
+            piped = [child for child in redirect.children if child.type == "pipeline"]
+            parts += [self._statement(part, depth + 1) for child in piped for part in child.named_children]
+            right = redirect.child_by_field_name("right")
+            operator = redirect.child_by_field_name("operator")
+            if right is not None and operator is not None:
+                found = _joined(found, operator.type, self._and_or(right, depth + 1))
         return found
 
-    def _condition(self, end: str) -> list[Command]:
-        return [replace(one, detached=True, lost=None) for one in self._group(self._next(), end)]
+    def _single(self, node: Node, depth: int) -> list[Command]:
+        """Return the commands of a node that is no list and no pipeline."""
+        text = text_of(self._source, node)
+        match node.type:
+            case "command":
+                return [simple_command(self._source, node, text)]
+            case "variable_assignment":
+                return [Command((), (text,), text)]
+            case "variable_assignments":
+                return [Command((), tuple(text_of(self._source, child) for child in node.named_children), text)]
+            case "declaration_command" | "unset_command":
+                return [Command(tuple(words_of(self._source, node.children)), text=text)]
+            case "test_command":
+                inner = words_of(self._source, node.children[1:-1])
+                return [Command((Word(node.children[0].type), *inner), text=text)]
+            case "compound_statement" if node.children[0].type == "((":
+                return [Command((Word("(("),), text=text)]
+            case "compound_statement" | "subshell":
+                return list(self.sequence(node.children, depth))
+            case "function_definition":
+                body = node.child_by_field_name("body")
+                inside = self._statement(body, depth + 1)[0] if body else []
+                return [replace(command, optional=True, detached=True) for command in inside]
+            case "case_statement":
+                items = [child for child in node.named_children if child.type == "case_item"]
+                return [command for item in items for command in self._branches(item, ("value",), depth)]
+            case kind if kind in _LOOPS:
+                return self._branches(node, _NO_STATEMENTS, depth)
+            case _:
+                raise UnreadableError(f"it contains an unknown construct: {node.type}")
 
-    def _if(self) -> list[Command]:
-        found: list[Command] = []
-        while self._next() in ("if", "elif"):
-            found += self._condition("then") + self.sequence("elif", "else", "fi")
-        if self._next() == "else":
-            found += self._group("else", "fi")
-        else:
-            self._expect("fi")
-        return [replace(one, optional=True) for one in found]
-
-    def _loop(self) -> list[Command]:
-        """Return the commands of `while`, `until`, `for` and `select`."""
-        found: list[Command] = []
-        if (kind := self._next()) in ("while", "until"):
-            found += self._condition("do")
-        else:
-            self._expect(kind)
-            if self._next() and self._follows("(("):
-                self._parentheses()
-            while self._next_line() not in (";", "do"):
-                self._word()
-            self._at += self._next() == ";"
-            self._expect("do")
-        found += self.sequence("done")
-        self._expect("done")
-        return [replace(one, optional=True) for one in found]
-
-    def _case(self) -> list[Command]:
-        self._expect("case")
-        self._next()
-        self._word()
-        self._expect("in")
-        found: list[Command] = []
-        while self._next_line() != "esac":
-            self._at += self._next() == "("
-            while self._next_line() != ")":
-                self._at += self._next() == "|"
-                self._next()
-                self._word()
-            self._expect(")")
-            found += self.sequence(*_CASE_ENDS, "esac")
-            if (end := self._next()) in _CASE_ENDS:
-                self._expect(end)
-        self._expect("esac")
-        return [replace(one, optional=True) for one in found]
-
-    def _function(self) -> list[Command]:
-        self._expect("function")
-        self._next()
-        return self._body(self._word())
-
-    def _body(self, name: str) -> list[Command]:
-        """Return the commands of a function, from behind its name on."""
-        self.functions.add(name)
-        if self._next() == "(":
-            self._expect("(")
-            self._expect(")")
-        return [replace(one, optional=True, detached=True) for one in self._part()[0]]
-
-    def _arithmetic(self) -> list[Command]:
-        self._parentheses()
-        return [Command((Word("(("),))]
-
-    def _test(self) -> list[Command]:
-        words: list[Word] = []
-        while "]]" not in words:
-            self._next_line()
-            if self._follows(*"|&;()<>") and not self._follows("<(", ">("):
-                self._at += 1
-            else:
-                words.append(self._word())
-        return [Command(tuple(words))]
-
-    def _simple(self) -> list[Command]:
-        words: list[Word] = []
-        assignments: list[str] = []
-        document: Document | None = None
-        begin = end = self._at
-        while self._next():
-            start = self._at
-            if found := REDIRECTION.match(self._text, start):
-                document = self._redirection(found[0]) or document
-            elif self._follows(*"|&;()\n"):
-                break
-            else:
-                word = self._word(program=not words)
-                if not words and ASSIGNMENT.match(self._text, start, self._at):
-                    assignments.append(self._text[start : self._at])
-                else:
-                    words.append(word)
-            end = self._at
-            if len(words) == 1 and not assignments and self._next() == "(":
-                return self._body(words[0])
-        if end == begin:
-            raise UnreadableError(SYNTAX)
-        self._at = end
-        command = Command(tuple(words), tuple(assignments), self._text[begin:end], document=document)
-        return [command] if words or assignments else []
+    def _branches(self, node: Node, fields: Sequence[str], depth: int) -> list[Command]:
+        """Return the commands of a compound command. `fields` are those of its parts that are no statements."""
+        statements: list[Node] = []
+        conditions: list[Node] = []
+        inner: list[Command] = []
+        conditional = node.type in ("if_statement", "elif_clause", "while_statement")
+        for at, child in enumerate(node.children):
+            if child.type in ("then", "do_group"):
+                conditional = False
+            if child.type in ("elif_clause", "else_clause", "do_group"):
+                inner += self._branches(child, (), depth + 1)
+            elif conditional:
+                conditions.append(child)
+            elif node.field_name_for_child(at) not in fields:
+                statements.append(child)
+        tests = [replace(one, detached=True, lost=None) for one in self.sequence(conditions, depth)]
+        return [replace(one, optional=True) for one in (*tests, *self.sequence(statements, depth), *inner)]
 
 
-def _within(command: Command, *, lost: Lost | None, last: bool = True) -> Command:
+def _joined(left: _AndOr, operator: str, right: _AndOr) -> _AndOr:
+    return [*left, (operator, right[0][1]), *right[1:]]
+
+
+def _within(command: Command, *, lost: Lost | None, last: bool) -> Command:
     """Return the command with what its surroundings add to it; what is lost inside is lost."""
     kept = command.lost or (None if command.detached else lost)
     return replace(command, lost=kept, last=command.last and last)

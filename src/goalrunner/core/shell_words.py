@@ -1,28 +1,34 @@
-"""The words of a shell line: quotes, expansions, redirections, here-documents."""
+"""Words and simple commands of a shell line, from their syntax nodes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-_DEEPEST = 50
-SYNTAX = "its syntax cannot be parsed"
-_BLANKS = re.compile(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
-_TOKEN = re.compile(r";;&|;;|;&|&&|\|\||\|&|[|&;()\n<>]|[^ \t\n|&;()<>]+")
-_PIECE = re.compile(
-    r"\\(?P<escaped>.?)|'(?P<raw>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|(?P<plain>[^ \t\n|&;()<>\\'\"$`]+)", re.DOTALL
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_EXPANSIONS = frozenset(
+    """
+    simple_expansion expansion command_substitution process_substitution arithmetic_expansion brace_expression
+    translated_string $
+    """.split()  # noqa: SIM905 - a table, to be read
 )
-_QUOTED_PIECE = re.compile(r'\\(?P<escaped>[$`"\\\n])|(?P<plain>\\|[^\\$`"]+|")')
-_BACKQUOTED = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
-REDIRECTION = re.compile(r"\d*(?:<<<|<<-?|<>|[<>]&|>>|>\||[<>](?!\())|&>>?")
-_PATTERN = re.compile(r"[*?]|\[.+\]|\{.*,.*\}")
-_RANGE = re.compile(r"\{\w+\.\.\w+")
-_Pieces = list[tuple[str, bool]]
-"""Parts of a word, and whether each is known: it is no expansion."""
+_ON_ONE_LINE = frozenset(
+    """
+    command command_name word concatenation variable_assignments declaration_command unset_command
+    redirected_statement file_redirect herestring_redirect negated_command
+    """.split()  # noqa: SIM905 - a table, to be read
+)
+_NO_NEWLINE = re.compile(rb"(?:\\.|[^\\\n])*\\?", re.DOTALL)
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_PIECES = tuple[str, bool]
 
 
 class Word(str):
@@ -58,8 +64,54 @@ class Word(str):
         return Word(self.replace(placeholder, "$@"), head, tail)
 
 
-class UnreadableError(Exception):
-    """A line that cannot be read."""
+def word_of(nodes: Sequence[Node], source: bytes) -> Word:
+    """Return the word that adjacent nodes make."""
+    pieces = list(_between(nodes, source, nodes[0].start_byte, nodes[-1].end_byte))
+    text = "".join(piece for piece, _ in pieces)
+    head = "".join(piece for piece, _ in takewhile(lambda one: one[1], pieces))
+    tail = [piece for piece, _ in takewhile(lambda one: one[1], reversed(pieces))]
+    return Word(text, head, "".join(reversed(tail)))
+
+
+def _between(nodes: Sequence[Node], source: bytes, begin: int, end: int, *, quoted: bool = False) -> Iterator[_PIECES]:
+    """Yield the pieces from `begin` to `end`: those of the nodes, and the text between them."""
+    for node in nodes:
+        yield _plain(_text(source, begin, node.start_byte), quoted=quoted), True
+        yield from _pieces(node, source, quoted=quoted)
+        begin = node.end_byte
+    yield _plain(_text(source, begin, end), quoted=quoted), True
+
+
+def _pieces(node: Node, source: bytes, *, quoted: bool) -> Iterator[_PIECES]:
+    text = text_of(source, node)
+    if node.type in _EXPANSIONS:
+        yield text, False
+    elif node.type == "raw_string":
+        yield text[1:-1], True
+    elif node.type == "ansi_c_string":
+        yield text[2:-1], "\\" not in text
+    elif node.type == "string":
+        inner = [child for child in node.children if child.type != '"']
+        yield from _between(inner, source, node.start_byte + 1, node.end_byte - 1, quoted=True)
+    elif node.type in ("concatenation", "command_name"):
+        yield from _between(node.children, source, node.start_byte, node.end_byte)
+    else:
+        yield _plain(text, quoted=quoted), True
+
+
+def _plain(text: str, *, quoted: bool) -> str:
+    """Return a text without its backslashes."""
+    found = _ESCAPED_IN_QUOTES if quoted else _ESCAPED
+    return found.sub(lambda match: match[1].replace("\n", ""), text)
+
+
+def text_of(source: bytes, node: Node) -> str:
+    """Return the text of a node."""
+    return _text(source, node.start_byte, node.end_byte)
+
+
+def _text(source: bytes, begin: int, end: int) -> str:
+    return source[begin:end].decode(errors="replace")
 
 
 @dataclass(frozen=True)
@@ -69,16 +121,6 @@ class Lost:
     how: Literal["|", "||", ";", "&"]
     whole: str
     instead: str = ""
-
-
-@dataclass
-class Document:
-    """A here-document or here-string; its text is known once the lines behind the command were read."""
-
-    end: str = ""
-    literal: bool = True
-    tabs: str = ""
-    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,13 +143,8 @@ class Command:
     """Nothing runs after it."""
     piped: bool = False
     """Whether it reads the output of another command."""
-    document: Document | None = None
+    stdin: str | None = None
     """The here-document or here-string that it reads."""
-
-    @property
-    def stdin(self) -> str | None:
-        """The text of the document."""
-        return self.document.text if self.document else None
 
 
 @dataclass(frozen=True)
@@ -121,179 +158,90 @@ class Line:
     problem: str = ""
 
 
-class WordReader:
-    """Reads the words of a text once, from its beginning on."""
+_RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done", "esac"})
+"""Words that are no programs. tree-sitter takes them for one where it does not know a construct: `! { a; }`."""
 
-    def __init__(self, text: str, depth: int = 0) -> None:
-        self._text, self._at, self._depth = text, 0, depth
-        self._pending: list[Document] = []
-        self.nested: list[Command] = []
-        """The commands in substitutions."""
 
-    def sequence(self, *ends: str) -> list[Command]:
-        """Return the commands up to one of these tokens, or to the end of the text if there is none."""
-        raise NotImplementedError
+class UnreadableError(Exception):
+    """A construct is not known."""
 
-    def _deeper(self, levels: int = 1) -> None:
-        self._depth += levels
-        if self._depth > _DEEPEST:
-            raise UnreadableError("it is nested too deeply")
 
-    def _follows(self, *texts: str) -> bool:
-        return self._text.startswith(texts, self._at)
+def simple_command(source: bytes, node: Node, text: str) -> Command:
+    """Return the command of a node that is one. Raise UnreadableError if it begins with a reserved word."""
+    assignments: list[str] = []
+    words: list[Node] = []
+    extra: tuple[Word, ...] = ()
+    stdin: str | None = None
+    for child in node.children:
+        if child.type == "variable_assignment" and not words:
+            assignments.append(text_of(source, child))
+        elif child.type.endswith("_redirect"):
+            more, given = redirection(source, child)
+            extra, stdin = (*extra, *more), given if given is not None else stdin
+        elif child.type != "comment":
+            words.append(child)
+    found = words_of(source, words, first=0)
+    # What stands behind the target of a redirection in front of the program: `>log curl x`.
+    found = [*extra, *found] if extra and words and words[0].start_byte > node.start_byte else [*found, *extra]
+    if found and found[0] in _RESERVED:
+        raise UnreadableError(f'"{found[0]}" is not a program')
+    return Command(tuple(found), tuple(assignments), text, stdin=stdin)
 
-    def _char(self) -> str:
-        """Return the next character. Raise UnreadableError at the end of the text."""
-        if self._at >= len(self._text):
-            raise UnreadableError(SYNTAX)
-        return self._text[self._at]
 
-    def _next(self) -> str:
-        """Skip blanks and return the next operator or unquoted word, without taking it; empty at the end."""
-        blanks = _BLANKS.match(self._text, self._at)
-        self._at = blanks.end() if blanks else self._at
-        found = _TOKEN.match(self._text, self._at)
-        return found[0] if found else ""
+def redirection(source: bytes, node: Node) -> tuple[tuple[Word, ...], str | None]:
+    """Return the words of the command that are behind a redirection, and the text that it gives to the command."""
+    if node.type == "heredoc_redirect":
+        inside = [redirection(source, child)[0] for child in node.children if child.type == "file_redirect"]
+        extra = [word for words in inside for word in words]
+        extra += words_of(source, list(node.children_by_field_name("argument")))
+        body = "".join(text_of(source, child) for child in node.children if child.type == "heredoc_body")
+        tabs = any(child.type == "<<-" for child in node.children)
+        return tuple(extra), re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
+    if node.type == "herestring_redirect":
+        return (), str(word_of(node.named_children[-1:], source))
+    return tuple(words_of(source, node.children_by_field_name("destination"))[1:]), None
 
-    def _next_line(self) -> str:
-        """Skip blanks and newlines, with the here-documents behind them, and return the next token."""
-        while (token := self._next()) == "\n":
-            self._at += 1
-            for document in self._pending:
-                self._read_document(document)
-            self._pending.clear()
-        return token
 
-    def _expect(self, token: str) -> None:
-        if self._next_line() != token:
-            raise UnreadableError(SYNTAX)
-        self._at += len(token)
-
-    def _read_document(self, document: Document) -> None:
-        while True:
-            line, newline, _ = self._text[self._at :].partition("\n")
-            self._at += len(line + newline)
-            line = line.lstrip(document.tabs)
-            if line == document.end:
-                break
-            if not newline:
-                raise UnreadableError("a here-document in it has no end")
-            document.text += f"{line}\n"
-        if not document.literal:
-            inner = type(self)(document.text, self._depth)
-            inner.quoted("")
-            self.nested += inner.nested
-
-    def _redirection(self, operator: str) -> Document | None:
-        """Take an operator and its target; return what it gives to the command as its input, if that is known."""
-        self._at += len(operator)
-        self._next()
-        begin = self._at
-        target = self._word()
-        if "<<" not in operator:
-            return None
-        if "<<<" in operator:
-            return Document(text=str(target))
-        literal = not set("'\"\\").isdisjoint(self._text[begin : self._at])
-        self._pending.append(Document(str(target), literal, "\t" if operator.endswith("-") else ""))
-        return self._pending[-1]
-
-    def _word(self, *, program: bool = False) -> Word:
-        """Take a word. A pattern is an expansion in the name of a program."""
-        pieces: _Pieces = []
-        unquoted, begin = "", self._at
-        while self._at < len(self._text) and (not self._follows(*" \t\n|&;()<>") or self._follows("<(", ">(")):
-            if found := _PIECE.match(self._text, self._at):
-                kind, text = str(found.lastgroup), found[str(found.lastgroup)]
-                pieces.append(
-                    (text.replace("\n", "") if kind == "escaped" else text, kind != "ansi" or "\\" not in text)
-                )
-                unquoted += text if kind == "plain" else ""
-                self._at = found.end()
-            elif self._follows('"'):
-                self._at += 1
-                pieces += self.quoted('"')
-            else:
-                pieces.append(self._expansion())
-            if self._follows("(") and ASSIGNMENT.fullmatch(self._text, begin, self._at):
-                self._at += 1
-                while self._next_line() != ")":
-                    self._word()
-                self._at += 1
-        if self._at == begin:
-            raise UnreadableError(SYNTAX)
-        text = "".join(piece for piece, _ in pieces)
-        if _RANGE.search(unquoted) or (program and _PATTERN.search(unquoted)):
-            return Word(text, "", "")
-        head = "".join(piece for piece, _ in takewhile(lambda one: one[1], pieces))
-        tail = [piece for piece, _ in takewhile(lambda one: one[1], reversed(pieces))]
-        return Word(text, head, "".join(reversed(tail)))
-
-    def quoted(self, end: str) -> _Pieces:
-        """Take a text in double quotes, and the end of it. Without one, take the whole text."""
-        pieces: _Pieces = []
-        while self._at < len(self._text) if not end else self._char() != end:
-            if found := _QUOTED_PIECE.match(self._text, self._at):
-                pieces.append((found["plain"] or found["escaped"].replace("\n", ""), True))
-                self._at = found.end()
-            else:
-                pieces.append(self._expansion(quoted=True))
-        self._at += len(end)
-        return pieces
-
-    def _expansion(self, *, quoted: bool = False) -> tuple[str, bool]:
-        """Take an expansion and read the commands in it; return its text, and whether it is a `$` that is only itself."""
-        begin, literal = self._at, False
-        if self._follows("$(("):
-            self._at += 1
-            self._parentheses()
-        elif self._follows("$(", "<(", ">("):
-            self._at += 2
-            self.nested += self.sequence(")")
-            self._expect(")")
-        elif self._follows("${"):
-            self._braces(quoted=quoted)
-        elif self._follows('$"') and not quoted:
-            self._at += 2
-            self.quoted('"')
-        elif found := _BACKQUOTED.match(self._text, begin):
-            self._at = found.end()
-            self._deeper()
-            inner = type(self)(re.sub(r"\\([$`\\])", r"\1", found[1]), self._depth)
-            self.nested += (*inner.sequence(), *inner.nested)
-            self._deeper(-1)
-        elif found := _VARIABLE.match(self._text, begin):
-            self._at = found.end()
-        elif self._follows("$"):
-            literal = True
-            self._at += 1
+def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word]:
+    """Return the words that nodes make; the one with number `first` is a program."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if groups and re.fullmatch(rb"(?:\\.)*", source[groups[-1][-1].end_byte : node.start_byte], re.DOTALL):
+            groups[-1].append(node)  # nothing but escaped characters is between them
         else:
-            raise UnreadableError(SYNTAX)
-        return self._text[begin : self._at], literal
+            groups.append([node])
+    words = [word_of(group, source) for group in groups]
+    if 0 <= first < len(words):
+        # A pattern (`gi?`, `{git,hg}`) is an expansion in the name of a program.
+        text = _text(source, groups[first][0].start_byte, groups[first][-1].end_byte)
+        plain = re.sub(r"'[^']*'|\"[^\"]*\"|\\.", "", text, flags=re.DOTALL)
+        if re.search(r"[*?]|\[.+\]|\{.*,.*\}", plain):
+            words[first] = Word(words[first], "", "")
+    return words
 
-    def _braces(self, *, quoted: bool) -> None:
-        """Take `${...}`."""
-        self._deeper()
-        self._at += 2
-        while (char := self._char()) != "}":
-            if char in "$`":
-                self._expansion(quoted=quoted)
-            elif char == '"' or (char == "'" and not quoted):
-                self._word()
-            else:
-                self._at += 1 + (char == "\\")
-        self._at += 1
-        self._deeper(-1)
 
-    def _parentheses(self) -> None:
-        """Take `((...))`. Raise UnreadableError if it is two subshells instead."""
-        level = 0
-        while (char := self._char()) != ")" or level != 2 or self._text[self._at + 1 : self._at + 2] != ")":
-            if char in "$`":
-                self._expansion()
-                continue
-            level += (char == "(") - (char == ")")
-            self._at += 1
-            if level < 2 and char == ")":
-                raise UnreadableError(SYNTAX)
-        self._at += 2
+def goes_on(source: bytes, node: Node) -> bool:
+    """Return whether a newline without a backslash is in a node that cannot hold one.
+
+    tree-sitter takes the second line of `a`, `\\b` for more words of the first.
+    """
+    if node.type not in _ON_ONE_LINE:
+        return False
+    begins = [node.start_byte, *(child.end_byte for child in node.children)]
+    ends = [*(child.start_byte for child in node.children), node.end_byte]
+    return not all(_NO_NEWLINE.fullmatch(source, *part) for part in zip(begins, ends, strict=True))
+
+
+def is_literal(source: bytes, redirect: Node) -> bool:
+    """Return whether nothing is expanded in a here-document: its mark is quoted."""
+    marks = [text_of(source, child) for child in redirect.children if child.type == "heredoc_start"]
+    return any(set("'\"\\") & set(mark) for mark in marks)
+
+
+def nodes_in(root: Node) -> Iterator[Node]:
+    """Yield a node and all named nodes within it."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.named_children))
