@@ -14,8 +14,8 @@ from goalrunner.app.keywords import JudgeChoice, ResumeKeywords, RunKeywords, go
 from goalrunner.app.library import interrupting, prepare_conversation, refuse_unconfined
 from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.resuming import Earlier, load_earlier
-from goalrunner.app.session import settled
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply
+from goalrunner.app.session import NoAgent, settled
+from goalrunner.core.agent_ports import Message, RoundReply
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import RunEnded
@@ -74,7 +74,7 @@ class GoalController:
         refuse_unconfined(goal)
         self._goal = goal
         self._options = replace(given, needs_round=True)
-        self._agent = _CallerDrivenAgent(self.caller, live=self.live)
+        self._agent = NoAgent(self.caller, live=self.live)
         self._prepared: PreparedRun | None = None
         self._round = 0
         self._chat = ReportedChat(self.caller)
@@ -89,7 +89,7 @@ class GoalController:
         The agent is the caller's: give it its own chat back. What the run has recorded of the chat is not recorded again.
         """
         self = cls.__new__(cls)
-        self._agent = _CallerDrivenAgent(cls.caller, live=cls.live)
+        self._agent = NoAgent(cls.caller, live=cls.live)
         self._earlier = earlier = load_earlier("GoalController.resume", run, self._agent, judge_llm, options)
         self._goal, self._options = earlier.goal, earlier.options
         self._prepared, self._round = None, 0
@@ -187,23 +187,6 @@ class GoalController:
         self._round = 0
         outcome = prepared.run.end(step)
         return GoalDone(outcome.model_copy(update={"run_path": str(prepared.folder.path)}))
-
-
-class _CallerDrivenAgent:
-    """The agent that the caller drives: it has messages, and never receives a prompt from here."""
-
-    def __init__(self, name: str, *, live: bool) -> None:
-        self.name, self.live = name, live
-        self.messages: Sequence[Message] = ()
-
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        raise NotImplementedError("the caller sends messages to its own agent")
-
-    def checkpoint(self) -> object:
-        return None
-
-    def restore(self, checkpoint: object) -> None:
-        raise NotImplementedError("the caller restores its own agent")
 
 
 def _refuse_untold_usage(budget: Budget, usage: Usage | None) -> None:

@@ -18,8 +18,7 @@ from goalrunner.app.preflight import choose_environment, describe_checks, needs_
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
-from goalrunner.app.session import arun
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply
+from goalrunner.app.session import ONLY_CHECKS, NoAgent, arun
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, ValidatorMissing, WorkspaceError
@@ -170,24 +169,6 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbo
 
 
 _VALIDATOR = "validator"  # the name of the check of the validators' command lines
-_ONLY_CHECKS = "only the baseline was wanted"
-
-
-class NoAgent:
-    """A conversation without an agent: a run ends when the agent would begin to work."""
-
-    name = "none"
-    messages: tuple[Message, ...] = ()
-
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Raise GoalError."""
-        raise GoalError(_ONLY_CHECKS)
-
-    def checkpoint(self) -> object:
-        """Return nothing: there are no messages."""
-
-    def restore(self, checkpoint: object) -> None:
-        """Do nothing."""
 
 
 class _Seen:
@@ -229,7 +210,7 @@ def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
         outcome = asyncio.run(arun(bare, own))
     except GoalError as error:
         return Baseline(problem=str(error))
-    problem = "" if outcome.message.startswith(_ONLY_CHECKS) else outcome.message
+    problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message
     if not problem or outcome.stop_reason is not StopReason.INTERNAL_ERROR:  # its message names a file of the run
         remove_run(options.home, RunFolder(options.home / "runs" / seen.run_id))
     return Baseline(seen.event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)

@@ -7,8 +7,8 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Protocol, TypedDict, TypeVar, cast
 
 from pydantic import ValidationError
@@ -53,19 +53,6 @@ CriticChoice = Critic | LLM | CriticConfig | str | None
 """A callable `(response, agent)`, a model instance, a configuration, a model's name, or no critic but that of the Goal."""
 
 
-class Unset(Enum):
-    """The value of a keyword that was not given: the Goal's field, or its default, is used."""
-
-    UNSET = "unset"
-
-    def __repr__(self) -> str:
-        """Return the word for signatures."""
-        return "UNSET"
-
-
-UNSET = Unset.UNSET
-
-
 class CommonKeywords(TypedDict, total=False):
     """The keywords of a new run and of one that goes on."""
 
@@ -80,12 +67,12 @@ class CommonKeywords(TypedDict, total=False):
 
 
 class RunKeywords(CommonKeywords, total=False):
-    """The keywords of `arun_goal`, `run_goal` and `GoalController`."""
+    """The keywords of `arun_goal`, `run_goal` and `GoalController`; `...` is the value of the Goal, or its default."""
 
-    max_iterations: float | Unset | None
-    timeout: float | str | Unset | None
+    max_iterations: float | EllipsisType | None
+    timeout: float | str | EllipsisType | None
     critic: CriticChoice
-    preserve_context: bool | Unset
+    preserve_context: bool | EllipsisType
     workspace: Path | str | None
 
 
@@ -101,7 +88,7 @@ class ResumeKeywords(CommonKeywords, total=False):
 
 
 _OWN_DEFAULT = ("max_iterations", "timeout", "preserve_context")
-_DEFAULTS = {**dict.fromkeys(RunKeywords.__annotations__), **dict.fromkeys(_OWN_DEFAULT, UNSET), "validators": ()}
+_DEFAULTS = {**dict.fromkeys(RunKeywords.__annotations__), **dict.fromkeys(_OWN_DEFAULT, ...), "validators": ()}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -166,7 +153,7 @@ def _goal(
         goal = goal.model_copy(update={"deliverable": "response"})
     has_model = isinstance(getattr(conversation, "llm", None), LLM)
     changes: dict[str, Any] = {
-        name: None if given[name] == math.inf else given[name] for name in _OWN_DEFAULT if given[name] is not UNSET
+        name: None if given[name] == math.inf else given[name] for name in _OWN_DEFAULT if given[name] is not ...
     }
     changes["judge"] = _judge_config(goal, judge, default=has_model and not (has_checks or goal.validators))
     changes["validators"] = (*goal.validators, *specs)

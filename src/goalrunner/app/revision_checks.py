@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.app.build import RunResources, open_resources
-from goalrunner.app.doctor import NoAgent
 from goalrunner.app.preflight import needs_environment
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
+from goalrunner.app.session import NoAgent
 from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal

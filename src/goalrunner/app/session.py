@@ -9,7 +9,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
 
 from goalrunner import __version__
 from goalrunner.app.build import PreparedRun, RunResources, deadline_at, open_resources, prepare_run
@@ -17,8 +16,8 @@ from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize,
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions, goal_models, model_names
 from goalrunner.core.activity import context_with
-from goalrunner.core.agent_ports import Rejoining, Resumable
-from goalrunner.core.errors import RecordError, UsageError
+from goalrunner.core.agent_ports import Message, Recorder, Rejoining, Resumable, RoundReply
+from goalrunner.core.errors import GoalError, RecordError, UsageError
 from goalrunner.core.events import Plan, RunResumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.limits import Shortfall, lifting, shortfall
@@ -33,44 +32,61 @@ from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
 _GRACE = 0.7  # seconds that child processes have to end by themselves; a cancelled run ends within two
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP comes when the terminal is closed
+ONLY_CHECKS = "only the checks were wanted"  # the error of a run that would let the agent work
 
 
-class Interruption:
-    """SIGINT, SIGTERM and SIGHUP from before a run exists until it has ended, as a context manager."""
+class NoAgent:
+    """A conversation whose agent never gets a prompt: only its checks run, or the calling program drives it."""
 
-    def __init__(self) -> None:
-        self._seen: list[int] = []
-        self._prepared: PreparedRun | None = None
-        self._task: asyncio.Task[GoalOutcome] | None = None
-        # `nohup` ignores SIGHUP on purpose.
-        self._signals = _SIGNALS[:2] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else _SIGNALS
+    def __init__(self, name: str = "none", *, live: bool = False) -> None:
+        self.name, self.live = name, live
+        self.messages: Sequence[Message] = ()
 
-    def watch(self, prepared: PreparedRun, task: asyncio.Task[GoalOutcome]) -> None:
-        """Let signals end this run; one that came before ends it now."""
-        self._prepared, self._task = prepared, task
-        if self._seen:
-            self._cancel()
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Raise GoalError."""
+        raise GoalError(ONLY_CHECKS)
 
-    def __enter__(self) -> Self:
-        for number in self._signals:
-            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, int(number))
-        return self
+    def checkpoint(self) -> object:
+        """Return nothing."""
 
-    def __exit__(self, *_: object) -> None:
-        for number in self._signals:
-            asyncio.get_running_loop().remove_signal_handler(number)
+    def restore(self, checkpoint: object) -> None:
+        """Do nothing."""
 
-    def _on_signal(self, number: int) -> None:
-        self._seen.append(number)
-        if len(self._seen) > 2:  # two end the run in order; the log is on disk already
+
+Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[Watch]:
+    """Let SIGINT, SIGTERM and SIGHUP end the run that is passed to the yielded function, also those that came before it."""
+    # SIGHUP comes when the terminal is closed; `nohup` ignores it on purpose.
+    hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    numbers, loop = (signal.SIGINT, signal.SIGTERM, *hangup), asyncio.get_running_loop()
+    seen: list[int] = []
+    driven: list[tuple[PreparedRun, asyncio.Task[GoalOutcome]]] = []
+
+    def cancel() -> None:
+        for prepared, task in driven if seen else ():
+            prepared.run.interrupt(seen[0])
+            task.cancel()  # a second time: children are killed without a time of grace
+
+    def on_signal(number: int) -> None:
+        seen.append(number)
+        if len(seen) > 2:  # two end the run in order; the log is on disk already
             os._exit(128 + number)
-        self._cancel()
+        cancel()
 
-    def _cancel(self) -> None:
-        if self._prepared is not None and self._task is not None:
-            self._prepared.run.interrupt(self._seen[0])
-            self._task.cancel()  # a second time: children are killed without a time of grace
+    def watch(prepared: PreparedRun, task: asyncio.Task[GoalOutcome]) -> None:
+        driven.append((prepared, task))
+        cancel()
+
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal, int(number))
+    try:
+        yield watch
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
@@ -81,8 +97,8 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
     for llm in goal_models(goal).values() if options.conversation is None else ():
         llm.check()  # before a run is made and LiteLLM is imported
     warm_up(model_names(goal))
-    with Interruption() as interruption:
-        return await finish(prepare_run(goal, options), interruption)
+    with _signals() as watch:
+        return await finish(prepare_run(goal, options), watch)
 
 
 OnTorn = Callable[[TornTail], None] | None  # called if the log ended in an incomplete record, which was cut
@@ -99,17 +115,16 @@ async def aresume(
     loaded = load_run(folder)
     if (outcome := finalize(folder, loaded, options.observers)) is not None and outcome.passed:
         return outcome
-    with Interruption() as interruption:
+    with _signals() as watch:
         prepared = await resume_run(folder, loaded, options, limits, note=note, on_torn=on_torn)
-        return await finish(prepared, interruption)
+        return await finish(prepared, watch)
 
 
-async def finish(prepared: PreparedRun, interruption: Interruption | None = None) -> GoalOutcome:
+async def finish(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalOutcome:
     """Drive a run to its end, write its outcome whatever that is, and return it."""
     task = asyncio.create_task(prepared.run.drive(), context=context_with(prepared.run.recorder.show))
     await asyncio.sleep(0)  # so that the run has begun before anything can cancel it
-    if interruption is not None:
-        interruption.watch(prepared, task)
+    watch(prepared, task)
     requests = asyncio.ensure_future(_watch_for_cancel(prepared, task))
     task.add_done_callback(lambda _: requests.cancel())
     with settled(prepared):

@@ -59,20 +59,18 @@ class Checks:
         ran, after, leaked = await self._run(0, "", "the baseline")
         if leaked:
             ran, after, leaked = await self._run(0, "", "the baseline")
-        results, observations, concealed = await observe(ran.results, self._journal, after)
-        standing, reason = baseline_standing(results, ran, leaked)
+        observed = await observe(ran.results, self._journal, after)
+        standing, reason = baseline_standing(observed["results"], ran, leaked)
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None and after is not None:
-            red = [result for result in results if not result.passed]
+            red = [result for result in observed["results"] if not result.passed]
             if found := await checker.compare(after, red, self._context(0, "")):
                 standing, reason = "differs", found
         await self.keep_start(checked=True)
         self._journal.append(
             events.BaselineTaken(
                 standing=standing,
-                results=results,
-                observations=observations,
-                concealed=concealed,
+                **observed,
                 reason=reason,
                 snapshot=None if after == self._state.base else after,
                 content=ran.content,
@@ -85,15 +83,13 @@ class Checks:
         self._begin(f"validate-{number}", f"run {count} validator{'' if count == 1 else 's'}")
         before = self._state.snapshot
         ran, after, leaked = await self._run(self._state.iterations + 1, response, f"round {number}")
-        results, observations, concealed = await observe(ran.results, self._journal, after)
+        observed = await observe(ran.results, self._journal, after)
         diff = self._journal.artifacts.put(ran.diff.encode(errors="replace")) if ran.diff else None
         changed = ran.changed_checks.model_copy(update={"diff": diff}) if ran.changed_checks else None
         self._journal.append(
             events.ValidatorsFinished(
                 round=number,
-                results=results,
-                observations=observations,
-                concealed=concealed,
+                **observed,
                 refusal=ran.refusal,
                 hint=ran.hint,
                 leaked=leaked,
@@ -108,8 +104,7 @@ class Checks:
 
     async def unchanged(self) -> bool:
         """Return whether the workspace is still as it was checked; record what changed."""
-        checked = self._state.snapshot
-        now = await self._tracker.take("complete")
+        checked, now = self._state.snapshot, await self._tracker.take("complete")
         changed = await self._tracker.changed(checked, now)
         if changed and now is not None:
             self._journal.append(events.WorkspaceChanged(paths=changed, snapshot=now))

@@ -63,10 +63,8 @@ async def _answer(validator: Validator, context: ValidationContext) -> Answer:
     return result.model_copy(update={"name": validator.name}), output
 
 
-async def observe(
-    answers: Sequence[Answer], journal: Journal, seen: Snapshot | None = None
-) -> tuple[tuple[ValidatorResult, ...], tuple[Observation, ...], tuple[Observation, ...]]:
-    """Store the outputs, and number the results as observations on `seen`; return both, and those of hidden validators."""
+async def observe(answers: Sequence[Answer], journal: Journal, seen: Snapshot | None = None) -> dict[str, Any]:
+    """Store the outputs, and number the results as observations on `seen`; return both as fields of an event."""
     store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
     refs = [None if output is None else await store.take(output) for _, output in answers]
     store.settle()
@@ -91,7 +89,7 @@ async def observe(
                 after=seen.id if seen else None,
             )
         )
-    return tuple(results), tuple(visible), tuple(concealed)
+    return {"results": tuple(results), "observations": tuple(visible), "concealed": tuple(concealed)}
 
 
 def result_facts(result: ValidatorResult) -> tuple[str, ...]:
