@@ -13,9 +13,8 @@ import pytest
 
 from goalrunner.app.calibration import Series, calibrate, read_dataset
 from goalrunner.app.kept_verdicts import KeptVerdicts
-from goalrunner.reports.calibration import (
+from goalrunner.reports.judgements import (
     CalibrationReport,
-    Plots,
     calibration_page,
     calibration_text,
     calibration_value,
@@ -80,18 +79,24 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
 
 
 def test_charts_hold_every_point(tmp_path: Path) -> None:
-    (one,) = reported(tmp_path).statistics.series
-    plots = Plots(one)
-    assert (plots.roc[0], plots.roc[-1]) == ((10.0, 210.0), (210.0, 10.0))
+    report = reported(tmp_path)
+    (one,) = report.statistics.series
+    page = Page(calibration_page(report))
+    roc, curve = ([tuple(map(float, point.split(","))) for point in line.split()] for line in page.values("points"))
+    assert (roc[0], roc[-1]) == ((10.0, 210.0), (210.0, 10.0))
     accepted, rejected = one.false_accept.value, one.false_reject.value
     assert accepted is not None
     assert rejected is not None
-    assert plots.verdict == (round(10 + 200 * accepted, 1), round(10 + 200 * rejected, 1))
-    assert len(plots.curve) == len(one.curve)
-    for x, y, low, high, words in plots.curve:
-        assert 10 <= x <= 210
+    dot, *circles = zip(map(float, page.values("cx")), map(float, page.values("cy")), strict=True)
+    assert dot == (round(10 + 200 * accepted, 1), round(10 + 200 * rejected, 1))
+    assert circles == curve
+    assert len(curve) == len(one.curve)
+    bars = [re.findall(r"[\d.]+", path) for path in page.values("d", "path") if "H" not in path]
+    for (x, y), bar in zip(curve, bars, strict=True):
+        at, low, high = map(float, bar)
+        assert 10 <= x == at <= 210
         assert 210 >= low >= y >= high >= 10
-        assert "complete" in words
+    assert page.text.count("complete") > len(curve)
 
 
 def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:

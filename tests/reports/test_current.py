@@ -11,9 +11,7 @@ from goalrunner.core.activity import CommandEnded, CommandStarted, RetrySchedule
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.current import Current, GrowingOutput
-from goalrunner.reports.layout import Step
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import Spending
 from tests.support import told_run
 from tests.support.told_run import numbered
 
@@ -28,10 +26,11 @@ class Clock:
 
 
 def following(clock: Clock, *happened: events.Event) -> Current:
-    current, narrative = Current(clock), Narrative()
+    narrative = Narrative()
+    current = Current(narrative, clock)
     for record in numbered(*happened):
         narrative.tell(record)
-        current.follow(record, narrative.running, narrative.spending)
+        current.follow(record)
     return current
 
 
@@ -143,8 +142,8 @@ def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(t
     scratch.mkdir()
     log.touch()
     os.utime(log, (time.time() - 60, time.time() - 60))
-    current = Current(clock)
-    current.follow(numbered(events.RoundStarted(round=1, prompt="first"))[0], Step("shell", subject="make"), Spending())
+    called = events.ToolCalled(tool_call_id="c", tool="shell", summary="make")
+    current = following(clock, events.RoundStarted(round=1, prompt="first"), called)
     (scratch / f"{'0' * 16}.out").write_text("compiling\n")
     (scratch / f"{'0' * 16}.agent.out").write_text("{}\n")
     current.look(scratch, log)

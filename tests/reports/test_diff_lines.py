@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.reports.diff_lines import files_of
+from goalrunner.reports.patches import files_of
 
 PATCH = '''\
 diff --git a/parser.py b/parser.py
@@ -26,17 +26,19 @@ Binary files a/logo.png and b/logo.png differ
 
 def test_lines_keep_their_kind_and_code_has_colours() -> None:
     (code, picture), left_out = files_of(PATCH, 100)
-    assert (code.path, code.counts.added, code.counts.removed, left_out) == ("parser.py", 1, 1, 0)
+    assert (code.path, code.added, code.removed, left_out) == ("parser.py", 1, 1, 0)
     assert [kind for kind, _ in code.lines] == ["@", " ", "-", "+", " ", ""]
-    assert code.lines[1][1] == [("k", "def"), ("", " "), ("f", "parse"), ("", "(text):")]
-    assert code.lines[3][1] == [("", "    "), ("s", '"""Read')]
-    assert (picture.path, picture.counts.binary, picture.lines) == ("logo.png", True, [])
+    coloured = [pieces for _, pieces in code.coloured(colours=True)]
+    assert [piece for piece in coloured[1] if piece[0]] == [("k", "def"), ("nf", "parse")]
+    assert "".join(text for _, text in coloured[1]) == "def parse(text):"
+    assert "".join(text for kind, text in coloured[3] if kind == "s") == '"""Read'
+    assert (picture.path, picture.binary, picture.lines) == ("logo.png", True, [])
 
 
 def test_lines_beyond_the_limit_are_counted() -> None:
     (code, picture), left_out = files_of(PATCH, 2)
     assert (len(code.lines), left_out) == (2, 4)
-    assert (code.counts.added, code.counts.removed, picture.counts.binary) == (1, 1, True)
+    assert (code.added, code.removed, picture.binary) == (1, 1, True)
 
 
 @given(
@@ -47,4 +49,4 @@ def test_no_lexer_adds_or_removes_a_line(suffix: str, lines: list[str]) -> None:
     body = "".join(f"+{line}\n" for line in lines)
     patch = f"diff --git a/x.{suffix} b/x.{suffix}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
     ((file,), left_out) = files_of(patch, 100)
-    assert ([kind for kind, _ in file.lines], left_out) == (["@"] + ["+"] * len(lines), 0)
+    assert ([kind for kind, _ in file.coloured(colours=True)], left_out) == (["@"] + ["+"] * len(lines), 0)

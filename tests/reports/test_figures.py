@@ -104,9 +104,12 @@ def test_a_moment_is_said_in_utc() -> None:
 
 
 def test_limits_name_what_is_not_limited() -> None:
-    assert figures.limits(10, 1_800, None, None) == "10 rounds · 30 min · no budget"
-    assert figures.limits(1, None, 200_000, 2.5) == "1 round · no timeout · 200,000 tokens · $2.50"
-    assert figures.limits(None, None, None, None) == "no round limit · no timeout · no budget"
+    assert figures.limits({"max_iterations": 10, "timeout": 1_800, "tokens": None}) == "10 rounds · 30 min · no budget"
+    assert (
+        figures.limits({"max_iterations": 1, "tokens": 200_000, "cost_usd": 2.5})
+        == "1 round · no timeout · 200,000 tokens · $2.50"
+    )
+    assert figures.limits({}) == "no round limit · no timeout · no budget"
 
 
 @pytest.mark.parametrize(

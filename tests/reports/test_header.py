@@ -6,10 +6,11 @@ from goalrunner.core import events
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, Budget, JudgeConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
-from goalrunner.reports.header import closing_lines, resolved_text
-from goalrunner.reports.layout import Layout, plain
+from goalrunner.reports.layout import Layout
+from goalrunner.reports.narrative import resolved_text
+from goalrunner.reports.next_steps import origin_of
 from goalrunner.reports.show import show_text
-from goalrunner.reports.status import origin_of
+from goalrunner.reports.status import closing_lines
 from tests.support import told_run
 from tests.support.told_run import MISSING, numbered
 
@@ -53,7 +54,7 @@ def closing(status: GoalStatus, *labels: str, differing: tuple[str, ...] = ()) -
         differing=differing,
     )
     layout = Layout(None)
-    return "".join(plain(layout.rows(line)) for line in closing_lines(outcome)).splitlines()
+    return layout.text(closing_lines(outcome)).splitlines()
 
 
 def test_every_label_is_named_at_the_end() -> None:
@@ -90,7 +91,7 @@ def test_a_pattern_that_matches_nothing_is_repeated_at_the_end_of_a_run_that_is_
 
     def told(status: GoalStatus) -> str:
         outcome = GoalOutcome(status=status, iterations=1, run_id="r", objective="x")
-        return "".join(plain(Layout(None).rows(line)) for line in closing_lines(outcome, origin=origin))
+        return Layout(None).text(closing_lines(outcome, origin=origin))
 
     assert f"note       {note}\n" in told(GoalStatus.CAPPED)
     assert "another" not in told(GoalStatus.CAPPED)

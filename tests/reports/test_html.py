@@ -100,7 +100,7 @@ def two_rounds(hidden: bool = False, size: int = REF.size, said: str = "2 failed
     def checked(number: int, identifier: str, passed: bool) -> Event:
         result = ValidatorResult(
             name="tests", passed=passed, reason="passed" if passed else "red", command="pytest -q", duration=1.1,
-            summary=said if not passed else "43 passed", hidden=hidden, observation=identifier,
+            summary=said if not passed else "43 passed", tests_failed=0 if passed else 2, hidden=hidden, observation=identifier,
         )  # fmt: skip
         seen = Observation(id=identifier, source="validator tests", command="pytest -q", round=number, output=ref)
         return events.ValidatorsFinished(
@@ -174,7 +174,7 @@ def test_charts_have_a_point_for_each_round() -> None:
     found = page(two_rounds())
     assert found.values("points") == ["8.0,90.0 292.0,10.0 ", "8.0,23.3 292.0,10.0 ", "8.0,10.0 292.0,90.0 "]
     assert [label.partition(".")[0] for label in found.values("aria-label", "svg")] == [
-        "Score, round 1: 0", "Spend, round 1: $0", "Failing tests, round 1: 2, round 2: 0",
+        "Score, round 1: 0", "Cost, round 1: $0", "Failing tests, round 1: 2, round 2: 0",
     ]  # fmt: skip
 
 

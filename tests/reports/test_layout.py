@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
-from goalrunner.reports.layout import Fact, Layout, Line, Quoted, Step, clean, cut, one_line, pad, plain, width, wrap
+from goalrunner.reports.layout import Fact, Layout, Line, Quoted, Step, clean, cut, one_line, pad, width, wrap
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.steps import event_lines
 from tests.support import told_run
@@ -17,7 +17,7 @@ from tests.support import told_run
 def drawn(columns: int | None) -> str:
     narrative = Narrative(lambda _: "git, clean")
     lines = [line for record in told_run.two_rounds() for line in narrative.tell(record)]
-    return "".join(plain(Layout(columns).rows(line)) for line in lines)
+    return Layout(columns).text(lines)
 
 
 def test_a_terminal_of_80_columns_wraps_what_is_missing_under_its_column() -> None:
@@ -26,19 +26,17 @@ def test_a_terminal_of_80_columns_wraps_what_is_missing_under_its_column() -> No
         workspace  /src/parser · git, clean              run    k3f9-make-parse
         agent      anthropic/claude-sonnet-4-5           judge  openai/gpt-5-mini
         limits     10 rounds · 30 min · no budget
-        round 1    · shell   pytest -q tests/test_parser.py
-                                                        0.9 s   exit 1
+        round 1    · shell   pytest -q tests/test_parser.py   0.9 s   exit 1
                    · edit    src/parser.py              +4 −1
                    ✓ tests   pytest -q                  1.1 s   43 passed
-                   ✗ judge   0.62                       missing: no evidence that
-                                                        parse('') returns an empty
-                                                        Document
+                   ✗ judge   0.62
+                     missing: no evidence that parse('') returns an empty Document
                    round 1 took 12.0 s · 21,000 tokens · $0.10
         round 2    · shell   python -c "import parser; parser.parse(str())"
-                                                        0.1 s   exit 0
+                     0.1 s   exit 0
                    ✓ tests   pytest -q                  1.1 s   43 passed
-                   ✓ judge   1.00                       2 of 2 criteria, 3 citations
-                                                        checked
+                   ✓ judge   1.00
+                     2 of 2 criteria, 3 citations checked
                    round 2 took 7.0 s · 20,210 tokens · $0.01
         """)
 
@@ -51,29 +49,29 @@ def test_a_wide_terminal_shows_more_of_a_command() -> None:
 
 def test_a_narrow_terminal_puts_the_remark_below() -> None:
     assert drawn(40).splitlines()[8:15] == [
-        "round 1    · shell",
-        "  pytest -q tests/test_parser.py",
-        "  0.9 s  exit 1",
+        "round 1    · shell   pytest -q",
+        "                     tests/test_parser.p",
+        "                     y",
+        "             0.9 s   exit 1",
         "           · edit    src/parser.py",
-        "  +4 −1",
+        "             +4 −1",
         "           ✓ tests   pytest -q",
-        "  1.1 s  43 passed",
     ]
 
 
 def test_a_long_time_takes_room_from_the_gap_first() -> None:
-    rows = Layout().rows(Step("shell", subject="make", time="12 min 34 s", remark="exit 0"))
-    assert plain(rows) == "           · shell   make                 12 min 34 s   exit 0\n"
+    rows = Layout().text([Step("shell", subject="make", time="12 min 34 s", remark="exit 0")])
+    assert rows == "           · shell   make                 12 min 34 s   exit 0\n"
 
 
 def test_what_a_person_copies_is_never_wrapped() -> None:
     path = "/state/" + "long/" * 20
-    assert plain(Layout(40).rows(Fact("", path, whole=True))) == f"           {path}\n"
+    assert Layout(40).text([Fact("", path, whole=True)]) == f"           {path}\n"
 
 
 def test_a_flood_of_text_is_cut_even_in_a_pipe() -> None:
-    assert len(plain(Layout().rows(Fact("goal", "x" * 100_000)))) < 2_100
-    assert len(plain(Layout().rows(Step("judge", remark="x" * 100_000)))) < 2_100
+    assert len(Layout().text([Fact("goal", "x" * 100_000)])) < 2_100
+    assert len(Layout().text([Step("judge", remark="x" * 100_000)])) < 2_100
 
 
 TEXT = st.text(max_size=120)
@@ -85,48 +83,48 @@ LINES = st.one_of(
 
 
 @example(Step("", subject="", time="0.1 s"), 44)
-@example(Step("00000000", subject="0"), 22)
-@example(Step("00000000", "?", subject="0 0", remark="0"), 20)
-@given(LINES, st.integers(20, 200))
+@given(LINES, st.integers(40, 200))
 def test_no_row_is_wider_than_the_terminal(line: Line, columns: int) -> None:
-    for row in plain(Layout(columns).rows(line)).split("\n"):
+    for row in Layout(columns).text([line]).split("\n"):
         assert width(row) <= columns
 
 
 @given(LINES)
 def test_a_pipe_gets_one_row_a_line_or_two_for_a_pair(line: Line) -> None:
-    assert 1 <= plain(Layout().rows(line)).count("\n") <= 2
+    assert 1 <= Layout().text([line]).count("\n") <= 2
 
 
 def test_a_quoted_line_keeps_its_indentation_and_is_wrapped_between_words() -> None:
     line = Quoted("\tif  x:\x1b]0;owned\x07" + " and the next" * 9)
-    assert plain(Layout(40).rows(line)).splitlines() == [
+    assert Layout(40).text([line]).splitlines() == [
         "               if  x: and the next and",
         "                 the next and the next",
-        "                 and the next and the…",
+        "                 and the next and the",
+        "                 next and the next and…",
     ]
 
 
 LONG = "for name in one two three; do echo compiling $name and what it depends on; done"
 
 
-def test_a_long_command_is_whole_and_its_time_keeps_its_column() -> None:
+def test_a_long_command_is_whole_and_its_time_stands_below() -> None:
     step = Step("shell", subject=LONG, time="0.9 s", remark="exit 1")
-    assert plain(Layout(80).rows(step)) == (
+    assert Layout(80).text([step]) == (
         "           · shell   for name in one two three; do echo compiling $name and what\n"
-        "                     it depends on; done        0.9 s   exit 1\n"
+        "                     it depends on; done\n"
+        "             0.9 s   exit 1\n"
     )
 
 
-def test_a_very_long_command_has_three_rows_and_ends_at_a_word() -> None:
-    rows = plain(Layout(80).rows(Step("shell", subject=LONG * 9, time="0.9 s"))).splitlines()
-    assert len(rows) == 4
-    assert rows[2].removesuffix("…").split()[-1] in LONG.split()
-    assert rows[3].strip() == "0.9 s"
+def test_a_very_long_command_has_four_rows_and_its_time_stands_below() -> None:
+    rows = Layout(80).text([Step("shell", subject=LONG * 9, time="0.9 s")]).splitlines()
+    assert len(rows) == 5
+    assert rows[3].endswith("…")
+    assert rows[4].strip() == "0.9 s"
 
 
 def test_a_long_remark_stands_below_the_step_in_the_full_width() -> None:
-    _, *below = plain(Layout(80).rows(Step("judge", "✗", "0.62", remark="missing " * 25))).splitlines()
+    _, *below = Layout(80).text([Step("judge", "✗", "0.62", remark="missing " * 25)]).splitlines()
     assert [len(row) - len(row.lstrip()) for row in below] == [13, 13, 13, 13]
 
 
@@ -137,20 +135,22 @@ def asked(columns: int | None) -> str:
     event = events.ApprovalRequested(
         approval_id="a1", kind="shell", action=PUSH, rule='[approvals] commands = "git push*"'
     )
-    return "".join(plain(Layout(columns).rows(line)) for line in event_lines(event))
+    return Layout(columns).text(event_lines(event))
 
 
 def test_what_a_person_is_asked_is_wrapped_on_a_narrow_terminal() -> None:
     assert asked(40) == (
-        "           ? approval\n"
-        "  git push origin main\n"
-        "  --force-with-lease --tags and more\n"
-        "  a1 waits for a person: [approvals]\n"
-        '  commands = "git push*"\n'
+        "           ? approval git push origin\n"
+        "                      main\n"
+        "                      --force-with-lease\n"
+        "                      --tags and more\n"
+        "             a1 waits for a person:\n"
+        '             [approvals] commands = "git\n'
+        '             push*"\n'
     )
 
 
-@pytest.mark.parametrize("columns", [16, 20, 40, 53, 60, 80, 120, 200, None])
+@pytest.mark.parametrize("columns", [40, 53, 60, 80, 120, 200, None])
 def test_what_a_person_is_asked_is_whole_at_any_width(columns: int | None) -> None:
     text = asked(columns)
     assert "…" not in text
@@ -160,7 +160,7 @@ def test_what_a_person_is_asked_is_whole_at_any_width(columns: int | None) -> No
 
 def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() -> None:
     layout = Layout(80)
-    short, long = (plain(layout.rows(Step(name, "✓", "a1", remark="by ann"))) for name in ("shell", "approval"))
+    short, long = (layout.text([Step(name, "✓", "a1", remark="by ann")]) for name in ("shell", "approval"))
     assert short.index("by ann") == long.index("by ann")
 
 
@@ -233,4 +233,4 @@ def test_wrapping_loses_nothing_where_there_are_rows_enough(text: str) -> None:
 
 
 def test_what_does_not_fit_is_marked() -> None:
-    assert wrap("one two three four", 9, 2) == ["one two", "three…"]
+    assert wrap("one two three four", 9, 2) == ["one two", "three fo…"]

@@ -70,8 +70,7 @@ def test_the_lines_stay_and_are_those_of_a_pipe(terminal: Terminal, progress: Li
     screen = "\n".join(terminal.screen())
     for line in (
         "agent      anthropic/claude-sonnet-4-5           judge  openai/gpt-5-mini",
-        "round 1    · shell   pytest -q tests/test_parser.py",
-        "                                                0.9 s   exit 1",
+        "round 1    · shell   pytest -q tests/test_parser.py   0.9 s   exit 1",
         "           ✓ tests   pytest -q                  1.1 s   43 passed",
         "complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)",
         "           /state/goal/runs/k3f9-make-parse/outcome.json",
@@ -201,7 +200,7 @@ def test_a_running_validator_is_drawn_with_the_end_of_its_output_above_the_total
         "round 1    ⠋ tests   pytest -q --deselect tests/test_parser.py::test_x",
         "                     --deselect tests/test_parser.py::test_x --deselect",
         "                     tests/test_parser.py::test_x",
-        "                                                0.0 s   99 %",
+        "             0.0 s   99 %",
         *(f"             tests/test_a.py::test_{number} PASSED [ {number}%]" for number in range(94, 100)),
         "total      round 1 of 10 · 3.0 s of 30 min · 0 tokens · $0.00",
     ]

@@ -11,8 +11,8 @@ from markdown_it.token import Token
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
-from goalrunner.reports.markdown import block, code, escaped, evidence_markdown, summary_markdown
-from goalrunner.reports.status import Origin
+from goalrunner.reports.markdown import block, code, escaped, summary_markdown
+from goalrunner.reports.next_steps import Origin
 from tests.support.told_run import outcome
 
 ATTACKS = [
@@ -86,7 +86,8 @@ def test_each_citation_of_a_criterion_is_in_its_row_with_what_weakens_it() -> No
         row(criterion="is fast", observation="o99", known=False),
         row(criterion="is small", observation="", known=False),
     )
-    assert evidence_markdown(rows).splitlines()[2:] == [
+    text = summary_markdown(outcome().model_copy(update={"evidence": rows}))
+    assert [line for line in text.splitlines() if line.startswith(("| ✅", "| ❌"))] == [
         (
             "| ✅ | the tests pass | `o7` `pytest -q` → `43 passed`<br>`o9` `pytest -q` → `exit 0` (reported by claude)"
             " (stale: src/a.py changed) |"

@@ -20,7 +20,7 @@ from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports.live import LiveProgress
-from goalrunner.reports.progress import Progress, QuietProgress, is_interactive, open_progress
+from goalrunner.reports.progress import Progress, is_interactive, open_progress
 from tests.support import told_run
 from tests.support.told_run import numbered, outcome
 
@@ -146,8 +146,8 @@ def test_what_is_only_reported_is_said_to_be_so() -> None:
     assert said == [
         "round 1    · shell   pytest -q                  exit 0, reported",
         "           · Bash    pytest -q                  reported",
-        "           ! agent                              left 1 process running, which was ended: sleep",
-        f"           ! agent                              left 7 processes running, which were ended: a, {named} and 2 more",
+        "           ! agent                              processes that it left running were ended: sleep",
+        f"           ! agent                              processes that it left running were ended: a, {named} and 2 more",
     ]
 
 
@@ -255,7 +255,7 @@ def test_an_unknown_price_is_never_zero_dollars() -> None:
 
 def test_quiet_prints_the_last_lines_alone() -> None:
     stream = io.StringIO()
-    with QuietProgress(stream) as progress:
+    with Progress(stream, quiet=True) as progress:
         for record in told_run.two_rounds():
             progress.on_record(record)
         progress.finish(outcome())
@@ -267,7 +267,7 @@ def test_quiet_prints_the_last_lines_alone() -> None:
 
 def test_quiet_still_warns_of_a_run_that_nothing_stops() -> None:
     stream = io.StringIO()
-    progress = QuietProgress(stream)
+    progress = Progress(stream, quiet=True)
     for record in numbered(told_run.created(max_iterations=None, timeout=None), told_run.started()):
         progress.on_record(record)
     assert stream.getvalue() == ("warning    no limit stops this run: no round limit, no timeout, no budget\n")
@@ -304,7 +304,7 @@ def test_lines_live_on_a_terminal_alone() -> None:
     assert not is_interactive(Terminal(), {"TERM": "dumb"})
     assert not is_interactive(io.StringIO(), {"TERM": "xterm-256color"})
     assert isinstance(open_progress(io.StringIO()), Progress)
-    assert isinstance(open_progress(Terminal(), quiet=True), QuietProgress)
+    assert not isinstance(open_progress(Terminal(), quiet=True), LiveProgress)
 
 
 def test_a_pipe_never_loads_rich(tmp_path: Path) -> None:
@@ -384,6 +384,5 @@ def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() 
 def test_only_a_terminal_needs_streamed_text() -> None:
     stream = io.StringIO()
     assert not isinstance(Progress(stream), TextObserver)
-    assert not isinstance(QuietProgress(stream), TextObserver)
     assert not isinstance(Callback(print), TextObserver)
     assert isinstance(LiveProgress(stream), TextObserver)

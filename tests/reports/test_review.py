@@ -11,7 +11,8 @@ from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.run_state import Approval
 from goalrunner.reports import review
-from goalrunner.reports.review import Typed, lines_of, patch_text, patch_value, stat_text
+from goalrunner.reports.patches import files_of, patch_text, patch_value, stat_text
+from goalrunner.reports.review import Typed
 from tests.support.workspaces import git, make_repository, write
 
 
@@ -88,8 +89,7 @@ def test_long_lines_are_broken_between_words_and_keep_their_indentation() -> Non
     shown = review.approval_text(ApprovalRequest(asked.approval, f"-{code}\n+{code}\n  short\n"), columns=60)
     assert all(len(line) <= 60 for line in shown.splitlines())
     assert (
-        "  │ -    assert parse('') == Document(), 'the documentation\n  │      promises an empty document here'\n"
-        in shown
+        "  │ -    assert parse('') == Document(), 'the\n  │   documentation promises an empty document here'\n" in shown
     )
     assert "  │   short\n" in shown
     words = {word for line in shown.splitlines() for word in line.split()}
@@ -197,9 +197,9 @@ def test_figures_are_those_of_git(tmp_path: Path, name: str, before: str, after:
     folder = make_repository(tmp_path / "r", {name: before, "z last": "same\n"})
     write(folder, {name: after, "z last": "other\n"})
 
-    counted = lines_of(git(folder, "diff", "--no-renames"))
+    counted, _ = files_of(git(folder, "diff", "--no-renames"))
 
     numbers = [line.split("\t")[:2] for line in git(folder, "diff", "--numstat", "--no-renames", "-z").split("\0")[:-1]]
-    assert [[str(one.added), str(one.removed)] for one in counted.values()] == numbers
+    assert [[str(one.added), str(one.removed)] for one in counted] == numbers
     shown = {"grün und\ttab": "grün und\\x09tab", 'quo"te\\back': 'quo"te\\x5cback'}.get(name, name)
-    assert list(counted) == [shown, "z last"]
+    assert [one.path for one in counted] == [shown, "z last"]

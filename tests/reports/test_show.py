@@ -11,9 +11,9 @@ from goalrunner.core.observation import EvidenceRow, TranscriptRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
-from goalrunner.reports.evidence import evidence_text, evidence_value
 from goalrunner.reports.layout import width
-from goalrunner.reports.show import show_text, state_text, verdict_text
+from goalrunner.reports.review import evidence_text, evidence_value, verdict_text
+from goalrunner.reports.show import show_text, state_text
 from tests.support import told_run
 from tests.support.told_run import created, green_verdict, numbered, red_verdict, started
 
@@ -173,10 +173,10 @@ def test_each_approval_says_who_when_and_on_which_evidence() -> None:
         asked("a3", "git tag"),
     )
     lines = state_text(state).splitlines()
-    assert [line for line in lines if line.startswith("approval")] == [
-        "approval   a1: git push ([approvals] shell) · approved by ann at 2026-11-02T10:04:00.000+00:00, on o3, o4",
+    assert [line for line in lines if line.startswith(("approvals", "           a"))] == [
+        "approvals  a1: git push ([approvals] shell) · approved by ann at 2026-11-02T10:04:00.000+00:00, on o3, o4",
         (
-            "approval   a2: rm -rf build ([approvals] shell) · denied by bob (unguarded) at 2026-11-02T10:06:00.000+00:00, "
+            "           a2: rm -rf build ([approvals] shell) · denied by bob (unguarded) at 2026-11-02T10:06:00.000+00:00, "
             "on o3, o4: not today"
         ),
     ]

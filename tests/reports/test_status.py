@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.reports import status
-from goalrunner.reports.status import Ending, Origin, message_lines, next_steps
+from goalrunner.reports.next_steps import message_lines, next_steps
 from goalrunner.reports.summary import Summary, is_gone
 from goalrunner.reports.tables import listing_text
 from tests.support.told_run import MISSING, TIME, summary
@@ -247,6 +247,7 @@ def test_the_status_of_a_run_that_waits_ends_with_a_command_a_line() -> None:
         reject     goal deny k3f9-make-parse a1 --reason "..."
         then       goal resume k3f9-make-parse
         changes    goal diff k3f9-make-parse
+        evidence   goal show k3f9-make-parse --evidence
         """)
     )
     assert ", or goal deny" not in said
@@ -298,9 +299,8 @@ def test_a_run_whose_process_is_gone_may_have_used_more() -> None:
 
 def commands(**values: object) -> list[str]:
     """Return the commands after a run with these values."""
-    beside = {name: values.pop(name) for name in ("goal_file", "handed", "round_ended") if name in values}
-    origin = Origin(**beside)  # type: ignore[arg-type]
-    facts = list(next_steps(Ending("k3f9", **{"status": "capped", "origin": origin, **values})))  # type: ignore[arg-type]
+    summary = Summary({"run_id": "k3f9", "status": "capped", "tokens": 0, "cost_usd": 0.0, **values})
+    facts = list(next_steps(summary))
     assert all(fact.whole and fact.label for fact in facts)
     return [fact.text for fact in facts]
 
@@ -312,21 +312,24 @@ def commands(**values: object) -> list[str]:
         ("timeout", {"limits": {"timeout": 1800.0}}, ["goal resume k3f9 --timeout 1h"]),
         ("timeout", {"limits": {"timeout": 2.5}}, ["goal resume k3f9 --timeout 5"]),
         ("budget_exhausted", {"limits": {"tokens": 1000}, "tokens": 1200}, ["goal resume k3f9 --tokens 2400"]),
-        ("budget_exhausted", {"limits": {"cost_usd": 0.5}, "cost": 0.5}, ["goal resume k3f9 --cost 1"]),
+        ("budget_exhausted", {"limits": {"cost_usd": 0.5}, "cost_usd": 0.5}, ["goal resume k3f9 --cost 1"]),
         (
             "budget_exhausted",
-            {"limits": {"cost_usd": 0.5}, "cost_unknown": True},
+            {"limits": {"cost_usd": 0.5}, "cost_usd": None},
             ["goal resume k3f9 --allow-unenforced cost_usd", "goal resume k3f9 --cost inf"],
         ),
         ("budget_exhausted", {}, ["goal resume k3f9"]),
     ],
 )
 def test_a_limit_is_raised_by_the_command(reason: str, values: dict[str, object], first: list[str]) -> None:
-    assert commands(stop_reason=reason, rounds=2, round_ended=True, **values) == [*first, "goal diff k3f9"]
+    assert commands(stop_reason=reason, iterations=2, round_ended=True, **values) == [*first, "goal diff k3f9"]
 
 
 def test_what_waits_is_decided_first() -> None:
-    found = commands(status="blocked", stop_reason="approval_required", waiting=["a1", "a2"], has_questions=True)
+    waiting = [{"id": name, "kind": "shell", "action": "make"} for name in ("a1", "a2")]
+    found = commands(
+        status="blocked", stop_reason="approval_required", approvals=waiting, open_questions=["Which port?"]
+    )
     assert found == [
         "goal approve k3f9 a1",
         'goal deny k3f9 a1 --reason "..."',
@@ -343,19 +346,19 @@ def test_what_waits_is_decided_first() -> None:
         ({"status": "complete"}, []),
         ({"status": "running"}, ["goal watch k3f9"]),
         ({"status": "cancelled", "stop_reason": "cancelled", "round_ended": True}, ["goal diff k3f9"]),
-        ({"status": "cancelled", "stop_reason": "cancelled", "rounds": 1}, ["goal show k3f9"]),
+        ({"status": "cancelled", "stop_reason": "cancelled", "iterations": 1}, ["goal show k3f9"]),
         ({"status": "lost", "round_ended": True}, ["goal resume k3f9", "goal diff k3f9"]),
-        ({"status": "failed", "stop_reason": "workspace_failed", "rounds": 0}, ["goal resume k3f9"]),
+        ({"status": "failed", "stop_reason": "workspace_failed", "iterations": 0}, ["goal resume k3f9"]),
         (
-            {"status": "capped", "stop_reason": "timeout", "limits": {"timeout": 60.0}, "handed": True},
+            {"status": "capped", "stop_reason": "timeout", "limits": {"timeout": 60.0}, "handed": ["agent"]},
             ["goal show k3f9"],
         ),
         (
             {
                 "status": "blocked",
                 "stop_reason": "approval_required",
-                "waiting": ["a1"],
-                "handed": True,
+                "approvals": [{"id": "a1"}],
+                "handed": ["agent"],
                 "round_ended": True,
             },
             ["goal diff k3f9"],
@@ -363,11 +366,14 @@ def test_what_waits_is_decided_first() -> None:
         ({"status": "cancelled", "stop_reason": "interrupted"}, ["goal resume k3f9"]),
         (
             {"status": "failed", "stop_reason": "baseline_green", "goal_file": "/a b/g.toml"},
-            ["'/a b/g.toml': validators or baseline", "goal run '/a b/g.toml'"],
+            [
+                "validators or baseline in '/a b/g.toml', or the option or variable that was given",
+                "goal run '/a b/g.toml'",
+            ],
         ),
         (
             {"status": "failed", "stop_reason": "validator_missing", "goal_file": "/g.toml"},
-            ["--validator, or validators in /g.toml", "goal run /g.toml"],
+            ["validators in /g.toml, or the option or variable that was given", "goal run /g.toml"],
         ),
         (
             {"status": "failed", "stop_reason": "environment_failed", "goal_file": "/g.toml", "message": "it is full"},
@@ -380,7 +386,7 @@ def test_what_waits_is_decided_first() -> None:
                 "goal_file": "/g.toml",
                 "message": "[workspace] x",
             },
-            ["/g.toml: [workspace]", "goal run /g.toml"],
+            ["[workspace] in /g.toml, or the option or variable that was given", "goal run /g.toml"],
         ),
         (
             {
@@ -389,7 +395,7 @@ def test_what_waits_is_decided_first() -> None:
                 "goal_file": "/g.toml",
                 "message": "see [judge] model",
             },
-            ["--judge, GOAL_JUDGE, or [judge] model in /g.toml", "goal run /g.toml"],
+            ["model in /g.toml, or the option or variable that was given", "goal run /g.toml"],
         ),
         (
             {
@@ -398,25 +404,29 @@ def test_what_waits_is_decided_first() -> None:
                 "goal_file": "/a b/g.toml",
                 "message": "[agent] model",
             },
-            ["--model, GOAL_MODEL, or [agent] model in '/a b/g.toml'", "goal run '/a b/g.toml'"],
+            ["model in '/a b/g.toml', or the option or variable that was given", "goal run '/a b/g.toml'"],
         ),
         (
             {
                 "status": "blocked",
                 "stop_reason": "impossible",
                 "goal_file": "/g.toml",
-                "rounds": 3,
+                "iterations": 3,
                 "round_ended": True,
             },
-            ["/g.toml: objective, success_criteria or validators", "goal run /g.toml", "goal diff k3f9"],
+            [
+                "objective, success_criteria or validators in /g.toml, or the option or variable that was given",
+                "goal run /g.toml",
+                "goal diff k3f9",
+            ],
         ),
         (
             {
-                "rounds": 1,
+                "iterations": 1,
                 "stop_reason": "max_iterations",
                 "limits": {"max_iterations": 1},
                 "goal_file": "/g.toml",
-                "protected_changes": ("docs/a.md (changed; not editable)", "t.py (changed; existing test)"),
+                "protected_changes": ["docs/a.md (changed; not editable)", "t.py (changed; existing test)"],
             },
             [
                 "goal resume k3f9 --max-iterations 2",
@@ -430,7 +440,7 @@ def test_what_waits_is_decided_first() -> None:
             ["goal resume k3f9", "goal run /g.toml"],
         ),
         (
-            {"status": "blocked", "stop_reason": "stalled", "rounds": 4, "by_judge": True, "round_ended": True},
+            {"status": "blocked", "stop_reason": "stalled", "iterations": 4, "criteria_total": 2, "round_ended": True},
             ['goal resume k3f9 --note "..."', "goal diff k3f9", "goal show k3f9 --evidence"],
         ),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from goalrunner.app.agents import CHAT_FACTS
@@ -12,9 +13,10 @@ from goalrunner.app.checker import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
 from goalrunner.app.resolve import SELF_JUDGED
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.state_updates import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
-from goalrunner.reports.labels import label_lines
+from goalrunner.reports.narrative import waits_for
+from goalrunner.reports.status import label_lines, status_text
 from goalrunner.reports.summary import Summary
-from goalrunner.reports.tables import agents_text, waiting_facts, waiting_line, waits_for
+from goalrunner.reports.tables import agents_text, waiting_line
 
 
 def test_a_narrow_terminal_cuts_the_table_and_not_what_is_to_be_typed() -> None:
@@ -49,16 +51,11 @@ def test_every_label_has_a_meaning() -> None:
             assert len(list(label_lines([label]))) == 2, label
 
 
-def test_the_command_that_restores_files_is_announced_only_if_it_follows() -> None:
-    label = "not verified: tests/test_a.py"
-    assert next(reversed([*label_lines([label], restores=True)])).text.endswith("To put the originals back:")
-    assert "originals." in next(reversed([*label_lines([label])])).text
-
-
 def test_an_unknown_label_stands_alone() -> None:
     assert [fact.text for fact in label_lines(["of a later version: x"])] == ["of a later version: x"]
 
 
+NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00")
 WAITS = {"id": "a1", "kind": "shell", "action": "rm -rf\n build"}
 
 
@@ -75,17 +72,22 @@ def test_the_header_names_what_waits() -> None:
 
 
 def test_each_thing_that_waits_is_named() -> None:
-    text = [fact.text for fact in waiting_facts(summary(open_questions=["Which?"]))]
-    assert text == ["a1 shell: rm -rf build", "Which?"]
+    text = status_text(summary(open_questions=["Which?"]), now=NOW)
+    assert "waits      a1 shell: rm -rf build\nquestion   Which?\n" in text
     assert waiting_line(summary()) == "k3f9 waits for your approval: goal status k3f9"
 
 
 def test_a_run_that_asks_itself_is_answered_there() -> None:
     living = summary(status="running", pid=os.getpid(), updated_at="2999-01-01T00:00:00+00:00")
-    assert [fact.text for fact in waiting_facts(living)][1] == "Answer at the terminal in which the run was started."
+    text = status_text(living, now=NOW)
+    assert (
+        "waits      a1 shell: rm -rf build\n           Answer at the terminal in which the run was started.\n" in text
+    )
     assert waiting_line(living) == ""
 
 
 def test_a_damaged_summary_is_no_crash() -> None:
-    assert list(waiting_facts(summary(approvals=[1, None], open_questions=5))) == []
+    text = status_text(summary(approvals=[1, None], open_questions=5), now=NOW)
+    assert "waits" not in text
+    assert "question" not in text
     assert waiting_line(summary(approvals="x")) == ""

@@ -20,7 +20,6 @@ from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.layout import clean, one_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
 from goalrunner.reports.summary import Summary
-from goalrunner.reports.tables import pending
 
 ApprovalId = Annotated[str | None, argument("ID", "Which approval, such as a1; default: the only one.")]
 WaitingRun = Annotated[
@@ -115,7 +114,7 @@ def _waiting(reference: str | None, verb: str, identifier: str | None = None) ->
     what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
     waiting = []
     for summary in map(Summary, list_runs(runs.home())):
-        ids = [one for one, _, _ in pending(summary)]
+        ids = list(summary.waiting)
         if summary.texts("open_questions") if verb == "answer" else identifier in ids if identifier else ids:
             waiting.append(summary)
     ended = [one.text("run_id") for one in waiting if one.status not in _DECIDED]

@@ -28,7 +28,7 @@ def diff(
     """
     from goalrunner.app.run_snapshots import RoundPatch, round_patch, snapshots_of
     from goalrunner.core.events import RoundStarted
-    from goalrunner.reports.review import patch_text, patch_value, stat_text
+    from goalrunner.reports.patches import patch_text, patch_value, stat_text
 
     run, number = _arguments(run, number)
     folder = runs.find(run)
@@ -74,7 +74,7 @@ def restore(
     command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
     from goalrunner.app.run_snapshots import KeptStore, snapshots_of
-    from goalrunner.reports.review import done_text, nothing_text, plan_text, question
+    from goalrunner.reports.patches import done_text, nothing_text, plan_text, question
 
     run, number = _arguments(run, number)
     if number is not None and snapshot is not None:

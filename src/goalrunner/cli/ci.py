@@ -45,10 +45,9 @@ class CiFiles:
         """
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
-        from goalrunner.reports.junit import junit_text
         from goalrunner.reports.markdown import summary_markdown
+        from goalrunner.reports.next_steps import Origin, origin_of
         from goalrunner.reports.progress import LastingStream
-        from goalrunner.reports.status import Origin, origin_of
 
         state: RunState | None = None
         changed: tuple[Change, ...] = ()
@@ -65,7 +64,7 @@ class CiFiles:
         problems = ci.problems_of(outcome, checks, state.goal_file if state else "", self.environ)
         red, origin = [check for check in checks if not check.passed], origin_of(state) if state else Origin()
         texts = {
-            "--junit": lambda: junit_text(outcome, checks, state.criteria if state else ()),
+            "--junit": lambda: ci.junit_text(outcome, checks, state.criteria if state else ()),
             "--summary": lambda: summary_markdown(outcome, files=changed, red=red, origin=origin),
             "--gitlab": lambda: ci.gitlab_text(problems),
         }

@@ -22,8 +22,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.judge.mutations import MUTATIONS
 from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import count, spent
-from goalrunner.reports.layout import one_line
-from goalrunner.reports.tables import table
+from goalrunner.reports.layout import one_line, table
 
 _REPORTS = 20
 """Lines of progress of a calibration."""
@@ -64,8 +63,9 @@ def audit(
     repeated. A budget is for one call. The exit code is 0 if all are complete, 1 if one is not or cannot be read, 4 if the
     judge failed.
     """
-    from goalrunner.reports.audits import audit_value, audits_junit, audits_page, audits_table
+    from goalrunner.reports.judgements import audit_value, audits_junit, audits_page
     from goalrunner.reports.result_file import ResultFile
+    from goalrunner.reports.tables import audits_table
 
     paths = find_transcripts(transcripts)
     if objective is not None or goal is not None:
@@ -118,7 +118,7 @@ def calibrate(
     """
     from goalrunner.app import calibration
     from goalrunner.app.judge_statistics import require_libraries, statistics_of
-    from goalrunner.reports.calibration import CalibrationReport, calibration_page, calibration_text, calibration_value
+    from goalrunner.reports.judgements import CalibrationReport, calibration_page, calibration_text, calibration_value
     from goalrunner.reports.result_file import ResultFile
 
     if target_false_accept is not None and not 0 <= target_false_accept < 1:

@@ -92,7 +92,7 @@ def run(
     run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
     if dry_run:
         from goalrunner.app.build import check
-        from goalrunner.reports.header import resolved_text
+        from goalrunner.reports.narrative import resolved_text
 
         named, checked = check(goal, run_options)
         place = workspace_state(goal.workspace.path)
@@ -112,7 +112,7 @@ def _checked_copy(goal_file: Path | None, goal: Goal, path: Path | None, record:
         raise UsageError(f"--record {record} is a folder", "give the path of a file")
     if path is None:
         return None
-    from goalrunner.reports.header import SCRIPTED
+    from goalrunner.core.field_types import SCRIPTED
     from goalrunner.reports.result_file import ResultFile
 
     taken = {"the goal file": goal_file, "the file of --record": record}

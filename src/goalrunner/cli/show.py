@@ -62,7 +62,7 @@ def show(
         _show_events(folder, json=json)
     elif evidence:
         from goalrunner.core.summary import evidence_of
-        from goalrunner.reports.evidence import evidence_text, evidence_value
+        from goalrunner.reports.review import evidence_text, evidence_value
 
         last, rows = evidence_of(runs.records(folder))
         found = (folder.run_id, last.verdict if last else None, rows)
@@ -101,7 +101,7 @@ def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: 
     from goalrunner.core.summary import EvidenceIndex
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.evidence import observation_text, observation_value
+    from goalrunner.reports.review import observation_text, observation_value
 
     index = EvidenceIndex()
     for record in runs.records(folder):

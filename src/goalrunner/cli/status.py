@@ -67,7 +67,7 @@ def status(
     transcript = _transcript(target)
     judged_by = audit_goal(objective, goal, judge, workspace, validator)
     from goalrunner.app.audits import AuditJob, audit_transcript
-    from goalrunner.reports.audits import audit_text, audit_value, audits_junit
+    from goalrunner.reports.judgements import audit_text, audit_value, audits_junit
     from goalrunner.reports.result_file import ResultFile
 
     copy, checks = ResultFile(junit, option="--junit") if junit else None, None
@@ -85,7 +85,7 @@ def status(
 
 
 def _print_formats(*, json: bool) -> int:
-    from goalrunner.reports.tables import table
+    from goalrunner.reports.layout import table
     from goalrunner.transcripts import formats
 
     found = formats()

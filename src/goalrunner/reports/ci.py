@@ -1,4 +1,4 @@
-"""What GitHub Actions and GitLab read of a run: annotations, a code-quality report, and a log without forged commands."""
+"""What CI systems read of a run: JUnit XML, annotations, a code-quality report, and a log without forged commands."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal
 
-from goalrunner.reports.layout import cut, one_line
+from goalrunner.reports import figures
+from goalrunner.reports.layout import Layout, cut, one_line
+from goalrunner.reports.summary import LOG_COMMAND
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -21,7 +24,6 @@ _MOST = 9
 """Places of one run. GitHub shows ten annotations of a step; the first one is about the run."""
 _COMMAND = re.compile("((?:^|[\r\x85\u2028\u2029\ufeff])[^\\S\n]*):(?=:)", re.MULTILINE)
 """The begin of a command, at the begin of a line as any reader of the log may split them."""
-_OLD_COMMAND = re.compile(r"#(?=#\w*\[)")
 _PLACE = re.compile(
     r'\s*(?:File ")?(?:E\s+|-+>\s*|at (?:.* )?\(?(?:file://)?|.* panicked at )?'
     r'(?P<path>[\w./@+-][^\s:()",]*\.\w+)(?::(?P<line>\d+)|\((?P<row>\d+),\d+\)|", line (?P<frame>\d+))'
@@ -39,7 +41,7 @@ def is_github(environ: Mapping[str, str]) -> bool:
 
 def neutral(text: str) -> str:
     """Return text in which no line is a command of GitHub Actions or Azure Pipelines: `::error::`, `##[add-mask]`."""
-    return _OLD_COMMAND.sub("# ", _COMMAND.sub(r"\1: ", text))
+    return LOG_COMMAND.sub("# ", _COMMAND.sub(r"\1: ", text))
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,17 @@ def problems_of(
         return []
     root = os.path.realpath(environ.get("GITHUB_WORKSPACE") or environ.get("CI_PROJECT_DIR") or outcome.workspace)
     red = [result for result in results if not result.passed]
-    said = [f"{result.name}: {result.summary if result.hidden else result.remark}" for result in red]
+    said = [f"{result.name}: {public_remark(result)}" for result in red]
     missing = outcome.verdict.missing if outcome.verdict and not red else ""
     reason = str(outcome.stop_reason or "").replace("_", " ")
     message = "; ".join(said) or missing or outcome.message or reason
     title = f"goal: {outcome.status}" + (f" ({reason})" if reason else "")
     where = _inside(goal_file, root) if goal_file else ""
-    found = [Problem(title, cut(one_line(message), _LONGEST), where)]
-    places = dict.fromkeys(one for result in red if not result.hidden for one in _places(result, outcome, root))
-    unique = {(one.path, one.line): one for one in reversed(places)}
-    return [*found, *list(reversed(unique.values()))[:_MOST]]
+    places: dict[tuple[str, int], Problem] = {}
+    for result in red:
+        for one in _places(result, outcome, root) if not result.hidden else ():
+            places.setdefault((one.path, one.line), one)
+    return [Problem(title, cut(one_line(message), _LONGEST), where), *list(places.values())[:_MOST]]
 
 
 def _places(result: ValidatorResult, outcome: GoalOutcome, root: str) -> Iterator[Problem]:
@@ -107,16 +110,17 @@ def _inside(path: str, root: str) -> str:
 
 def github_text(problems: Iterable[Problem], labels: Iterable[str] = ()) -> str:
     """Return problems as annotations, and one with the labels, which weaken a result: commands for the log of a step."""
-    lines = [_command("error", one.title, one.message, one.path, one.line) for one in problems]
+    lines = [_command("error", one) for one in problems]
     if said := "; ".join(labels):
-        lines.append(_command("warning", "goal: what weakens the result", cut(one_line(said), _LONGEST)))
+        lines.append(_command("warning", Problem("goal: what weakens the result", cut(one_line(said), _LONGEST))))
     return "".join(lines)
 
 
-def _command(kind: str, title: str, message: str, path: str = "", line: int = 1) -> str:
-    values = {"title": cut(one_line(title), _LONGEST), **({"file": path, "line": str(line)} if path else {})}
+def _command(kind: str, one: Problem) -> str:
+    place = {"file": one.path, "line": str(one.line)} if one.path else {}
+    values = {"title": cut(one_line(one.title), _LONGEST), **place}
     properties = ",".join(f"{name}={_quoted(text, ':,')}" for name, text in values.items())
-    return f"::{kind} {properties}::{_quoted(message)}\n"
+    return f"::{kind} {properties}::{_quoted(one.message)}\n"
 
 
 def _quoted(text: str, special: str = "") -> str:
@@ -126,16 +130,120 @@ def _quoted(text: str, special: str = "") -> str:
 
 def gitlab_text(problems: Iterable[Problem]) -> str:
     """Return problems as a code-quality report of GitLab, a JSON array. It needs a path: "." if none is known."""
-    values = []
-    for one in problems:
-        key = "\0".join((one.title, one.path, str(one.line), one.message))
-        values.append(
-            {
-                "description": one.message,
-                "check_name": one.title,
-                "fingerprint": hashlib.sha256(key.encode(errors="replace")).hexdigest(),
-                "severity": "major",
-                "location": {"path": one.path or ".", "lines": {"begin": one.line}},
-            }
-        )
+    values = [
+        {
+            "description": one.message,
+            "check_name": one.title,
+            "fingerprint": hashlib.sha256(
+                "\0".join((one.title, one.path, str(one.line), one.message)).encode(errors="replace")
+            ).hexdigest(),
+            "severity": "major",
+            "location": {"path": one.path or ".", "lines": {"begin": one.line}},
+        }
+        for one in problems
+    ]
     return json.dumps(values, indent=2) + "\n"
+
+
+Kind = Literal["", "failure", "error", "skipped"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case; `kind` is empty if it passed."""
+
+    group: str
+    name: str
+    kind: Kind = ""
+    type: str = ""
+    message: str = ""
+    details: str = ""
+    output: str = ""
+    seconds: float = 0.0
+
+
+def suite_text(
+    name: str, cases: Sequence[Case], *, seconds: float, timestamp: str = "", properties: Mapping[str, str]
+) -> str:
+    """Return one suite of cases as JUnit XML."""
+    from goalrunner.reports.html import rendered
+
+    values = {"cases": cases, "seconds": seconds, "timestamp": timestamp, "properties": properties}
+    return rendered("junit.xml.j2", name=name, **values)
+
+
+def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:
+    """Return a run as JUnit XML: a case for the run and for each validator, criterion and limit.
+
+    `results` are the last ones of the validators; the output of hidden ones is left out. Those of `criteria` that the last
+    verdict does not name were not judged, so they are skipped.
+    """
+    cases = [_run_case(outcome), *map(_validator_case, results), *_criterion_cases(outcome)]
+    judged = {case.name for case in cases if case.group == "criteria"}
+    cases += [Case("criteria", text, "skipped", message="not judged") for text in criteria if text not in judged]
+    properties = {
+        "run_id": outcome.run_id,
+        "status": str(outcome.status),
+        "stop_reason": str(outcome.stop_reason or ""),
+        "score": figures.score(outcome.verdict.score) if outcome.verdict else "",
+        "labels": "; ".join(outcome.labels),
+    }
+    cases, timestamp = [*cases, *_limit_cases(outcome)], (outcome.started_at or "")[:19]
+    return suite_text(outcome.objective, cases, seconds=outcome.duration, timestamp=timestamp, properties=properties)
+
+
+def _run_case(outcome: GoalOutcome) -> Case:
+    case = Case("run", "complete", output=f"run {outcome.run_id}", seconds=outcome.duration)
+    if outcome.passed:
+        return case
+    reason, missing = str(outcome.stop_reason or outcome.status), outcome.verdict.missing if outcome.verdict else ""
+    message, details = f"{outcome.status}: {reason.replace('_', ' ')}", outcome.message or missing
+    kind: Kind = "failure" if outcome.status == "capped" else "error"
+    return replace(case, kind=kind, type=reason, message=message, details=details)
+
+
+def _validator_case(result: ValidatorResult) -> Case:
+    feedback = "" if result.hidden else result.feedback
+    texts = () if result.hidden else (result.command, result.summary, feedback if result.passed else "")
+    case = Case("validators", result.name, output="\n".join(filter(None, texts)), seconds=result.duration)
+    said = public_remark(result)
+    return case if result.passed else replace(case, kind="failure", type=result.reason, message=said, details=feedback)
+
+
+def public_remark(result: ValidatorResult) -> str:
+    """Return what a validator's result says; of a hidden one, the summary alone."""
+    return result.summary if result.hidden else result.remark
+
+
+def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
+    """Yield a case for each criterion of the last verdict, with its citations as output."""
+    from goalrunner.reports.review import criterion_facts
+
+    rows = [row for row in outcome.evidence if row.kind == "criterion"]
+    for criterion, group in groupby(rows, key=lambda row: row.criterion):
+        found = list(group)
+        case, missing = Case("criteria", criterion, output=Layout().text(criterion_facts(found))), found[0].missing
+        if not found[0].satisfied:
+            missing = missing or "not satisfied"
+            case = replace(case, kind="failure", type="not_satisfied", message=missing, details=missing)
+        yield case
+
+
+def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
+    """Yield a case for each limit that is set; the one that stopped the run has failed."""
+    used = list(outcome.usage.values())
+    spent: dict[str, tuple[float, str]] = {
+        "max_iterations": (outcome.iterations, "max_iterations"),
+        "timeout": (outcome.duration, "timeout"),
+        "tokens": (sum(one.tokens for one in used), "budget_exhausted"),
+        "cost_usd": (sum(one.known_cost_usd for one in used), "budget_exhausted"),
+    }
+    limits = {name: limit for name in spent if (limit := outcome.limits.get(name)) is not None}
+    over = [name for name, limit in limits.items() if spent[name][0] >= limit]
+    for name, limit in limits.items():
+        amount, reason = spent[name]
+        output = " of ".join(f"{value:,.3f}".rstrip("0").rstrip(".") for value in (amount, limit))
+        # A budget can also be exhausted because what was used is unknown.
+        stopped = outcome.stop_reason == reason and (name in over or not {"tokens", "cost_usd"} & set(over))
+        case, message = Case("limits", name, output=output), f"the limit was reached: {output}"
+        yield replace(case, kind="failure", type=reason, message=message) if stopped else case

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -16,25 +15,28 @@ from pathlib import Path
 from goalrunner.core import events
 from goalrunner.core.activity import Activity, CommandEnded, CommandStarted, RetryScheduled
 from goalrunner.core.events import Record
-from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Step
-from goalrunner.reports.steps import Spending, short_name
+from goalrunner.reports.layout import Line, Step
+from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.steps import short_name
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
+STARTED_AFTER = 3.0
+"""Seconds after which a step in a pipe gets a line that it has started."""
+HEARTBEAT = 30.0
+"""Seconds between two lines of a step that is still running."""
 
 _TEXT_KEPT = 4_000
-"""Characters of streamed text that are kept."""
-_BLOCK = 1_000_000
+"""Characters of streamed text, and of a line of output, that are kept."""
+_BLOCK = 4_000_000
 """Bytes of an output that are read at once."""
-_MOST_UNREAD = 16_000_000
-"""Bytes of new output beyond which only its end is read."""
 _LINES = 40
 _OUTPUT = "?" * 16 + ".out"
 """Names of the files that commands of tools and validators write."""
+_MODELS = ("agent", "judge", "critic")
 _PERCENT = re.compile(rb"\[ *(\d{1,3})%\]\s*$")
 _TEST = re.compile(
     rb"test \S.* \.\.\. (ok|FAILED)$"  # cargo
@@ -53,52 +55,38 @@ class GrowingOutput:
         self._place = 0
         self._rest = b""
         self._lines: deque[bytes] = deque(maxlen=_LINES)
-        self._percent = b""
-        self._passed = self._failed = 0
-        self._whole = True
+        self._percent = ""
+        self._tests = {"passed": 0, "failed": 0}
 
     def read(self) -> None:
         """Read what is new, a part of it if there is much."""
         try:
             with self._path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                if size - self._place > _MOST_UNREAD:
-                    self._place, self._rest, self._whole = size - _BLOCK, b"", False
                 file.seek(self._place)
                 data = file.read(_BLOCK)
         except OSError:
             return
         self._place += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[-_BLOCK:]
-        for line in lines:
-            self._add(line)
-
-    def _add(self, line: bytes) -> None:
-        self._lines.append(line[-_TEXT_KEPT:].rpartition(b"\r")[2] or line[-_TEXT_KEPT:].rstrip(b"\r"))
-        if found := _PERCENT.search(line):
-            self._percent = found[1]
-        elif len(line) < _TEXT_KEPT and (found := _TEST.match(line)):
-            word = next(group for group in found.groups() if group)
-            self._passed += word.lower() in (b"ok", b"pass", b"passed")
-            self._failed += word.lower() not in (b"ok", b"pass", b"passed")
+        *lines, self._rest = (self._rest[-_BLOCK:] + data).split(b"\n")
+        for line in (whole[-_TEXT_KEPT:] for whole in lines):
+            self._lines.append(line)
+            if found := _PERCENT.search(line):
+                self._percent = f"{int(found[1])} %"
+            elif found := _TEST.match(line):
+                word = next(group for group in found.groups() if group)
+                self._tests["passed" if word.lower() in (b"ok", b"pass", b"passed") else "failed"] += 1
 
     @property
     def lines(self) -> list[str]:
-        """The last lines; the last of them may go on."""
-        rest = self._rest[-_TEXT_KEPT:].rstrip(b"\r").rpartition(b"\r")[2]
-        return [line.decode(errors="replace") for line in (*self._lines, rest) if line.strip()]
+        """The last lines, each in the last state of a progress bar; the last of them may go on."""
+        shown = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in (*self._lines, self._rest[-_TEXT_KEPT:])]
+        return [line.decode(errors="replace") for line in shown if line.strip()]
 
     @property
     def progress(self) -> str:
         """How far the tests are: "42 %", "12 passed, 1 failed so far"; empty if the runner does not say."""
-        if self._percent:
-            return f"{int(self._percent)} %"
-        if not self._whole or not self._passed + self._failed:
-            return ""
-        parts = [f"{self._passed:,} passed"] if self._passed else []
-        parts += [f"{self._failed:,} failed"] if self._failed else []
-        return f"{', '.join(parts)} so far"
+        counts = ", ".join(f"{number:,} {name}" for name, number in self._tests.items() if number)
+        return self._percent or (f"{counts} so far" if counts else "")
 
 
 @dataclass
@@ -113,38 +101,36 @@ class Running:
 class Current:
     """What a run is doing now, from its records and activities. Activities may come from another thread than drawing."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.spending = Spending()
-        self._monotonic = monotonic
+    def __init__(self, narrative: Narrative, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`narrative` gets each record before `follow` does."""
+        self._narrative, self._monotonic = narrative, monotonic
         self._lock = threading.Lock()
         self._step: Step | None = None
         self._since = self._at = 0.0
         self._text = ""
-        self._round = self._calls = self._used_before = 0
-        self._external = False
+        self._calls = self._used_before = 0
         self._commands: dict[CommandStarted, tuple[float, GrowingOutput]] = {}
         self._retry: tuple[RetryScheduled, float] | None = None
         self._durations: dict[str, float] = {}
         self._has_caught_up = False
+        self._told: dict[tuple[str, str], float] = {}
+        """By name and subject of a running step: seconds after its start at which its next line is due."""
 
-    def take_up(self, state: RunState, spending: Spending) -> None:
+    def take_up(self, state: RunState) -> None:
         """Start with the state that an earlier process left."""
-        self.spending, self._at = spending, self._monotonic()
-        self._round, self._external = state.round, state.external
+        self._at = self._monotonic()
         self._remember(state.validators)
 
-    def follow(self, record: Record, step: Step | None, spending: Spending) -> None:
-        """Take over a record; `step` is what runs after it, `spending` what is spent by then."""
-        now, event = self._monotonic(), record.event
+    def follow(self, record: Record) -> None:
+        """Take over a record."""
+        now, event, step = self._monotonic(), record.event, self._narrative.running
         with self._lock:
             if step is not self._step:
                 self._step, self._since, self._retry = step, now, None
-            self.spending, self._at = spending, now
+            self._at = now
             match event:
-                case events.RunStarted():
-                    self._external = bool(event.agent_command)
                 case events.RoundStarted():
-                    self._round, self._calls, self._used_before = event.round, 0, spending.usage.tokens
+                    self._calls, self._used_before = 0, self._narrative.spending.usage.tokens
                 case events.MessageRecorded():
                     self._text, self._retry = "", None
                     self._calls += event.role == "assistant"
@@ -154,6 +140,9 @@ class Current:
                     self._remember(event.results)
                 case _:
                     pass
+
+    def _remember(self, results: tuple[ValidatorResult, ...]) -> None:
+        self._durations.update({result.name: result.duration for result in results})
 
     def on_activity(self, activity: Activity) -> None:
         """Take over an activity."""
@@ -171,13 +160,12 @@ class Current:
                     pass
 
     def look(self, scratch: Path, records: Path) -> None:
-        """Follow a run of another process, whose running command writes to a file in the folder `scratch`."""
+        """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""
         with contextlib.suppress(OSError), self._lock:  # a file may be removed meanwhile
             if not self._has_caught_up:
                 self._since = self._at = self._monotonic() - max(time.time() - records.stat().st_mtime, 0.0)
                 self._has_caught_up = True
-            outputs = list(scratch.glob(_OUTPUT))
-            newest = max(outputs, key=lambda path: path.stat().st_mtime, default=None)
+            newest = max(scratch.glob(_OUTPUT), key=lambda path: path.stat().st_mtime, default=None)
             if newest not in [started.output for started in self._commands]:
                 self._commands.clear()
                 if newest and self._step:
@@ -202,11 +190,6 @@ class Current:
             self._step, self._text = None, ""
             self._commands.clear()
 
-    def estimate(self, name: str) -> str:
-        """Return how long a validator took the last time: "last run 3 min 2 s"; empty if it is short or unknown."""
-        seconds = self._durations.get(name, 0.0)
-        return f"last run {figures.elapsed(seconds)}" if seconds >= WORTH_AN_ESTIMATE else ""
-
     def running(self) -> list[Running]:
         """Return the running steps: the commands of validators and tools, else the step of the run."""
         with self._lock:
@@ -215,15 +198,15 @@ class Current:
                 return [self._command(started, now - since, out) for started, (since, out) in self._commands.items()]
             if self._step is None:
                 return []
-            step, seconds = self._step, now - self._since
-            if step.name in ("agent", "judge", "critic"):
-                step = self._waiting(step, now)
-            lines = self._text.splitlines()
-            return [Running(replace(step, time=figures.elapsed(seconds)), seconds, lines)]
+            step = self._waiting(self._step, now) if self._step.name in _MODELS else self._step
+            seconds = now - self._since
+            return [Running(replace(step, time=figures.elapsed(seconds)), seconds, self._text.splitlines())]
 
     def _command(self, started: CommandStarted, seconds: float, output: GrowingOutput) -> Running:
         output.read()
-        remark = ", ".join(filter(None, (output.progress, self.estimate(started.name))))
+        last = self._durations.get(started.name, 0.0)
+        estimate = f"last run {figures.elapsed(last)}" if last >= WORTH_AN_ESTIMATE else ""
+        remark = ", ".join(filter(None, (output.progress, estimate)))
         step = Step(short_name(started.name), subject=started.command, time=figures.elapsed(seconds), remark=remark)
         return Running(step, seconds, output.lines)
 
@@ -236,42 +219,31 @@ class Current:
             return replace(step, subject=retry.reason, remark=f"{again} ({retry.retry}/{retry.retries})")
         if step.name != "agent":
             return step
-        tokens = self.spending.usage.tokens - self._used_before
-        used = f", {figures.count(tokens, 'token')}" if tokens else ""
-        if self._external:
-            calls = f"{figures.count(self._calls, 'message')}" if self._calls else ""
-            return replace(step, subject="working", remark=f"{calls}{used}".removeprefix(", "))
+        tokens = self._narrative.spending.usage.tokens - self._used_before
+        used = figures.count(tokens, "token") if tokens else ""
+        if self._narrative.spending.external:
+            calls = figures.count(self._calls, "message") if self._calls else ""
+            return replace(step, subject="working", remark=", ".join(filter(None, (calls, used))))
         subject = "answering" if self._text else "waiting for the model"
-        return replace(step, subject=subject, remark=f"step {self._calls + 1}{used}")
+        return replace(step, subject=subject, remark=", ".join(filter(None, (f"step {self._calls + 1}", used))))
 
     def totals(self) -> str:
         """Return what is used of each limit: "round 2 of 10 · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
-        spending, plan = self.spending, self.spending.plan
-        most = f" of {plan.max_iterations}" if plan.max_iterations else ""
-        used = spending.usage
-        silent = self._external and self._round > 0 and not (used.calls or used.tokens or used.known_cost_usd)
-        elapsed = spending.elapsed + max(self._monotonic() - self._at, 0.0)
-        return " · ".join(
-            (
-                f"round {self._round}{most}" if self._round else f"before round 1{most}",
-                *used_parts(used, elapsed, plan, known=not silent),
-            )
-        )
+        spending, number = self._narrative.spending, self._narrative.round
+        most = f" of {spending.plan.max_iterations}" if spending.plan and spending.plan.max_iterations else ""
+        seconds = spending.elapsed + max(self._monotonic() - self._at, 0.0)
+        parts = spending.parts(seconds, began=number > 0)
+        return " · ".join([f"{f'round {number}' if number else 'before round 1'}{most}", *parts])
 
-    def _remember(self, results: Sequence[ValidatorResult]) -> None:
-        self._durations.update({result.name: result.duration for result in results})
-
-
-def used_parts(usage: Usage, seconds: float, plan: events.Plan, *, known: bool = True) -> tuple[str, str, str]:
-    """Return time, tokens and dollars, each with its limit. `known` False: an external agent has reported nothing yet."""
-    time_ = figures.elapsed(seconds)
-    tokens, cost = figures.spent(usage if known else Usage.unknown())
-    return (
-        f"{time_} of {figures.span(plan.timeout)}" if plan.timeout else time_,
-        _within(tokens, f"{plan.tokens:,}") if plan.tokens else tokens,
-        _within(cost, figures.dollars(plan.cost_usd)) if plan.cost_usd else cost,
-    )
-
-
-def _within(used: str, limit: str) -> str:
-    return f"{used} (limit {limit})" if used in (figures.UNKNOWN_TOKENS, figures.UNKNOWN_COST) else f"{used} of {limit}"
+    def beats(self) -> Iterator[Line]:
+        """Yield a line for each running step soon after its start, and every 30 seconds."""
+        running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
+        self._told = {key: at for key, at in self._told.items() if key in running}
+        for key, one in running.items():
+            at = self._told.get(key, STARTED_AFTER)
+            if one.seconds < min(at, STARTED_AFTER):  # it has started again
+                self._told.pop(key, None)
+            elif one.seconds >= at:
+                self._told[key] = HEARTBEAT * (one.seconds // HEARTBEAT + 1)
+                said = "running" if at == STARTED_AFTER else "still running"
+                yield replace(one.step, remark=", ".join(filter(None, (said, one.step.remark))))

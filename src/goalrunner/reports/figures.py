@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -123,11 +124,13 @@ def age(then: str, now: datetime) -> str:
     return f"{count(int(seconds // _DAY), 'day')} ago"
 
 
-def limits(max_iterations: float | None, timeout: float | None, tokens: float | None, cost_usd: float | None) -> str:
-    """Return the limits of a run: "10 rounds · 30 min · no budget"; None is no limit."""
-    rounds = count(int(max_iterations), "round") if max_iterations is not None else "no round limit"
-    time = span(timeout) if timeout is not None else "no timeout"
-    budget = [count(int(tokens), "token")] if tokens is not None else []
-    if cost_usd is not None:
-        budget.append(dollars(cost_usd))
-    return " · ".join([rounds, time, *(budget or ["no budget"])])
+def limits(values: Mapping[str, float | None]) -> str:
+    """Return the limits of a run, by name: "10 rounds · 30 min · no budget"; None is no limit."""
+    rounds, timeout, tokens, cost = (values.get(name) for name in ("max_iterations", "timeout", "tokens", "cost_usd"))
+    parts = [
+        count(int(rounds), "round") if rounds is not None else "no round limit",
+        span(timeout) if timeout is not None else "no timeout",
+        *([count(int(tokens), "token")] if tokens is not None else []),
+        *([dollars(cost)] if cost is not None else []),
+    ]
+    return " · ".join(parts if parts[2:] else [*parts, "no budget"])

@@ -1,34 +1,31 @@
-"""A run as one HTML page that works offline: its data from the log, and the template that shows them."""
+"""A run as one HTML page that works offline: its data from the log, and the templates that show them."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from goalrunner import __version__
 from goalrunner.app.run_snapshots import snapshots_of
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
-from goalrunner.core.observation import ArtifactRef, EvidenceRow, Snapshot, TranscriptRef
-from goalrunner.core.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, TranscriptRef
+from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.summary import observations_of
-from goalrunner.core.verdict import verdict_of
+from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.reports import figures
-from goalrunner.reports.diff_lines import FileDiff, files_of
-from goalrunner.reports.header import closing_lines
-from goalrunner.reports.labels import label_lines
-from goalrunner.reports.layout import Fact, Line, Step, clean, cut, one_line
+from goalrunner.reports.layout import Fact, Line, Step, clean, cut, model_name, one_line
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.rounds import Chart, Entry, Excerpt, Round, charts_of
+from goalrunner.reports.patches import FileDiff, files_of
+from goalrunner.reports.status import closing_lines, label_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 
 _STEPS, _OUTPUT, _DIFF = 6_000, 600_000, 4_000
@@ -39,28 +36,74 @@ _OPEN = 5
 """Rounds up to which all of them are unfolded."""
 _COLOURED = 50
 """Rounds up to which their diffs have syntax colours, which take time; that of the whole run always has them."""
-_LONGEST_TITLE, _LONGEST_HEADLINE = 160, 300
+
+_Words = Callable[[TranscriptRef], str]
+_Ends = Callable[[ArtifactRef, int], tuple[bytes, bytes]]
+
+
+class Excerpt(NamedTuple):
+    """The two ends of an output, and how much is left out between them: "12,000 bytes"."""
+
+    head: str
+    gap: str = ""
+    tail: str = ""
+
+
+@dataclass
+class Entry:
+    """A line of a round, with the observation that it is about and an excerpt of its output."""
+
+    line: Line
+    observation: Observation | None = None
+    output: Excerpt | None = None
+    is_hidden: bool = False
+    """Whether a hidden validator made it: its output stays in the records, because an agent could read the page."""
+
+
+@dataclass
+class Round:
+    """What happened in one round; number 0 is what happened before the first one."""
+
+    number: int
+    began: float = 0.0
+    before: Usage = field(default_factory=Usage)
+    total: Usage = field(default_factory=Usage)
+    """Used by the run at the end of the round."""
+    seconds: float = 0.0
+    entries: list[Entry] = field(default_factory=list)
+    is_open: bool = False
+    left_out: int = 0
+    """Entries that are not shown."""
+    verdict: GoalVerdict | None = None
+    results: tuple[ValidatorResult, ...] = ()
+    changes: list[str] = field(default_factory=list)
+    files: list[FileDiff] = field(default_factory=list)
+    lines_left_out: int = 0
+
+    @property
+    def used(self) -> list[str]:
+        """Tokens and dollars of this round; empty if there are none."""
+        usage = self.total.since(self.before)
+        return list(figures.spent(usage)) if usage.tokens or usage.known_cost_usd else []
+
+    @property
+    def failing(self) -> int | None:
+        """Tests that failed; of a validator that does not count them, one. None if no validator ran."""
+        failed = sum(result.tests_failed or 1 for result in self.results if not result.passed)
+        return failed if self.results else None
 
 
 class RunPage:
     """One run as a page shows it."""
 
-    charts: Sequence[Chart] = ()
-
-    def __init__(
-        self,
-        records: Sequence[Record],
-        outcome: GoalOutcome,
-        *,
-        words: Callable[[TranscriptRef], str],
-        ends: Callable[[ArtifactRef, int], tuple[bytes, bytes]],
-    ) -> None:
+    def __init__(self, records: Sequence[Record], outcome: GoalOutcome, *, words: _Words, ends: _Ends) -> None:
         """`words` reads a message of the transcript, `ends` the two ends of an artifact: see `ArtifactStore.ends`."""
         self.outcome = outcome
         self.opening: list[tuple[str, str, str]] = []
         """Label, text and tone of the first lines."""
         self.rounds = [Round(0)]
-        self._cited = {row.observation for row in outcome.evidence}
+        self.charts: list[Chart] = []
+        self.cited = {row.observation for row in outcome.evidence}
         self.files: list[FileDiff] = []
         """What the run changed, from its start to its end."""
         self.lines_left_out = 0
@@ -69,35 +112,39 @@ class RunPage:
         self.snapshots = snapshots_of(records)
         self._narrative = Narrative(words=words)
         self._words = words
-        self._message: TranscriptRef | None = None
         for record in records:
             self._add(record)
         if not self.rounds[0].entries:
             del self.rounds[0]
         self._share_out(ends)
+        red = [result for result in self._narrative.red if not result.hidden]
+        ended = outcome.model_copy(update={"labels": (), "run_path": ""})
+        self.closing = list(closing_lines(ended, red=red, origin=self._narrative.origin))
+        evidence = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
+        self.criteria = [list(rows) for _, rows in evidence]
+        self.shown_ids = {one.observation.id for part in self.rounds for one in part.entries if one.observation}
 
     def _add(self, record: Record) -> None:
         event, lines = record.event, self._narrative.tell(record)
         if isinstance(event, events.GoalCreated | events.RunStarted):
-            self.opening += (pair for line in lines if isinstance(line, Fact) for pair in _pairs(line))
+            for fact in (line for line in lines if isinstance(line, Fact)):
+                self.opening.append((fact.label, fact.text, fact.tone))
+                self.opening += [(*fact.beside, "plain")] if fact.beside else []
             return
         usage = self._narrative.spending.usage
         if isinstance(event, events.RoundStarted) and event.round != self.rounds[-1].number:  # else it was resumed
             self.rounds.append(Round(event.round, record.elapsed, usage))
-            self._message = None
         here = self.rounds[-1]
         here.seconds, here.total = record.elapsed - here.began, usage
         if isinstance(event, events.RoundStarted | events.RunEnded):  # what they say of a round, its heading says
             lines = [line for line in lines if isinstance(line, Fact) and line.tone == "warn"]
         entries = [Entry(line) for line in lines]
         match event:
-            case events.MessageRecorded(role="assistant", has_text=True):
-                self._message = event.text
             case events.RoundFinished():
                 here.changes = figures.diff_stat(event.changes)
-                if self._message and entries:
+                if self._narrative.message and entries:
                     entries[0].observation = event.response
-                    entries[0].output = _message_excerpt(self._words(self._message).strip())
+                    entries[0].output = _message_excerpt(self._words(self._narrative.message).strip())
             case events.ToolResultRecorded() | events.QuestionAnswered():
                 entries[0].observation = event.observation
             case events.BaselineTaken() | events.ValidatorsFinished():
@@ -123,24 +170,24 @@ class RunPage:
 
     def is_cited(self, entry: Entry) -> bool:
         """Return whether the evidence names the observation of a line."""
-        return entry.observation is not None and entry.observation.id in self._cited
+        return entry.observation is not None and entry.observation.id in self.cited
 
-    def _share_out(self, ends: Callable[[ArtifactRef, int], tuple[bytes, bytes]]) -> None:
+    def _share_out(self, ends: _Ends) -> None:
         """Leave out steps of very long rounds, and read the outputs of the others."""
-        most = max(_STEPS // len(self.rounds), 20) if self.rounds else 0
+        most = max(_STEPS // max(len(self.rounds), 1), 20)
         for part in self.rounds:
             kept = [entry for index, entry in enumerate(part.entries) if index < most or self.is_cited(entry)]
             part.left_out, part.entries = len(part.entries) - len(kept), kept
             part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, kept))
-        shown = [entry for part in self.rounds for entry in part.entries if _has_output(entry)]
+        entries = [entry for part in self.rounds for entry in part.entries if entry.observation and not entry.is_hidden]
+        outputs = [(entry, entry.observation.output) for entry in entries if entry.observation]
+        shown = [(entry, output) for entry, output in outputs if output and output.size]
         each = min(max(_OUTPUT // max(len(shown), 1), _SHORTEST), _LONGEST)
-        newest = len(shown) - _OUTPUT // each
-        for index, entry in enumerate(shown):
-            item = entry.observation
-            if item and item.output and (index >= newest or self.is_cited(entry)):
+        for index, (entry, output) in enumerate(shown):
+            if index >= len(shown) - _OUTPUT // each or self.is_cited(entry):
                 size = _LONGEST if self.is_cited(entry) else each
                 try:
-                    entry.output = _excerpt(*ends(item.output, size), item.output.size - 2 * size)
+                    entry.output = _excerpt(*ends(output, size), output.size - 2 * size)
                 except RecordError as error:
                     entry.output = Excerpt(f"The output cannot be read: {error.message}")
 
@@ -156,77 +203,62 @@ class RunPage:
         for number, text in patches:
             most = _DIFF // 2 if number is None else max(_DIFF // 2 // len(rounds), 10)
             target = self if number is None else rounds[number]
-            target.files, target.lines_left_out = files_of(
-                text, most, coloured=number is None or len(rounds) <= _COLOURED
-            )
-
-    @property
-    def title(self) -> str:
-        """The beginning of the objective."""
-        return cut(one_line(self.outcome.objective.strip().partition("\n")[0]), _LONGEST_TITLE)
-
-    @property
-    def headline(self) -> str:
-        """Status, rounds and the reason in one sentence."""
-        outcome, verdict = self.outcome, self.outcome.verdict
-        rounds = f"after {figures.count(outcome.iterations, 'round')}" if outcome.iterations else "before round 1"
-        if outcome.status is GoalStatus.RUNNING:
-            return f"Not ended: {figures.count(outcome.iterations, 'round')} checked so far."
-        if outcome.status is GoalStatus.COMPLETE and verdict is not None and verdict.criteria:
-            met = figures.count(len(verdict.criteria), "criterion is", "criteria are")
-            cited = figures.count(sum(len(item.evidence) for item in verdict.criteria), "citation")
-            return f"Complete {rounds}: {met} met, by {cited} that the runner checked."
-        if outcome.status is GoalStatus.COMPLETE:
-            return f"Complete {rounds}: every validator passed."
-        why = one_line(((verdict and verdict.missing) or outcome.message).strip().partition("\n")[0])
-        reason = (outcome.stop_reason or "").replace("_", " ")
-        return cut(f"{outcome.status.capitalize()} {rounds} ({reason}): {why}", _LONGEST_HEADLINE)
-
-    @property
-    def closing(self) -> list[Line]:
-        """The last lines of the run, without labels: figures, what is missing, and the commands that come next."""
-        outcome = self.outcome.model_copy(update={"labels": (), "run_path": ""})
-        red = [result for result in self._narrative.red if not result.hidden]
-        return list(closing_lines(outcome, red=red, origin=self._narrative.origin))
-
-    @property
-    def labels(self) -> list[Fact]:
-        """What weakens the result: each label, and what it means."""
-        return list(label_lines(self.outcome.labels))
-
-    @property
-    def criteria(self) -> list[list[EvidenceRow]]:
-        """The evidence, grouped by criterion or validator."""
-        return [list(rows) for _, rows in groupby(self.outcome.evidence, key=lambda row: (row.kind, row.criterion))]
-
-    @cached_property
-    def shown_ids(self) -> set[str]:
-        """The ids of the observations on the page."""
-        return {entry.observation.id for part in self.rounds for entry in part.entries if entry.observation}
-
-
-def _has_output(entry: Entry) -> bool:
-    item = entry.observation
-    return bool(item and item.output and item.output.size and not entry.is_hidden)
-
-
-def _pairs(fact: Fact) -> list[tuple[str, str, str]]:
-    first = (fact.label, fact.text, fact.tone)
-    return [first, (*fact.beside, "plain")] if fact.beside else [first]
+            target.files, target.lines_left_out = files_of(text, most)
 
 
 def _message_excerpt(text: str) -> Excerpt | None:
     """Return a message, unless its line has shown it whole."""
     data = text.encode(errors="replace")
-    if "\n" not in text and len(data) <= LONGEST_WORDS:
-        return None
     rest = len(data) - 2 * _LONGEST
-    return _excerpt(data[:_LONGEST], data[-_LONGEST:], rest) if rest > 0 else _excerpt(data, b"", 0)
+    ends = (data[:_LONGEST], data[-_LONGEST:]) if rest > 0 else (data, b"")
+    return _excerpt(*ends, rest) if "\n" in text or len(data) > LONGEST_WORDS else None
 
 
 def _excerpt(head: bytes, tail: bytes, left_out: int) -> Excerpt:
     texts = [clean(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in (head, tail)]
     return Excerpt(texts[0], f"{left_out:,} bytes" if left_out > 0 and tail else "", texts[1])
+
+
+class Chart(NamedTuple):
+    """A line over the rounds: the number of each, its value, and that in words. `top` is the value at the upper edge."""
+
+    title: str
+    points: list[tuple[int, float, str]]
+    top: tuple[float, str]
+    first: int
+    last: int
+
+
+def _value(part: Round, title: str) -> tuple[float, str] | None:
+    """Return what a chart shows of a round; None for what is unknown, which is not 0."""
+    usage = part.total if part.number else Usage()
+    match title:
+        case "Score" if part.number and part.verdict:
+            return part.verdict.score, figures.score(part.verdict.score)
+        case "Cost" if usage.known_cost_usd:
+            return usage.known_cost_usd, figures.spent(usage)[1]
+        case "Tokens" if usage.tokens:
+            return usage.tokens, figures.spent(usage)[0]
+        case "Failing tests" if part.failing is not None:
+            return part.failing, f"{part.failing:,}"
+        case _:
+            return None
+
+
+def _add_charts(pages: Sequence[RunPage]) -> None:
+    """Add the charts of each run, all drawn to one scale: score, cost or else tokens, and failing tests."""
+    found: dict[str, list[tuple[RunPage, int, float, str]]] = {}
+    for title in ("Score", "Cost", "Tokens", "Failing tests"):
+        rounds = [(page, part.number, _value(part, title)) for page in pages for part in page.rounds]
+        found[title] = [(page, number, *value) for page, number, value in rounds if value]
+    if found["Cost"]:
+        del found["Tokens"]
+    numbers = [number for points in found.values() for _, number, _, _ in points]
+    for title, points in found.items():
+        top = (1.0, "1.00") if title == "Score" else max((point[2:] for point in points), default=(0.0, ""))
+        for page in pages:
+            if own := [point[1:] for point in points if point[0] is page]:
+                page.charts.append(Chart(title, own, top, min(numbers), max(numbers)))
 
 
 def _text(value: Any) -> Any:
@@ -236,24 +268,31 @@ def _text(value: Any) -> Any:
 
 def page_text(pages: Sequence[RunPage]) -> str:
     """Return the page of one run, or of two runs side by side. It has one stylesheet and no script."""
-    for page, charts in zip(pages, charts_of([page.rounds for page in pages]), strict=True):
-        page.charts = charts
-    return rendered("report.html.j2", pages=pages)
+    _add_charts(pages)
+    return rendered("report.html.j2", pages=pages, coloured=_COLOURED)
 
 
-def rendered(template: str, **values: Any) -> str:
-    """Return a page from a template beside this module: it has one stylesheet, no script, and no text that is markup."""
+def rendered(template: str, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
+    """Return a text from a template beside this module. A page has one stylesheet, no script, and no text that is markup."""
     folder = Path(__file__).parent
     environment = Environment(
         loader=FileSystemLoader(folder),
-        autoescape=True,
+        autoescape=select_autoescape(("html.j2", "xml.j2")),
         undefined=StrictUndefined,
         finalize=_text,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters.update(score=figures.score, elapsed=figures.elapsed, moment=figures.moment)
+    environment.filters.update(filters or {}, one_line=one_line, cut=cut, model_name=model_name)
     style = (folder / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    tools = {"count": figures.count, "spent": figures.spent, "share": figures.share}
-    return environment.get_template(template).render(**values, **tools, style=style, digest=digest, version=__version__)
+    tools = {
+        "label_lines": label_lines,
+        "count": figures.count,
+        "spent": figures.spent,
+        "share": figures.share,
+        "version": __version__,
+    }
+    return environment.get_template(template).render(**{**tools, "style": style, "digest": digest, **values})

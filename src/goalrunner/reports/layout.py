@@ -10,8 +10,8 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 ELLIPSIS = "…"
 
@@ -21,30 +21,33 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # OSC, DCS: title, links
     r"|\x1b[ -/]*[0-~]"
 )
-_JOINERS = "\u200c\u200d"
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")
-_SPACE = re.compile(r"\s+")
+
+
+class _Visible(dict[int, str]):
+    """What is shown of each character: nothing of control and direction characters."""
+
+    def __missing__(self, code: int) -> str:
+        category = unicodedata.category(chr(code))
+        self[code] = {"Cc": "", "Cf": "", "Cs": "\ufffd"}.get(category, chr(code))
+        return self[code]
+
+
+_VISIBLE = _Visible(
+    {ord(one): one for one in "\n\u200c\u200d"}
+    | {ord(one): " " for one in "\t\x0b\x0c\x85\u2028\u2029"}
+    | {0xFFFE: "", 0xFFFF: ""}  # not allowed in XML
+)
 
 
 def clean(text: str) -> str:
     """Return the text without escape sequences, control and direction characters; newlines stay, a tab is a space."""
-    if _PLAIN.fullmatch(text):
-        return text
-    return "".join(_visible(character) for character in _ESCAPES.sub("", text))
-
-
-def _visible(character: str) -> str:
-    if character == "\n" or character in _JOINERS:
-        return character
-    if character in "\t\x0b\x0c\x85\u2028\u2029":
-        return " "
-    category = unicodedata.category(character)
-    return "" if category in ("Cc", "Cf") else "\ufffd" if category == "Cs" else character
+    return text if _PLAIN.fullmatch(text) else _ESCAPES.sub("", text).translate(_VISIBLE)
 
 
 def one_line(text: str) -> str:
     """Return clean text with every run of white space as one space."""
-    return _SPACE.sub(" ", clean(text)).strip()
+    return " ".join(clean(text).split())
 
 
 def width(text: str) -> int:
@@ -83,17 +86,14 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
     """Return one line of clean text on at most so many rows; the last one is cut if there is more. Never empty."""
     columns, rest = max(columns, 1), text.strip()
     lines: list[str] = []
-    while rest and len(lines) < rows - 1 and width(rest) > columns:
+    while len(lines) < rows - 1 and width(rest) > columns:
         head = _head(rest, columns) or rest[0]
         space = head.rfind(" ")
-        if space > 0 and rest[len(head) : len(head) + 1] not in ("", " "):
+        if space > 0 and rest[len(head)] != " ":
             head = head[:space]
         lines.append(head.rstrip())
         rest = rest[len(head) :].lstrip()
-    last = cut(rest, columns)
-    if last != rest and rest[len(last) - 1] != " " and (space := last.rfind(" ")) > columns // 2:
-        last = last[:space].rstrip() + ELLIPSIS
-    return [*lines, last] if rest or not lines else lines
+    return [*lines, cut(rest, columns)]
 
 
 def hanging(line: str, columns: int, rows: int) -> list[str]:
@@ -117,19 +117,31 @@ def model_name(model: str) -> str:
     return f"{provider}{slash}{path.rpartition('/')[2]}" if provider == "scripted" else model
 
 
+def table(rows: Sequence[Sequence[str]], columns: int | None = None, least: int = 0) -> list[str]:
+    """Return rows with aligned cells. The last column is cut to a terminal's width, but not below `least` columns."""
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    room = widths[-1] if columns is None else max(table_room(rows, columns), least)
+    padded = [[pad(cell, wide) for cell, wide in zip(row[:-1], widths, strict=False)] for row in rows]
+    return ["  ".join([*cells, cut(row[-1], room)]).rstrip() for cells, row in zip(padded, rows, strict=True)]
+
+
+def table_room(rows: Sequence[Sequence[str]], columns: int) -> int:
+    """Return the columns that are left for the last column of a table."""
+    others = [max(map(width, column)) for column in zip(*rows, strict=True)][:-1]
+    return columns - sum(others) - 2 * len(others)
+
+
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""
+_CODES: dict[Tone, str] = {"dim": "2", "good": "32", "bad": "31", "warn": "33", "bold": "1"}
 
-LABEL_COLUMNS = 11
+LABEL_COLUMNS, INDENT = 11, 13
+"""Columns of a label, and before what stands below a step."""
 _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
 _TIME_END = 9
 """Columns behind the subject's at which a time ends."""
-_PAIR_COLUMNS = (48, 38)
-"""Columns of the left half of a header line; the first that fits."""
-_LEAST_REMARK = 24
-_MIN_COLUMNS = LABEL_COLUMNS + 3 + _SUBJECT_COLUMNS + _TIME_END
-"""Columns, beside the name's, below which subject and remark stand below their step."""
-_SUBJECT_ROWS, _REMARK_ROWS, _ASKED_ROWS = 3, 4, 12
+_STEP_ROWS, _MOST_ROWS = 4, 12
+"""Rows of a terminal that the subject or remark of a step may take, and any other text."""
 _NAME_COLUMNS = 8
 """Columns that a name may take at least: those of "approval"."""
 TAIL = 10
@@ -141,8 +153,7 @@ _LONGEST = 2_000
 _DESIGN_WIDTH = 80
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A piece of a row in one tone."""
 
     text: str
@@ -175,8 +186,6 @@ class Fact:
     beside: tuple[str, str] | None = None
     whole: bool = False
     """Never wrapped or cut: paths and commands that a person copies."""
-    rows: int = _REMARK_ROWS
-    """Rows of a terminal that the text may take."""
 
 
 @dataclass(frozen=True)
@@ -196,9 +205,9 @@ class Layout:
     columns: int | None = None
     name_columns: int = 7
 
-    def text(self, lines: Iterable[Line]) -> str:
-        """Return lines as text without colour."""
-        return "".join(plain(self.rows(line)) for line in lines)
+    def text(self, lines: Iterable[Line], *, colours: bool = False) -> str:
+        """Return lines as text."""
+        return text_of((row for line in lines for row in self.rows(line)), colours=colours)
 
     def rows(self, line: Line) -> list[Row]:
         """Return the rows of one line; escape sequences and control characters are removed."""
@@ -209,81 +218,64 @@ class Layout:
                 return self._fact(line)
             case Quoted():
                 text = clean(line.text.expandtabs(4)).replace("\n", " ").rstrip()
-                room = max(self._width - LABEL_COLUMNS, 4)
-                rows = [cut(text, _LONGEST)] if self.columns is None else hanging(text, room, _SUBJECT_ROWS)
-                return [[Span(" " * LABEL_COLUMNS), Span(row, "dim")] for row in rows]
-
-    @property
-    def _width(self) -> int:
-        return self.columns or _DESIGN_WIDTH
+                room = (self.columns or _LONGEST) - LABEL_COLUMNS
+                return [[Span(" " * LABEL_COLUMNS), Span(row, "dim")] for row in hanging(text, room, _STEP_ROWS)]
 
     def _step(self, step: Step) -> list[Row]:
+        """Return one row if it fits; else the subject is wrapped, and time and remark stand below."""
         name = pad(cut(one_line(step.name), max(self.name_columns, _NAME_COLUMNS)), self.name_columns)
         head = [Span(pad(step.label, LABEL_COLUMNS), "bold"), Span(f"{step.mark} ", step.tone), Span(f"{name} ")]
-        subject, remark = one_line(step.subject), one_line(step.remark)
-        more = (self._width - _DESIGN_WIDTH) // 2
-        columns = min(max(_SUBJECT_COLUMNS, _SUBJECT_COLUMNS + more), _WIDE_SUBJECT_COLUMNS)
-        columns -= width(name) - self.name_columns
-        is_narrow = self.columns is not None and self.columns < _MIN_COLUMNS + self.name_columns
-        if is_narrow or (step.mark == ASKED and width(subject) > columns):
-            if self.columns is None:
-                return [[*head, Span("   ".join(cut(text, _LONGEST) for text in (subject, remark) if text))]]
-            return self._stacked(step, head, subject, remark, 2 if is_narrow else LABEL_COLUMNS + 2)
-        room = min(columns, columns + _TIME_END - 1 - width(step.time))
-        if self.columns and width(subject) > room:
-            return self._above(head, subject, room, replace(step, label="", mark=" ", name=""))
-        subject = cut(subject, _LONGEST)
-        fill = max(columns + _TIME_END - width(subject) - width(step.time), 1 if width(subject) <= room else 3)
-        body = subject + (" " * fill + step.time if step.time else "")
-        if not remark:
-            return [[*head, Span(body, "dim")]]
-        body = body + " " * 3 if step.time or width(subject) > room else pad(f"{body} ", columns + 4)
-        return self._with_remark([*head, Span(body, "dim")], remark, "plain" if step.tone == "dim" else step.tone)
-
-    def _above(self, head: Row, subject: str, room: int, rest: Step) -> list[Row]:
-        """Return a long subject on rows of its own; its last row is that of time and remark if it leaves them room."""
-        left = sum(width(span.text) for span in head)
-        parts = wrap(subject, self._width - left, _SUBJECT_ROWS)
-        last = parts.pop() if width(parts[-1]) <= room else ""
-        rows = [[*(head if index == 0 else [Span(" " * left)]), Span(part, "dim")] for index, part in enumerate(parts)]
-        return [*rows, *(self._step(replace(rest, subject=last)) if last or rest.time or rest.remark else [])]
-
-    def _with_remark(self, row: Row, remark: str, tone: Tone) -> list[Row]:
-        indent = sum(width(span.text) for span in row)
-        if self.columns is None:
-            return [[*row, Span(cut(remark, _LONGEST), tone)]]
-        room = self.columns - indent
-        if room < _LEAST_REMARK or width(remark) > (_REMARK_ROWS - 1) * room:
-            return [row, *self._indented(remark, LABEL_COLUMNS + 2, _REMARK_ROWS, tone)]
-        first, *more = wrap(remark, room, _REMARK_ROWS)
-        return [[*row, Span(first, tone)], *([Span(" " * indent + part, tone)] for part in more)]
-
-    def _stacked(self, step: Step, head: Row, subject: str, remark: str, indent: int) -> list[Row]:
-        """Return the remark below the step. What a person decides on is not cut."""
-        room = self._width - sum(width(span.text) for span in head)
-        beside, rows = subject if width(subject) <= room else "", _ASKED_ROWS if step.mark == ASKED else _REMARK_ROWS
-        texts = ["" if beside else subject, "  ".join(filter(None, (step.time, remark)))]
-        row = [*head, Span(beside, "plain" if step.mark == ASKED else "dim")]
-        if room <= 0:
-            row = [Span(cut(f"{step.mark} {one_line(step.name)}", self._width), step.tone)]
-        return [row, *(part for text in texts if text for part in self._indented(text, indent, rows))]
-
-    def _indented(self, text: str, indent: int, most: int, tone: Tone = "plain") -> list[Row]:
-        return [[Span(" " * indent + part, tone)] for part in wrap(text, self._width - indent, most)]
+        subject, remark = (cut(one_line(text), _LONGEST) for text in (step.subject, step.remark))
+        more = max((self.columns or 0) - _DESIGN_WIDTH, 0) // 2
+        columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - self.name_columns)
+        gap = " " * max(columns + _TIME_END - width(subject + step.time), 3)
+        body = f"{subject}{gap}{step.time}" if step.time else pad(subject, columns + 1)
+        tone: Tone = "plain" if step.tone == "dim" else step.tone
+        row = [*head, Span(body if remark else body.rstrip(), "dim"), *([Span(f"   {remark}", tone)] if remark else [])]
+        if self.columns is None or _width(row) <= self.columns:
+            return [row]
+        left, rows = width(name) + LABEL_COLUMNS + 3, _MOST_ROWS if step.mark == ASKED else _STEP_ROWS
+        after = "   ".join(filter(None, (step.time, remark)))
+        beside, after = (subject, after) if subject else (after, "")
+        first, *parts = wrap(beside, self.columns - left, rows)
+        below = wrap(after, self.columns - INDENT, rows)
+        rest = [Span(" " * left + part, "dim") for part in parts]
+        rest += [Span(" " * INDENT + part, tone) for part in below if part]
+        return [[*head, Span(first, "dim" if subject else tone)], *([span] for span in rest)]
 
     def _fact(self, fact: Fact) -> list[Row]:
         label = Span(pad(fact.label, LABEL_COLUMNS), fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
         text = one_line(fact.text)
-        room = self._width - LABEL_COLUMNS
-        if fact.beside is None:
-            parts = [cut(text, _LONGEST)] if self.columns is None or fact.whole else wrap(text, room, fact.rows)
-            return [[label, Span(parts[0])], *([Span(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
-        other, second = fact.beside[0], one_line(fact.beside[1])
-        for columns in _PAIR_COLUMNS:
-            if width(text) < columns and (self.columns is None or columns + 7 + width(second) <= room):
-                other = pad(other, max(7, width(other) + 1))
-                return [[label, Span(pad(text, columns)), Span(other, "bold"), Span(second)]]
-        return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, second))]
+        if fact.beside is not None:
+            other, second = fact.beside[0], one_line(fact.beside[1])
+            half = 38 if self.columns and self.columns < 100 else 48
+            row = [label, Span(pad(text, half)), Span(pad(other, max(7, width(other) + 1)), "bold"), Span(second)]
+            if width(text) < half and (self.columns is None or _width(row) <= self.columns):
+                return [row]
+            return [*self._fact(Fact(fact.label, text)), *self._fact(Fact(other, second))]
+        room = 0 if self.columns is None or fact.whole else self.columns - LABEL_COLUMNS
+        first, *parts = wrap(text, room, _MOST_ROWS) if room else [cut(text, _LONGEST)]
+        return [[label, Span(first)], *([Span(" " * LABEL_COLUMNS + part)] for part in parts)]
+
+
+def _width(row: Row) -> int:
+    return width("".join(span.text for span in row).rstrip())
+
+
+def text_of(rows: Iterable[Row], *, colours: bool = False) -> str:
+    """Return rows as text, each ended by a newline."""
+    texts = []
+    for row in rows:
+        spans = [*row[:-1], Span(row[-1].text.rstrip(), row[-1].tone)]
+        codes = [_CODES.get(span.tone) if colours and span.text else None for span in spans]
+        pieces = (f"\x1b[{code}m{text}\x1b[0m" if code else text for (text, _), code in zip(spans, codes, strict=True))
+        texts.append("".join(pieces).rstrip() + "\n")
+    return "".join(texts)
+
+
+def facts(label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False) -> Iterator[Fact]:
+    """Yield a line for each text; the first one has the label."""
+    yield from (Fact("" if index else label, text, tone, whole=whole) for index, text in enumerate(texts))
 
 
 def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[Line]:
@@ -293,8 +285,3 @@ def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") 
     if len(more) > most:
         yield Quoted(ELLIPSIS)
     yield from (Quoted(line) for line in more[-most:])
-
-
-def plain(rows: Sequence[Row]) -> str:
-    """Rows as text without any colour, each ended by a newline."""
-    return "".join("".join(span.text for span in row).rstrip() + "\n" for row in rows)

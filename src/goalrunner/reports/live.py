@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, TextIO, cast
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
 from goalrunner.core.activity import Activity, PersonNeeded
 from goalrunner.reports.current import Running
-from goalrunner.reports.layout import LABEL_COLUMNS, Layout, Line, Row, Tone, clean, hanging, wrap
+from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, Layout, Line, clean, hanging
 from goalrunner.reports.progress import Progress
 
-_STYLES: dict[Tone, str] = {
-    "plain": "",
-    "dim": "dim",
-    "good": "green",
-    "bad": "red",
-    "warn": "yellow",
-    "bold": "bold",
-}
 _TAIL_ROWS = 6
 """Rows for the output of the running step, or for the agent's text."""
 _MOST_STEPS = 4
 """Running steps that are drawn; more validators run at the same time rarely."""
-_FRAMES_PER_SECOND = 8
 _WIDE = 1_000
 """Rows that one line of output may be wrapped to; the last ones are drawn."""
 _NO_BELL = "GOAL_NO_BELL"
@@ -66,7 +57,7 @@ class LiveProgress(Progress):
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
-            refresh_per_second=_FRAMES_PER_SECOND,
+            refresh_per_second=8,
         )
 
     def __enter__(self) -> Self:
@@ -98,81 +89,63 @@ class LiveProgress(Progress):
         """Take over what happens between two events; ring if a person is needed."""
         super().on_activity(activity)
         if isinstance(activity, PersonNeeded) and activity.bell and self._signals:
-            self._stream.write(f"\x1b]0;{clean(activity.text)}\x07\x07")
-            self._stream.flush()
+            self._write(f"\x1b]0;{clean(activity.text)}\x07\x07")
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Wipe the live region and draw nothing while a person is asked; that time does not count for the step."""
         self._wipe()
-        self._asking = True
         began = self._monotonic()
-        try:
-            yield
-        finally:
-            self._asking = False
-            self._current.shift(self._monotonic() - began)
-            self.__enter__()
-            self._print_notes()
-            self._live.refresh()
+        with super().suspended():
+            try:
+                yield
+            finally:
+                self._current.shift(self._monotonic() - began)
+                self.__enter__()
+        self._live.refresh()
 
     def close(self, lines: Iterable[Line]) -> None:
         """Wipe the live region and print the last lines."""
         self.__exit__(None, None, None)
         super().close(lines)
 
-    def _layout(self) -> Layout:
-        return Layout(self._console.width, self._narrative.name_columns)
+    def _text(self, lines: Iterable[Line]) -> Text:
+        layout = Layout(self._console.width, self.narrative.name_columns)
+        return Text.from_ansi(layout.text(lines, colours=True).rstrip("\n"))
 
     def _print(self, lines: Iterable[Line]) -> None:
-        layout = self._layout()
-        rows = [row for line in lines for row in layout.rows(line)]
-        if rows:
+        text = self._text(lines)
+        if text:
             # A soft wrap leaves rows that are longer than the terminal whole, so that a path can be copied.
-            self._console.print(Text("\n").join(map(_text, rows)), soft_wrap=True)
+            self._console.print(text, soft_wrap=True)
             if self._live.is_started:
                 self._live.refresh()
 
     def _region(self) -> RenderableType:
         if self._asking or self._over.is_set():
             return Text("")
-        columns = max(self._console.width, 1)
         running = self._current.running()
+        drawn = max(min(len(running), _MOST_STEPS), 1)
         # The region never fills the screen: what scrolled out of it could not be erased.
-        room = max(self._console.height - 4 - 2 * min(len(running), _MOST_STEPS), 1)
+        tail = max(min(_TAIL_ROWS, self._console.height - 4 - 2 * drawn) // drawn, 1)
         rows: list[Text] = []
         for number, item in enumerate(running[:_MOST_STEPS]):
-            tail = max(min(_TAIL_ROWS, room) // min(len(running), _MOST_STEPS), 1)
-            label = self._narrative.label if number == 0 else ""
-            rows += self._drawn(replace(item, step=replace(item.step, label=label, mark=" ")), tail, columns)
+            rows += self._drawn(item, tail, self.narrative.label if number == 0 else "")
         if len(running) > _MOST_STEPS:
-            rows.append(Text(f"{' ' * (LABEL_COLUMNS + 2)}and {len(running) - _MOST_STEPS} more", style="dim"))
-        if self._narrative.spending.plan_known:
-            totals = wrap(self._current.totals(), max(columns - LABEL_COLUMNS, 10), 2)
-            heads = ["total".ljust(LABEL_COLUMNS), " " * LABEL_COLUMNS]
-            rows += [Text(head + part, style="dim") for head, part in zip(heads, totals, strict=False)]
+            rows.append(Text(f"{' ' * INDENT}and {len(running) - _MOST_STEPS} more", style="dim"))
+        if self.narrative.spending.plan:
+            rows += self._text([Fact("total", self._current.totals(), "dim")]).split()
         for row in rows:
-            row.no_wrap, row.overflow = True, "crop"
-            row.truncate(columns)
-        return Group(*rows) if rows else Text("")
+            row.truncate(self._console.width)
+        return Text("\n", no_wrap=True, overflow="crop").join(rows)
 
-    def _drawn(self, item: Running, tail: int, columns: int) -> list[Text]:
-        step = replace(item.step, subject=self._redact(item.step.subject))
-        rows = [_text(row) for row in Layout(columns, self._narrative.name_columns).rows(step)]
+    def _drawn(self, item: Running, tail: int, label: str) -> list[Text]:
+        """Return a running step with the last rows of its output."""
+        subject = self._redact(item.step.subject)
+        first, *rows = self._text([replace(item.step, subject=subject, label=label, mark=" ")]).split()
         frame = self._spinner.render(self._monotonic())
-        mark = frame.plain if isinstance(frame, Text) else "·"
-        first = rows[0]
-        first.plain = first.plain[:LABEL_COLUMNS] + mark + first.plain[LABEL_COLUMNS + 1 :]
-        return [*rows, *self._tail(item.lines[-tail:], tail, columns)]
-
-    def _tail(self, lines: Sequence[str], most: int, columns: int) -> list[Text]:
-        """Return the last rows of lines that are wrapped, their continuations with more indentation."""
-        indent = " " * (LABEL_COLUMNS + 2)
-        room = max(columns - len(indent), 10)
-        whole = clean(self._redact("\n".join(lines))).expandtabs(4).splitlines()
-        rows = [row for line in whole if line.strip() for row in hanging(line, room, _WIDE)]
-        return [Text(indent + row, style="dim") for row in rows[-most:]]
-
-
-def _text(row: Row) -> Text:
-    return Text.assemble(*((span.text.rstrip() if span is row[-1] else span.text, _STYLES[span.tone]) for span in row))
+        first.plain = first.plain[:LABEL_COLUMNS] + str(frame) + first.plain[LABEL_COLUMNS + 1 :]
+        room = max(self._console.width - INDENT, 10)
+        whole = clean(self._redact("\n".join(item.lines[-tail:]))).expandtabs(4).splitlines()
+        below = [row for line in whole if line.strip() for row in hanging(line, room, _WIDE)]
+        return [first, *rows, *(Text(" " * INDENT + row, style="dim") for row in below[-tail:])]

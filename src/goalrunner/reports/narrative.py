@@ -1,22 +1,28 @@
-"""The lines of a run as they happen."""
+"""The lines of a run as they happen, from the first ones on; and a resolved goal as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goalrunner.core import events
+from goalrunner.core.field_types import SCRIPTED
+from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import Approvals, ValidatorSpec
 from goalrunner.core.observation import REPLAY, DiffStat, TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.current import used_parts
-from goalrunner.reports.header import goal_lines, start_lines
-from goalrunner.reports.layout import Fact, Line, Step
-from goalrunner.reports.status import Origin, origin_of
+from goalrunner.reports.layout import Fact, Layout, Line, Step, facts, home_path, model_name
+from goalrunner.reports.next_steps import Origin, origin_of
 from goalrunner.reports.steps import Spending, event_lines, message_step, short_name
+
+_OPTIONS = {"agent": "--model NAME", "judge": "--judge NAME", "critic": "[critic] model"}
+UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
+"""The warning at the start of a run without any limit."""
+_NO_JUDGE = "none; the validators decide"
 
 _LONGEST_NAME = 16
 _LONG = 20.0
@@ -42,6 +48,92 @@ _RUNNING: dict[type, Step | None] = {
 """The step that begins with an event."""
 
 
+def start_lines(
+    started: events.RunStarted, created: events.GoalCreated | None, place: str = "", *, resumed: bool = False
+) -> Iterator[Line]:
+    """Yield workspace, run, models, and unless it is `resumed` limits and warnings; `place` is as "git, clean"."""
+    workspace = " · ".join(filter(None, (home_path(started.workspace), place)))
+    yield Fact("workspace", workspace, beside=("run", created.goal.run_id) if created else None)
+    agent = started.agent_command or model_name(started.models.get("agent", "")) or "a conversation that was passed in"
+    yield Fact("agent", agent, beside=("judge", model_name(started.models.get("judge", "")) or _NO_JUDGE))
+    if created is not None and not resumed:
+        plan = created.plan
+        if plan.critic is not None:
+            yield Fact("critic", f"{plan.critic.name} · at least {figures.score(plan.critic.threshold)}")
+        yield Fact("limits", figures.limits(vars(plan)))
+        if started.checks:
+            yield Fact("checks", started.checks)
+        if waits := waits_for(plan.approvals, created.goal.risk_class):
+            yield Fact("approvals", waits)
+        if plan.max_iterations is None and plan.timeout is None and plan.tokens is None and plan.cost_usd is None:
+            yield UNLIMITED
+    if started.continues:
+        yield Fact("continues", f"the conversation of {started.continues}")
+    yield from (Fact("note", note, tone="warn") for note in started.notes)
+    yield from _recorded_lines(started.models)
+
+
+def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
+    """Return what will wait for a person in a run; empty if nothing will."""
+    kinds = list(approvals.require) + [f'"{pattern}"' for pattern in approvals.commands]
+    if risk == "critical":
+        kinds = ["complete", "every command and write"]
+    elif risk == "high" and "complete" not in kinds:
+        kinds = ["complete", *kinds]
+    within = f" · within {figures.elapsed(approvals.expires)}" if approvals.expires is not None else ""
+    return f"a person decides on {', '.join(kinds)}{within}" if kinds else ""
+
+
+def _recorded_lines(models: Mapping[str, str]) -> Iterator[Line]:
+    """Yield a line if replies are played from a recording, with the option for a real model."""
+    recorded = [role for role in _OPTIONS if models.get(role, "").startswith(SCRIPTED)]
+    if recorded:
+        said = f"replies of {' and '.join(recorded)} are played from a recording; tools and checks run for real"
+        yield Fact("recorded", f"{said}; for a real model use {' and '.join(_OPTIONS[role] for role in recorded)}")
+
+
+def resolved_text(
+    goal: Goal,
+    agent: str = "",
+    *,
+    place: str = "",
+    checked: Sequence[tuple[str, str]] = (),
+    columns: int | None = None,
+) -> str:
+    """Return objective, workspace, models, limits and checks.
+
+    `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
+    texts about the check environment.
+    """
+    return Layout(columns).text(_resolved_lines(goal, agent, place, checked))
+
+
+def _resolved_lines(goal: Goal, agent: str, place: str, checked: Sequence[tuple[str, str]]) -> Iterator[Line]:
+    judge = goal.agent.model if goal.judge.model == "agent" else goal.judge.model
+    minimum = f" · at least {figures.score(goal.judge.minimum_score)}" if goal.judge.minimum_score else ""
+    yield Fact("goal", goal.objective)
+    yield from facts("criteria", goal.success_criteria, whole=True)
+    yield from facts("keeps", goal.constraints, whole=True)
+    yield Fact("workspace", " · ".join(filter(None, (home_path(goal.workspace.path), place))))
+    yield Fact("agent", agent or goal.agent.model, whole=True)
+    yield Fact("judge", judge + minimum if goal.has_judge else _NO_JUDGE, whole=True)
+    if goal.critic.command:
+        yield Fact("critic", f"{goal.critic.command} · at least {figures.score(goal.critic.threshold)}", whole=True)
+    yield Fact("limits", figures.limits({**vars(goal), **vars(goal.budget)}))
+    yield from facts("checks", map(_validator, goal.validators), whole=True)
+    yield from (Fact(label, text) for label, text in checked)
+    if goal.unlimited:
+        yield UNLIMITED
+    yield from _recorded_lines({"agent": goal.agent.model, "judge": judge})
+    yield Fact("dry run", "Nothing was run or written.")
+
+
+def _validator(spec: ValidatorSpec) -> str:
+    limit = figures.span(spec.timeout) if spec.timeout is not None else "no timeout"
+    command = spec.run or f"python {spec.python}"
+    return f"{command} · {limit}" if spec.name in ("", command) else f"{spec.name}: {command} · {limit}"
+
+
 class Narrative:
     """Makes lines of the records of one run, in their order.
 
@@ -58,16 +150,16 @@ class Narrative:
         """
         self.running: Step | None = None
         self.red: tuple[ValidatorResult, ...] = ()
-        self.missing = ""
+        self.missing = self.label = ""
         self.origin = Origin()
-        self.label = ""
         self.round = 0
         self.name_columns = 7
+        self.spending = Spending()
+        self.message: TranscriptRef | None = None
+        """The agent's last message of the round."""
         self._place = place or (lambda _: "")
         self._words = words
-        self._message: TranscriptRef | None = None
-        self._goal: events.GoalCreated | None = None
-        self.spending = Spending()
+        self._created: events.GoalCreated | None = None
         self._is_checked = False
         self._changes: DiffStat | None = None
         self._began = (0.0, Usage())
@@ -78,7 +170,12 @@ class Narrative:
         ended = [*self._round_end(record)]
         self.spending.elapsed = record.elapsed
         self._follow(record.event)
-        return [*ended, *map(self.labelled, self._lines(record.event)), *self._took(record), *self.spending.add(record)]
+        lines = [*ended, *map(self.labelled, self._lines(record.event))]
+        if isinstance(record.event, events.BaselineTaken) and record.event.standing == "red":
+            seconds = record.elapsed - self._began[0]
+            if seconds > _LONG:
+                lines.append(Fact("", f"The validators take {figures.elapsed(seconds)}; each round adds about that."))
+        return [*lines, *self.spending.add(record)]
 
     def _round_end(self, record: events.Record) -> Iterator[Line]:
         """Yield duration, changes and spend of the round that is over; of an only round the last line says them."""
@@ -88,34 +185,30 @@ class Narrative:
             seconds, before = self._began
             used = self.spending.usage.since(before)
             parts = [figures.elapsed(record.elapsed - seconds), *figures.diff_stat(self._changes)]
-            if used.tokens or used.known_cost_usd:
-                parts += figures.spent(used)
+            parts += figures.spent(used) if used.tokens or used.known_cost_usd else ()
             yield Fact("", f"round {number} took {' · '.join(parts)}")
-
-    def _took(self, record: events.Record) -> Iterator[Line]:
-        """Yield how long the validators take, if that is worth knowing before the first round."""
-        if isinstance(record.event, events.BaselineTaken) and record.event.standing == "red":
-            seconds = record.elapsed - self._began[0]
-            if seconds > _LONG:
-                yield Fact("", f"The validators take {figures.elapsed(seconds)}; each round adds about that.")
 
     def take_up(self, state: RunState) -> list[Line]:
         """Return the first lines of a resumed run: goal, workspace, agent, and what is used of the limits."""
         created = events.GoalCreated(goal=state.goal, plan=state.plan)
         self._follow(created)
-        self.spending = Spending.of(state)
+        self.spending = Spending(state.plan, total_of(state, over=True), state.elapsed, state.external)
+        parts = self.spending.parts(state.elapsed, began=state.iterations > 0)
+        self.spending.usage = state.total
         self.red = tuple(result for result in state.validators if not result.passed)
-        self.origin = origin_of(state)
+        self.origin, self.round = origin_of(state), state.round
+        most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
+        rounds = f"{state.iterations}{most} {'round' if state.iterations == 1 and not most else 'rounds'}"
         started = events.RunStarted(
             workspace=state.workspace, models=state.models, agent_command=state.agent_command, version=""
         )
-        lines = start_lines(started, state.goal.run_id, None, self._place(state.workspace))
-        return [*goal_lines(created), *lines, Fact("so far", _used(state))]
+        lines = start_lines(started, created, self._place(state.workspace), resumed=True)
+        return [Fact("goal", state.goal.description), *lines, Fact("so far", " · ".join([rounds, *parts]))]
 
     def _follow(self, event: events.Event) -> None:
         match event:
             case events.GoalCreated():
-                self._goal = event
+                self._created = event
                 longest = max((len(name) for name in event.plan.validators), default=0)
                 self.name_columns = min(max(self.name_columns, longest), _LONGEST_NAME)
             case events.RunStarted():
@@ -123,11 +216,11 @@ class Narrative:
             case events.BaselineTaken():
                 self.label = "baseline"
             case events.RoundStarted():
-                self.label, self._message = f"round {event.round}", None
+                self.label, self.message = f"round {event.round}", None
                 self.round, self._is_checked, self._changes = event.round, False, None
                 self._began = (self.spending.elapsed, self.spending.usage)
-            case events.MessageRecorded() if event.role == "assistant" and event.has_text:
-                self._message = event.text
+            case events.MessageRecorded(role="assistant", has_text=True):
+                self.message = event.text
             case events.RoundFinished():
                 self.origin = replace(self.origin, round_ended=True)
                 self._is_checked, self._changes = True, event.changes
@@ -148,7 +241,7 @@ class Narrative:
                 if event.step_id == "baseline":
                     self._began = (self.spending.elapsed, self.spending.usage)
                 self.running = Step("checks", subject=event.description)
-            case events.MessageRecorded() if event.role == "user":
+            case events.MessageRecorded(role="user"):
                 self.running = _AGENT
             case events.ToolResultRecorded(observation=seen) if seen.source == REPLAY:
                 pass  # a part of the audit
@@ -158,14 +251,11 @@ class Narrative:
     def _lines(self, event: events.Event) -> Iterable[Line]:
         match event:
             case events.GoalCreated():
-                return goal_lines(event)
+                return [Fact("goal", event.goal.description)]
             case events.RunStarted():
-                place, goal = self._place(event.workspace), self._goal
-                if goal is None:
-                    return start_lines(event, "", None, place)
-                return start_lines(event, goal.goal.run_id, goal.plan, place, goal.goal.risk_class)
-            case events.RoundFinished() if self._words and self._message:
-                return [*message_step(self._words(self._message)), *event_lines(event)]
+                return start_lines(event, self._created, self._place(event.workspace))
+            case events.RoundFinished() if self._words and self.message:
+                return [*message_step(self._words(self.message)), *event_lines(event)]
             case _:
                 return event_lines(event)
 
@@ -175,14 +265,3 @@ class Narrative:
             return line
         label, self.label = self.label, ""
         return replace(line, label=label)
-
-
-def _used(state: RunState) -> str:
-    """Return what is used of each limit: "3 of 10 rounds · 2 min 5 s of 30 min · 8,120 tokens · $0.12"."""
-    plan, used = state.plan, total_of(state, over=True)
-    rounds = figures.count(state.iterations, "round")
-    if plan.max_iterations:
-        rounds = f"{state.iterations} of {figures.count(plan.max_iterations, 'round')}"
-    # An external agent may have used what it did not report.
-    silent = state.external and state.iterations > 0 and not (used.calls or used.tokens or used.known_cost_usd)
-    return " · ".join((rounds, *used_parts(used, state.elapsed, plan, known=not silent)))

@@ -1,18 +1,17 @@
-"""What a person reviews: approvals, questions and the answers that are typed; patches of a run, and what `goal restore` does."""
+"""What a person reviews: approvals, questions and the answers that are typed; verdicts, and what they rest on."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.agent_ports import ApprovalRequest
-from goalrunner.core.observation import Change, EvidenceRow, Snapshot
+from goalrunner.core.observation import OWNER, EvidenceRow, Observation
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Layout, clean, cut, home_path, one_line, pad, width, wrap
-from goalrunner.snapshots.objects import shown
+from goalrunner.reports.layout import Fact, Layout, clean, facts, hanging, one_line, width
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -27,13 +26,15 @@ _ASKS = {
     "checks": "The agent changed existing tests or their configuration. The validators fail with the original files and"
     " pass with the changed ones. Accept the changes below?",
 }
-_PROMPT = "[y]es / [n]o REASON"
-_MORE = " / [a]ll: show every line"
 ANSWER = "Your answer (Ctrl-D leaves the question open): "
 _CHOICES = (
     "  Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
     " goal approve or goal deny answers it later."
 )
+SHORT_ID = 12
+"""Characters of a snapshot's id that are shown and can be typed."""
+_LONGEST_COMMAND = 1_000
+"""Characters of a command that stands beside its label."""
 
 
 @dataclass(frozen=True)
@@ -43,28 +44,6 @@ class Typed:
     decision: bool | None = None
     reason: str = ""
     everything: bool = False
-
-
-def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
-    """Return the question with the command, diff or evidence that it is about. `columns` is the width of the terminal."""
-    return _text(_lines(request, most), columns)
-
-
-def choices_text(columns: int | None = None) -> str:
-    """Return the explanation that follows an answer which is neither a yes nor a no."""
-    return _text([_CHOICES], columns)
-
-
-def question_text(question: str, columns: int | None = None) -> str:
-    """Return the text of a question of the agent or the judge."""
-    return _text(["", "question  Only a person can answer this:", *_quoted(question, LINES)], columns)
-
-
-def prompt_text(request: ApprovalRequest) -> str:
-    """Return the prompt of an approval; it offers to show every line if lines are left out at first."""
-    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence)
-    is_shortened = any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
-    return f"{_PROMPT}{_MORE if is_shortened else ''}: "
 
 
 def read_typed(line: str) -> Typed:
@@ -81,199 +60,172 @@ def read_typed(line: str) -> Typed:
             return Typed()
 
 
-def _lines(request: ApprovalRequest, most: int) -> Iterator[str]:
+def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
+    """Return the question with the command, diff or evidence that it is about. `columns` is the width of the terminal."""
+    return _text(_approval_lines(request, most), columns)
+
+
+def choices_text(columns: int | None = None) -> str:
+    """Return the explanation that follows an answer which is neither a yes nor a no."""
+    return _text([_CHOICES], columns)
+
+
+def question_text(question: str, columns: int | None = None) -> str:
+    """Return the text of a question of the agent or the judge."""
+    return _text(["", "question  Only a person can answer this:", *_quoted(question.splitlines(), LINES)], columns)
+
+
+def prompt_text(request: ApprovalRequest) -> str:
+    """Return the prompt of an approval; it offers to show every line if lines are left out at first."""
+    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence)
+    is_shortened = any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
+    return f"[y]es / [n]o REASON{' / [a]ll: show every line' if is_shortened else ''}: "
+
+
+def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[str]:
     approval = request.approval
-    yield from ("", f"approval  {approval.id}: {_ASKS[approval.kind]}", *_quoted(approval.action, most))
+    yield from ("", f"approval  {approval.id}: {_ASKS[approval.kind]}", *_quoted(approval.action.splitlines(), most))
     if approval.kind == "complete":
-        paths = [one_line(path) for path in request.changed]
-        yield f"  changed since the start: {', '.join(paths[: _PATHS if most == LINES else None]) or 'nothing'}"
-        if most == LINES and len(paths) > _PATHS:
+        paths, listed = [one_line(path) for path in request.changed], _PATHS if most == LINES else None
+        yield f"  changed since the start: {', '.join(paths[:listed]) or 'nothing'}"
+        if paths[_PATHS:] and listed:
             yield f"  and {len(paths) - _PATHS} more"
-    yield from _quoted(request.preview, most)
+    yield from _quoted(request.preview.splitlines(), most)
     if request.evidence:
-        yield from ("  evidence:", *_shortened([_evidence(row) for row in request.evidence], most))
+        yield from ("  evidence:", *_quoted([_evidence(row) for row in request.evidence], most))
     if approval.kind != "checks":  # the question itself says why
         yield f"  asked because of: {one_line(approval.rule)}"
     if approval.expires_at:
         yield f"  open until {figures.moment(approval.expires_at)}"
 
 
-def _quoted(text: str, most: int) -> Iterator[str]:
-    yield from _shortened([f"{_MARGIN}{clean(line.expandtabs(4))}".rstrip() for line in text.splitlines()], most)
-
-
-def _shortened(lines: Sequence[str], most: int) -> Iterator[str]:
-    yield from lines[:most]
+def _quoted(lines: Sequence[str], most: int) -> Iterator[str]:
+    yield from (f"{_MARGIN}{clean(line.expandtabs(4))}".rstrip() for line in lines[:most])
     if len(lines) > most:
         yield f"{_MARGIN}… {len(lines) - most:,} more lines"
 
 
 def _evidence(row: EvidenceRow) -> str:
-    mark = "✓" if row.satisfied else "✗"
     shown = f"“{row.quote}”" if row.quote is not None else (row.fact or "")
     where = " ".join(part for part in (row.observation, one_line(row.command)) if part)
-    return f"{_MARGIN}{mark} {one_line(row.criterion)} · {where} · {one_line(shown)}"
+    return f"{'✓' if row.satisfied else '✗'} {one_line(row.criterion)} · {where} · {one_line(shown)}"
 
 
 def _text(lines: Iterable[str], columns: int | None) -> str:
-    return "".join(f"{row}\n" for line in lines for row in _wrapped(line, columns))
+    """Return lines in rows of a terminal, broken between words, each with the margin of its line."""
+    rows: list[str] = []
+    for line in lines:
+        margin = _MARGIN if line.startswith(_MARGIN) else ""
+        text = line.removeprefix(margin)
+        rows += [margin + row for row in (hanging(text, columns - width(margin), len(text) + 1) if columns else [text])]
+    return "".join(f"{row}\n" for row in rows)
 
 
-def _wrapped(line: str, columns: int | None) -> Iterator[str]:
-    """Yield a line in rows of a terminal, broken between words; later rows are indented like the text of the first."""
-    if columns is None or width(line) <= columns:
-        yield line
-        return
-    quoted, text = (_MARGIN, line.removeprefix(_MARGIN)) if line.startswith(_MARGIN) else ("", line)
-    body = text.lstrip("+- ") if quoted else text.lstrip(" ")
-    first = text[: len(text) - len(body)]
-    if width(quoted + first) >= columns // 2:
-        first, body = "", text
-    for index, row in enumerate(wrap(body, columns - width(quoted + first), len(body))):
-        yield f"{quoted}{' ' * width(first) if index else first}{row}"
+def result_text(verdict: GoalVerdict) -> str:
+    """Return whether a verdict is complete, and its score."""
+    return f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}"
 
 
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-HEADER = "diff --git "
-_LEAST_COLUMNS = 20
+def verdict_text(verdict: GoalVerdict, *, columns: int | None = None) -> str:
+    """Return the score, each criterion, and what is missing. `columns` is the width of a terminal."""
+    if verdict.source == "fallback":
+        return Layout(columns).text([Fact("verdict", "none; the judge's answers could not be read")])
+    criteria, shown = [], {""}
+    for item in verdict.criteria:
+        missing = f": {item.missing}" if item.missing and not item.satisfied else ""
+        criteria.append(f"{'✓' if item.satisfied else '✗'} {item.criterion}{missing}")
+        shown |= {one_line(item.missing), one_line(f"{item.criterion}: {item.missing}")}
+    rest = [line for line in verdict.missing.splitlines() if one_line(line) not in shown and not verdict.complete]
+    return Layout(columns).text(
+        [Fact("verdict", result_text(verdict)), *facts("criteria", criteria), *facts("missing", rest)]
+    )
 
 
-@dataclass
-class Lines:
-    """How many lines of one file were added and removed."""
-
-    added: int = 0
-    removed: int = 0
-    binary: bool = False
-
-
-_COLOURS = {"diff": "\x1b[1m", "@": "\x1b[36m", "+": "\x1b[32m", "-": "\x1b[31m"}
-
-
-def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
-    """Return the patch for a terminal, without escape sequences of the files."""
-    lines = []
-    for kind, line in patch_lines(patch.text):
-        text, colour = clean(line.expandtabs()), _COLOURS.get(kind, "") if colours else ""
-        lines.append(f"{colour}{text}\x1b[m\n" if colour else f"{text}\n")
-    return "".join(lines)
-
-
-def patch_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its kind: "+", "-" and " " in a hunk, "@" before it, "diff" before those, else empty."""
-    old = new = 0
-    for line in text.split("\n")[:-1]:
-        kind = line[:1]
-        if kind == "\\":  # "\ No newline at end of file"
-            yield "", line
-        elif old > 0 or new > 0:  # inside a hunk a line may look like anything
-            old -= kind != "+"
-            new -= kind != "-"
-            yield kind, line
-        elif hunk := _HUNK.match(line):
-            old, new = (1 if count is None else int(count) for count in hunk.groups())
-            yield "@", line
-        else:
-            yield "diff", line
-
-
-def patch_value(run_id: str, patch: RoundPatch) -> dict[str, Any]:
-    """Return run, round (None: the whole run), changes with their figures, and the patch as a JSON value."""
-    counted = lines_of(patch.text)
-    changes = [
-        {**change.model_dump(mode="json"), **vars(counted.get(change.path, Lines()))} for change in patch.changes
-    ]
-    text = patch.text.encode(errors="surrogateescape").decode(errors="replace")
-    return {"run_id": run_id, "round": patch.round, "changes": changes, "patch": text}
-
-
-def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
-    """Return a line for each path, and one for all. `columns` is the width of a terminal."""
-    if not patch.changes:
-        return ""
-    counted = lines_of(patch.text)
-    rows = [(change.path, _size(change, counted.get(change.path))) for change in patch.changes]
-    room = max(width(path) for path, _ in rows)
-    if columns is not None:
-        room = min(room, max(columns - 2 - max(width(size) for _, size in rows), _LEAST_COLUMNS))
-    lines = [f"{pad(cut(path, room), room)}  {size}\n" for path, size in rows]
-    added, removed = (sum(getattr(one, name) for one in counted.values()) for name in ("added", "removed"))
-    part = "the run" if patch.round is None else f"round {patch.round}"
-    return "".join([*lines, f"{figures.count(len(rows), 'path')} in {part}, {_signed(added, removed)}\n"])
-
-
-def lines_of(text: str) -> dict[str, Lines]:
-    """Return the lines of each file of a patch, by its path as snapshots show it."""
-    found: dict[str, Lines] = {}
-    here = Lines()
-    for kind, line in patch_lines(text):
-        here.added += kind == "+"
-        here.removed += kind == "-"
-        if kind == "diff" and line.startswith(HEADER):
-            here = found.setdefault(path_of(line.removeprefix(HEADER)), Lines())
-        elif kind == "diff" and line.startswith("Binary files "):
-            here.binary = True
-    return found
-
-
-def path_of(pair: str) -> str:
-    """Return the path of a header's `a/x b/x`: there are no renames, so both halves are the same path."""
-    name = pair[: (len(pair) - 1) // 2]
-    raw = name.encode(errors="surrogateescape")
-    if name.startswith('"'):
-        escaped = name[1:-1].encode("latin-1", "backslashreplace")
-        raw = escaped.decode("unicode_escape").encode("latin-1", "replace")
-    return shown(raw.removeprefix(b"a/"))
-
-
-def _size(change: Change, lines: Lines | None) -> str:
-    if change.kind == "repository":
-        return "HEAD, refs or index of the repository"
-    if lines is None:
-        return f"{change.kind}, not kept"
-    size = "binary" if lines.binary else _signed(lines.added, lines.removed)
-    return size if change.kind == "modified" else f"{size}  {change.kind}"
-
-
-def _signed(added: int, removed: int) -> str:
-    return f"+{added} −{removed}"
-
-
-_MOST = 40
-SHORT_ID = 12
-"""Characters of a snapshot's id that are shown and can be typed."""
-
-
-def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns: int | None = None) -> str:
-    """Return what would be changed."""
-    return Layout(columns).text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)])
-
-
-def question(changes: Sequence[Change]) -> str:
-    """Return the question before files are changed."""
-    return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
-
-
-def done_text(
-    run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot, *, columns: int | None = None
+def evidence_text(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow], *, columns: int | None = None
 ) -> str:
-    """Return what was changed, and the command that undoes it."""
-    facts = [
-        Fact("restored", f"{home_path(workspace)} {moment}", whole=True),
-        *_changes(changes),
-        Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"),
-        Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True),
+    """Return a block for each criterion and validator. `columns` is the width of a terminal."""
+    lines = [Fact("run", run_id)]
+    if verdict is None:
+        lines.append(Fact("verdict", "none yet"))
+    else:
+        by = "the judge's answer could not be read" if verdict.source == "fallback" else f"by the {verdict.source}"
+        lines.append(Fact("verdict", f"{result_text(verdict)} · {by}"))
+        lines += [] if rows else [Fact("", "It names no criterion and cites no evidence.")]
+    for _, group in groupby(rows, key=lambda row: (row.kind, row.criterion)):
+        lines += criterion_facts(list(group))
+    return Layout(columns).text(lines)
+
+
+def criterion_facts(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+    """Yield the block of one criterion or validator, of which these are all rows."""
+    first = rows[0]
+    yield Fact("✓" if first.satisfied else "✗", first.criterion, "good" if first.satisfied else "bad")
+    if first.missing:
+        yield Fact("", f"missing: {first.missing}")
+    for row in rows:
+        if row.observation:
+            yield from _citation(row)
+        elif not first.missing:
+            yield Fact("", "no evidence is cited")
+
+
+def _citation(row: EvidenceRow) -> Iterator[Fact]:
+    if not row.known:
+        yield Fact(f"  {row.observation}", "no such observation")
+    else:
+        named = " ".join((row.command or row.source if row.kind == "validator" else row.source, *row.names))
+        command = row.command if row.kind == "criterion" else ""
+        yield Fact(f"  {row.observation}", ": ".join(filter(None, (named, command))))
+    if row.quote is not None:
+        yield Fact("", f"says “{row.quote}”")
+    elif row.fact is not None and row.kind == "criterion":
+        yield Fact("", f"fact “{row.fact}”")
+    elif row.fact is not None and row.fact not in row.facts:
+        yield Fact("", row.fact)
+    if row.known:
+        seen_by = f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
+        snapshot = f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
+        fresh = f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
+        yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
+
+
+def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> dict[str, Any]:
+    """Return the verdict's figures and the rows as a JSON value."""
+    given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
+    evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
+    return {"run_id": run_id, "verdict": given, "evidence": evidence}
+
+
+def observation_text(item: Observation, output: str, stale: str = "", columns: int | None = None) -> str:
+    """Return an observation with its whole output. `stale` is why it no longer counted at the last verdict."""
+    is_long = len(item.command) > _LONGEST_COMMAND or "\n" in item.command.strip()
+    size = f"{figures.count(len(item.command.splitlines()), 'line')}, below"
+    before, after = ((name or "none")[:SHORT_ID] for name in (item.before, item.after))
+    values = {
+        "id": item.id,
+        "round": str(item.round) if item.round else "baseline, before round 1",
+        "source": item.source,
+        "question" if item.source == OWNER else "path" if item.path else "command": size if is_long else item.command,
+        "facts": ", ".join(item.facts),
+        "names": ", ".join(item.names),
+        "seen by": f"{item.reported_by}, which reported it" if item.reported_by else "the runner",
+        "snapshot": before if before == after else f"{before} before, {after} after",
+        "stale": stale,
+        "output": f"{item.output.size:,} bytes" if item.output and item.output.size else "none",
+    }
+    if not (item.before or item.after):
+        del values["snapshot"]
+    parts = [
+        Layout(columns).text(Fact(label, text, whole=label == "command") for label, text in values.items() if text)
     ]
-    return Layout(columns).text(facts)
+    for text in (item.command if is_long else "", output):
+        if text:
+            shown = text if columns is None else clean(text.expandtabs())
+            parts.append(shown if shown.endswith("\n") else f"{shown}\n")
+    return "\n".join(parts)
 
 
-def nothing_text(run_id: str, workspace: str, moment: str, *, undoable: bool) -> str:
-    """Return the text for a workspace that is as wanted. `undoable`: the command that undoes the whole run is added."""
-    undo = f"To undo the whole run: goal restore {run_id} 0\n" if undoable else ""
-    return f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}"
-
-
-def _changes(changes: Sequence[Change]) -> list[Fact]:
-    facts = [Fact(change.kind, change.path, whole=True) for change in changes[:_MOST]]
-    more = len(changes) - _MOST
-    return [*facts, Fact("", f"and {more:,} more")] if more > 0 else facts
+def observation_value(run_id: str, item: Observation, output: str, stale: str) -> dict[str, Any]:
+    """Return an observation and its whole output as a JSON value."""
+    return {"run_id": run_id, **item.model_dump(mode="json"), "stale": stale, "text": output}

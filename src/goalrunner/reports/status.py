@@ -1,27 +1,71 @@
-"""`goal status`, and the commands that come next after a run."""
+"""`goal status`, the last lines of a run, and the labels, which say what weakens a result."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import listed
 from goalrunner.reports import figures
-from goalrunner.reports.labels import label_lines
-from goalrunner.reports.layout import Fact, Layout, Line, home_path, model_name, one_line, output_lines
+from goalrunner.reports.layout import (
+    TAIL,
+    Fact,
+    Layout,
+    Line,
+    Tone,
+    facts,
+    home_path,
+    model_name,
+    one_line,
+    output_lines,
+)
+from goalrunner.reports.next_steps import Origin, message_lines, next_steps, summary_of
 from goalrunner.reports.summary import LOST, RUNNING, UNREADABLE, Summary, redacted_line
-from goalrunner.reports.tables import pending, waiting_facts
 
 if TYPE_CHECKING:
-    from goalrunner.core.events import RunStarted
-    from goalrunner.core.run_state import RunState
+    from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.verdict import ValidatorResult
 
-
+_MEANINGS = {
+    "checks changed": "The agent's version of these tests or settings was accepted, by a person or by `allow`.",
+    "not verified": "The agent changed these protected files; validators used the originals.",
+    "needs ignored files": "Validators pass only with these files, which appeared during the run and which git ignores.",
+    "dependencies changed": "Installed packages differ from those at the start of the run.",
+    "validators changed files": "A validator rewrote these files, as `ruff --fix` does; the workspace was not changed.",
+    "more tests skipped": "More tests were skipped than at the start of the run.",
+    "no test summary": "A test runner printed a summary at the start of the run and does not print one now.",
+    "tests filtered": "The validator itself selects tests, with `-k` or `--testmon` for example.",
+    "fewer tests": "Fewer tests ran than at the start of the run.",
+    "flaky": "These validators passed and failed on the same files; another run decided.",
+    "not isolated": "A Python validator ran in the process of the program that started the run.",
+    "self-judged": "Agent and judge are the same model.",
+    "goal changed": "The goal file is not the one that the session began with; `goal show` shows the goal of this run.",
+    "start not recorded": "The agent had worked before the run began; `git diff` shows whether it changed tests.",
+    "rests on reports": "There is no validator: the evidence is what the agent reports about its own work.",
+    "unguarded approval": "No sandbox confined the agent, so one of its commands could have given the approval.",
+    "hidden checks readable": "The agent could read what the hidden validators check.",
+    "unasked actions": "The agent did something without the approval that the goal requires.",
+}
+_REVERTED = 5
+"""Most paths in the command that restores unverified files."""
 _TAIL = 5
-"""Lines of a failed validator's output that are shown."""
+"""Lines of a failed validator's output that a status shows."""
+_TONES: dict[str, Tone] = {
+    "complete": "good",
+    "capped": "bad",
+    "failed": "bad",
+    "blocked": "warn",
+    "cancelled": "warn",
+}
+
+
+def label_lines(labels: Sequence[str]) -> Iterator[Fact]:
+    """Yield each label and its meaning."""
+    for label in sorted(labels, key=lambda label: label.startswith("not verified")):
+        yield Fact("note", label, "warn")
+        if meaning := _MEANINGS.get(label.partition(":")[0]):
+            yield Fact("", meaning)
 
 
 def status_text(summary: Summary, *, now: datetime, folder: str = "", columns: int | None = None) -> str:
@@ -43,14 +87,13 @@ def _lines(summary: Summary, now: datetime, folder: str) -> Iterator[Line]:
     if folder:
         yield Fact("folder", home_path(folder), whole=True)
     if readable:
-        yield from next_steps(of_summary(summary, [identifier for identifier, _, _ in pending(summary)]))
+        yield from next_steps(summary)
 
 
 def _status(summary: Summary) -> str:
-    status, reason = summary.status, summary.text("stop_reason")
+    status, reason, step = summary.status, summary.text("stop_reason"), summary.text("current_step")
     if status == LOST:
         return f"{LOST}: process {summary.integer('pid')} has ended unexpectedly; everything that it recorded is kept"
-    step = summary.text("current_step")
     if status == RUNNING:
         return f"{RUNNING}: {step}" if step else RUNNING
     return f"{status} ({reason.replace('_', ' ')})" if reason else status
@@ -67,15 +110,20 @@ def _progress(summary: Summary) -> Iterator[Line]:
         if total := summary.integer("criteria_total"):
             parts.append(f"{summary.integer('criteria_satisfied')} of {figures.count(total, 'criterion', 'criteria')}")
         yield Fact("verdict", " · ".join(parts))
-    for index, text in enumerate(summary.texts("derived_criteria")):
-        yield Fact("" if index else "criteria", f"{text} (derived by the judge)" if not index else text, whole=True)
+    if derived := summary.texts("derived_criteria"):
+        yield from facts("criteria", [f"{derived[0]} (derived by the judge)", *derived[1:]], whole=True)
     if summary.text("missing"):
         yield from output_lines("missing", summary.text("missing"), _TAIL)
-    for index, check in enumerate(summary.tables("validators")):
-        mark = "✓" if check.get("passed") is True else "✗"
-        text = f"{mark} {one_line(str(check.get('name', '?')))}  {one_line(str(check.get('summary', '')))}"
-        yield Fact("checks" if index == 0 else "", text)
-    yield from waiting_facts(summary)
+    checks = [
+        (check.get("passed"), check.get("name", "?"), check.get("summary", ""))
+        for check in summary.tables("validators")
+    ]
+    yield from facts("checks", [f"{'✓' if passed is True else '✗'} {name}  {said}" for passed, name, said in checks])
+    for identifier, action in summary.waiting.items():
+        yield Fact("waits", f"{identifier} {action}", tone="warn")
+        if summary.status == RUNNING:
+            yield Fact("", "Answer at the terminal in which the run was started.")
+    yield from (Fact("question", question, tone="warn") for question in summary.texts("open_questions"))
 
 
 def _setting(summary: Summary, now: datetime) -> Iterator[Line]:
@@ -83,209 +131,62 @@ def _setting(summary: Summary, now: datetime) -> Iterator[Line]:
         yield Fact("agent", model_name(summary.text("agent_model")))
     yield Fact("judge", model_name(summary.text("judge_model")) or "none; the validators decide")
     yield from label_lines(summary.texts("labels"))
-    limits = [summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")]
-    yield Fact("limits", figures.limits(*limits))
+    yield Fact("limits", figures.limits(summary.numbers("limits")))
     yield Fact("spent", summary.spend)
-    if redacted := redacted_line(summary.counts("redacted")):
+    if redacted := redacted_line(summary.numbers("redacted")):
         yield Fact("redacted", redacted)
     if summary.text("workspace"):
         yield Fact("workspace", home_path(summary.text("workspace")))
-    yield Fact("started", _time(summary.text("started_at"), now))
-    if summary.status not in (RUNNING, LOST):
-        yield Fact("ended", _time(summary.text("finished_at"), now))
-    else:
-        yield Fact("updated", _time(summary.text("updated_at"), now))
+    last = ("updated", "updated_at") if summary.status in (RUNNING, LOST) else ("ended", "finished_at")
+    for label, key in (("started", "started_at"), last):
+        when = summary.text(key)
+        yield Fact(label, " · ".join(filter(None, (figures.moment(when), figures.age(when, now)))))
 
 
-def _time(when: str, now: datetime) -> str:
-    return " · ".join(part for part in (figures.moment(when), figures.age(when, now)) if part)
+def closing_lines(
+    outcome: GoalOutcome,
+    copy: str = "",
+    red: Sequence[ValidatorResult] = (),
+    shown: str = "",
+    origin: Origin = Origin(),  # noqa: B008  frozen and empty
+) -> Iterator[Line]:
+    """Yield status and figures; unless complete the message, what is missing, and the commands that come next.
 
-
-_MESSAGE_ROWS = 12
-_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green", "model_not_found")
-"""Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
-_WRONG_KEYS = {
-    "validator_missing": "validators",
-    "baseline_green": "validators or baseline",
-    "impossible": "objective, success_criteria or validators",
-}
-_OPTIONS = {
-    "[agent] model": "--model, GOAL_MODEL",
-    "[judge] model": "--judge, GOAL_JUDGE",
-    "validators": "--validator",
-}
-"""Options and variables that override a key of the goal file; which of them was used is not recorded."""
-_PATTERNS = ("protect: ", "editable: ")
-_NOT_EDITABLE = "; not editable)"
-_NAMED = 3
-"""Paths that a command names."""
-_REPLACED = ("goal approve ", "goal answer ", "goal resume ")
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What is known of a run beside its outcome."""
-
-    goal_file: str = ""
-    handed: bool = False
-    """Whether a program made parts of it, so that the command line cannot resume it."""
-    round_ended: bool = False
-    """Whether the agent has ended a turn, so that there may be changes to show."""
-    unmatched: tuple[str, ...] = ()
-    """Warnings about patterns that match no file."""
-
-
-def origin_of(source: RunStarted | RunState) -> Origin:
-    """Return what the first events say."""
-    unmatched = tuple(note for note in source.notes if note.startswith(_PATTERNS))
-    return Origin(source.goal_file, bool(source.handed), getattr(source, "round_ended", False), unmatched)
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What the commands depend on."""
-
-    run_id: str
-    status: str
-    stop_reason: str = ""
-    rounds: int = 0
-    limits: Mapping[str, float | None] = field(default_factory=dict)
-    tokens: int = 0
-    tokens_unknown: bool = False
-    """Whether more tokens were used than are known."""
-    cost: float = 0.0
-    cost_unknown: bool = False
-    waiting: Sequence[str] = ()
-    """Ids of the approvals that wait."""
-    has_questions: bool = False
-    by_judge: bool = False
-    message: str = ""
-    origin: Origin = Origin()
-    protected_changes: Sequence[str] = ()
-
-
-def of_summary(summary: Summary, waiting: Sequence[str]) -> Ending:
-    """Return what the commands depend on for a summary, in which `waiting` are the approvals that wait."""
-    return Ending(
-        summary.text("run_id"),
-        summary.status,
-        summary.text("stop_reason"),
-        summary.integer("iterations"),
-        {key: summary.limit(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")},
-        summary.tokens or 0,
-        bool(summary.uncounted),
-        summary.known_cost_usd,
-        summary.cost_usd is None,
-        waiting,
-        bool(summary.texts("open_questions")),
-        message=summary.text("message"),
-        origin=Origin(
-            summary.text("goal_file"), bool(summary.texts("handed")), summary.values.get("round_ended") is True
-        ),
-        protected_changes=summary.texts("protected_changes"),
-    )
-
-
-def next_steps(ending: Ending) -> Iterator[Fact]:
-    """Yield a line for each command; none after a complete run."""
-    if not ending.run_id or ending.status == "complete":
-        return
-    for label, command in list(_commands(ending)) or [("details", f"goal show {ending.run_id}")]:
-        yield Fact(label, command, whole=True)
-
-
-def message_lines(message: str) -> Iterator[Fact]:
-    """Yield the lines of a message, without those that `next_steps` replaces.
-
-    The first is a sentence; later ones are mostly commands, and are not wrapped.
+    `copy` is the path of a copy of the outcome, if there is one; `red` are the validators that failed last; `shown` is what
+    is missing by the last line about the judge; `origin` is what the first events of the run say.
     """
-    lines = [line for line in message.splitlines() if line.strip()]
-    for index, line in enumerate(lines):
-        if not line.startswith(_REPLACED):
-            yield Fact("", line, whole=index > 0, rows=_MESSAGE_ROWS)
+    yield Fact(outcome.status.value, figures_text(outcome), _TONES.get(outcome.status.value, "plain"))
+    if not outcome.passed:
+        yield from message_lines(outcome.message)
+        verdict = outcome.verdict
+        by_judge = verdict is not None and (verdict.source == "judge" or not red)
+        if verdict is not None and by_judge and verdict.missing not in ("", shown):
+            yield from output_lines("missing", verdict.missing)
+        for result in red:
+            yield from output_lines("validator", _red_text(result), TAIL, "bad")
+        yield from (Fact("note", note, "warn") for note in origin.unmatched)
+    yield from label_lines(outcome.labels)
+    if outcome.passed and any(label.startswith("not verified") for label in outcome.labels):
+        options = " ".join(f"--path {shlex.quote(path)}" for path in outcome.differing[:_REVERTED])
+        if options:
+            yield Fact("", "To put the originals back:")
+            yield Fact("", f"goal restore {outcome.run_id} 0 {options}", whole=True)
+    if outcome.redacted:
+        yield Fact("redacted", redacted_line(outcome.redacted))
+    for path in (f"{outcome.run_path}/outcome.json" if outcome.run_path else "", copy):
+        if path:
+            yield Fact("", home_path(path), whole=True)
+    yield from next_steps(summary_of(outcome, origin))
 
 
-def _commands(ending: Ending) -> Iterator[tuple[str, str]]:
-    run, file = ending.run_id, ending.origin.goal_file
-    if ending.status == RUNNING:
-        yield "follow", f"goal watch {run}"
-        return
-    early = ending.status == "failed" and bool(file) and not ending.rounds
-    is_wrong = bool(file) and (ending.stop_reason == "impossible" or (early and ending.stop_reason in _BEFORE_ROUND_1))
-    if ending.stop_reason != "cancelled" and not is_wrong and not ending.origin.handed:
-        yield from _going_on(ending)
-    # Of a run the goal is fixed, so a wider `editable` needs a new one.
-    if paths := [line.rpartition(" (")[0] for line in ending.protected_changes if line.endswith(_NOT_EDITABLE)]:
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        start = f", then: goal run {shlex.quote(file)}" if file else ""
-        yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
-    if is_wrong and (keys := _wrong_keys(ending)):
-        options = _OPTIONS.get(keys)
-        place = f"{keys} in {shlex.quote(file)}"
-        yield ("correct", f"{options}, or {place}") if options else ("edit", f"{shlex.quote(file)}: {keys}")
-    if early or is_wrong:
-        yield "start over", f"goal run {shlex.quote(file)}"
-    if ending.origin.round_ended:
-        yield "changes", f"goal diff {run}"
-    if ending.by_judge:
-        yield "evidence", f"goal show {run} --evidence"
+def _red_text(result: ValidatorResult) -> str:
+    """Return what a validator that failed says, with its output unless the summary is all of it."""
+    head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
+    is_shown = "\n" not in feedback and one_line(feedback) in one_line(result.remark)
+    return head if is_shown else f"{head}\n{feedback}"
 
 
-def _wrong_keys(ending: Ending) -> str:
-    """Return the keys of the goal file that are to be corrected; empty if the cause may be somewhere else."""
-    if ending.stop_reason == "environment_failed":
-        return "[workspace]" if "[workspace]" in ending.message else ""
-    if ending.stop_reason == "model_not_found":
-        return "[judge] model" if "[judge]" in ending.message else "[agent] model"
-    return _WRONG_KEYS.get(ending.stop_reason, "")
-
-
-def _going_on(ending: Ending) -> Iterator[tuple[str, str]]:
-    resume = f"goal resume {ending.run_id}"
-    for identifier in ending.waiting:
-        yield "accept", f"goal approve {ending.run_id} {identifier}"
-        yield "reject", f'goal deny {ending.run_id} {identifier} --reason "..."'
-    if ending.has_questions:
-        yield "answer", f'goal answer {ending.run_id} "..."'
-    if ending.waiting or ending.has_questions:
-        yield "then", resume
-    elif ending.stop_reason != "baseline_green":  # the goal of a run is fixed
-        for label, options in _raised(ending):
-            yield label, f"{resume} {options}".rstrip()
-
-
-def _raised(ending: Ending) -> Iterator[tuple[str, str]]:
-    """Yield the options of `goal resume` that raise the limit which stopped the run."""
-    rounds, timeout, tokens, cost = (
-        ending.limits.get(key) for key in ("max_iterations", "timeout", "tokens", "cost_usd")
-    )
-    match ending.stop_reason:
-        case "max_iterations" if rounds:
-            yield "continue", f"--max-iterations {2 * max(int(rounds), ending.rounds)}"
-        case "timeout" if timeout:
-            yield "continue", f"--timeout {_duration(2 * timeout)}"
-        case "budget_exhausted" if tokens and ending.tokens >= tokens:
-            yield "continue", f"--tokens {2 * max(ending.tokens, int(tokens))}"
-        case "budget_exhausted" if cost and ending.cost >= cost:
-            yield "continue", f"--cost {2 * max(ending.cost, cost):.4g}"
-        case "budget_exhausted":
-            # What was used is unknown: count what is known, or lift the limit.
-            if not (tokens and ending.tokens_unknown) and not (cost and ending.cost_unknown):
-                yield "continue", ""
-            if tokens and ending.tokens_unknown:
-                yield "continue", "--allow-unenforced tokens"
-                yield "no limit", "--tokens inf"
-            if cost and ending.cost_unknown:
-                yield "continue", "--allow-unenforced cost_usd"
-                yield "no limit", "--cost inf"
-        case "stalled" | "impossible" | "denied":
-            yield "continue", '--note "..."'
-        case _:
-            yield "continue", ""
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("h", 3600), ("m", 60)):
-        if seconds % size == 0:
-            return f"{int(seconds // size)}{unit}"
-    return f"{seconds:g}"
+def figures_text(outcome: GoalOutcome) -> str:
+    """Return rounds, time, tokens, dollars and changes: "2 rounds · 3 min 12 s · 41,210 tokens · $0.21"."""
+    rounds = figures.count(outcome.iterations, "round")
+    return " · ".join([rounds, summary_of(outcome).spend, *figures.diff_stat(outcome.changes)])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
+from goalrunner.reports.layout import cut, one_line
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -28,6 +29,7 @@ NOT_ENDED = 4
 
 _CLOCK_SLACK = 2.0
 """Seconds by which boot time and wall clock may disagree."""
+LONGEST_ACTION = 120
 
 
 @dataclass(frozen=True)
@@ -49,28 +51,21 @@ class Summary:
         """Return a count; 0 if there is none."""
         return int(self.number(key) or 0)
 
-    def limit(self, key: str) -> float | None:
-        """Return one of the limits; None is no limit."""
-        limits = self.values.get("limits")
-        return _number(limits.get(key)) if isinstance(limits, dict) else None
-
     def texts(self, key: str) -> list[str]:
         """Return a list of strings."""
-        return [item for item in self._list(key) if isinstance(item, str)]
-
-    def counts(self, key: str) -> dict[str, int]:
-        """Return counts by name."""
         value = self.values.get(key)
-        found = value.items() if isinstance(value, dict) else ()
-        return {name: int(number) for name, item in found if (number := _number(item)) and number > 0}
+        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
     def tables(self, key: str) -> list[dict[str, Any]]:
         """Return a list of tables."""
-        return [item for item in self._list(key) if isinstance(item, dict)]
-
-    def _list(self, key: str) -> list[Any]:
         value = self.values.get(key)
-        return value if isinstance(value, list) else []
+        return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+    def numbers(self, key: str) -> dict[str, float]:
+        """Return a table of numbers."""
+        value = self.values.get(key)
+        items = value.items() if isinstance(value, dict) else ()
+        return {name: number for name, item in items if (number := _number(item)) is not None}
 
     @property
     def status(self) -> str:
@@ -96,9 +91,8 @@ class Summary:
             return time
         tokens = figures.used(self.tokens, self.integer("estimated_tokens"), self.uncounted)
         judge, counted = self.integer("judge_tokens"), 0 if self.uncounted else self.integer("tokens")
-        cost = self.number("cost_usd")
-        share = figures.judge_share(judge, self.number("judge_cost_usd"), counted, cost) if judge else ""
-        return " · ".join((time, tokens, self.cost + share))
+        share = figures.judge_share(judge, self.number("judge_cost_usd"), counted, self.number("cost_usd"))
+        return " · ".join((time, tokens, self.cost + (share if judge else "")))
 
     @property
     def tokens(self) -> int | None:
@@ -130,6 +124,15 @@ class Summary:
     def has_spent(self) -> bool:
         """Whether anything was used, or may have been."""
         return bool(self.integer("tokens") or self.uncounted or self.known_cost_usd)
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        """The approvals that wait: kind and action by id."""
+        found = {}
+        for one in self.tables("approvals"):
+            kind, action = str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), LONGEST_ACTION)
+            found[str(one.get("id", "?"))] = action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
+        return found
 
     @property
     def corrected(self) -> dict[str, Any]:
@@ -172,13 +175,13 @@ def _start_time(pid: int) -> float | None:
         return None
 
 
-def redacted_line(counts: Mapping[str, int]) -> str:
+def redacted_line(counts: Mapping[str, float]) -> str:
     """Return "3 secrets replaced: github token 2, OPENAI_API_KEY 1"; empty if nothing was replaced."""
     if not counts:
         return ""
     kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{kind} {number:,}" for kind, number in kinds)
-    return f"{figures.count(sum(counts.values()), 'secret')} replaced: {listed}"
+    return f"{figures.count(int(sum(counts.values())), 'secret')} replaced: {listed}"
 
 
 def outcome_text(outcome: GoalOutcome) -> str:
@@ -188,7 +191,7 @@ def outcome_text(outcome: GoalOutcome) -> str:
 
 def json_text(value: Any) -> str:
     """Return an indented JSON text that contains no command of a CI system, such as `##[add-mask]`, wherever it is printed."""
-    return _LOG_COMMAND.sub(r"\\u0023", json.dumps(value, indent=2)) + "\n"
+    return LOG_COMMAND.sub(r"\\u0023", json.dumps(value, indent=2)) + "\n"
 
 
-_LOG_COMMAND = re.compile(r"#(?=#\w*\[)")
+LOG_COMMAND = re.compile(r"#(?=#\w*\[)")

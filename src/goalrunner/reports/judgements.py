@@ -1,25 +1,75 @@
-"""The statistics of a calibration as text, as a JSON value, and as one HTML page."""
+"""Audits of saved transcripts and calibrations of judges, as text, JSON, JUnit XML and HTML pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goalrunner.app.calibration import Calibration, Fault, Series
-from goalrunner.app.judge_statistics import Agreement, Rate, SeriesStatistics, Statistics, Threshold
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Layout, Line, model_name, one_line
-from goalrunner.reports.tables import table
+from goalrunner.reports.ci import Case, public_remark, suite_text
+from goalrunner.reports.html import rendered
+from goalrunner.reports.layout import Fact, Layout, facts, model_name, one_line, table
+from goalrunner.reports.review import verdict_text
+from goalrunner.reports.tables import EVIDENCE, audit_lines
+
+if TYPE_CHECKING:
+    from goalrunner.app.calibration import Calibration, Fault, Series
+    from goalrunner.app.judge_statistics import Agreement, Rate, SeriesStatistics, Statistics, Threshold
+    from goalrunner.app.kept_verdicts import TranscriptAudit
 
 UNKNOWN = "-"
 _FAULTS = 10
 """Faults that the text lists."""
-_ROWS = 12
-"""Rows of a terminal that one finding may take."""
-_LOW, _SIZE = 10, 200
-"""Lower edge and size of the square of a chart; its drawing is 220 by 220."""
+
+
+def audit_text(audit: TranscriptAudit, *, columns: int | None = None, not_run: bool = False) -> str:
+    """Return an audit for people. `not_run`: the goal has validators, which did not run."""
+    verdict = verdict_text(audit.verdict, columns=columns) if audit.verdict is not None else ""
+    return verdict + Layout(columns).text(_audit_facts(audit, not_run=not_run))
+
+
+def _audit_facts(audit: TranscriptAudit, *, not_run: bool) -> Iterator[Fact]:
+    results = [f"{'✓' if one.passed else '✗'} {one.name}: {public_remark(one)}" for one in audit.validators]
+    yield from facts("validators", results)
+    if not_run:
+        yield Fact("validators", "not run; --base REV runs them with the protected files of that git revision", "warn")
+    yield Fact("format", audit.format)
+    if audit.partial:
+        yield Fact("partial", audit.partial, "warn")
+    yield Fact("evidence", EVIDENCE.get(audit.evidence, ""))
+    if audit.forgeable:
+        yield Fact("forgeable", f"{', '.join(audit.forgeable)}: the agent wrote the file that the output shows", "warn")
+    yield from (Fact("note", label, "warn") for label in audit.labels)
+
+
+def audit_value(audit: TranscriptAudit) -> dict[str, Any]:
+    """Return an audit as JSON: the verdict, and how the transcript was read."""
+    values = audit.model_dump(mode="json", exclude={"verdict", "key"})
+    return {**(audit.verdict.model_dump(mode="json") if audit.verdict else {"complete": False}), **values}
+
+
+def audits_junit(audits: Sequence[TranscriptAudit]) -> str:
+    """Return JUnit XML with a case for each transcript."""
+    properties = {"judges": "; ".join(sorted({model_name(audit.judge) for audit in audits if audit.judge}))}
+    seconds = sum(audit.seconds for audit in audits)
+    return suite_text("goal audit", list(map(_case, audits)), seconds=seconds, properties=properties)
+
+
+def _case(audit: TranscriptAudit) -> Case:
+    output = audit_text(audit) if audit.verdict is not None else ""
+    case = Case("transcripts", audit.transcript, output=output, seconds=audit.seconds)
+    if audit.result == "complete":
+        return case
+    said = audit.missing or audit.result
+    case = replace(case, type=audit.result.replace(" ", "_"), message=said, details=said)
+    return replace(case, kind="failure" if audit.result == "not complete" else "error")
+
+
+def audits_page(audits: Sequence[TranscriptAudit]) -> str:
+    """Return one HTML page with all audits, which works offline."""
+    return rendered("audits.html.j2", audits=audits, lines=audit_lines(audits), evidence=EVIDENCE)
 
 
 @dataclass(frozen=True)
@@ -32,11 +82,16 @@ class CalibrationReport:
     results: Path
 
     @property
-    def samples(self) -> str:
+    def labels(self) -> dict[str, int]:
         """The number of samples by label."""
-        labels = [sample.label for sample in self.calibration.samples]
-        complete = sum(labels)
-        return f"{len(labels):,} of {self.dataset}: {complete:,} complete, {len(labels) - complete:,} incomplete"
+        complete = sum(sample.label for sample in self.calibration.samples)
+        return {"complete": complete, "incomplete": len(self.calibration.samples) - complete}
+
+    @property
+    def samples(self) -> str:
+        """The number of samples by label, as text."""
+        labels = ", ".join(f"{number:,} {name}" for name, number in self.labels.items())
+        return f"{len(self.calibration.samples):,} of {self.dataset}: {labels}"
 
     @property
     def verdicts(self) -> str:
@@ -51,7 +106,8 @@ class CalibrationReport:
         rows: list[tuple[str, ...]] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
         for one in self.statistics.series:
             errors = map(rate_text, (one.false_accept, one.false_reject))
-            rows.append((*_names(one.series), *errors, _decimals(one.auroc), _decimals(one.brier)))
+            decimals = (UNKNOWN if value is None else f"{value:.3f}" for value in (one.auroc, one.brier))
+            rows.append((one_line(model_name(one.series.judge)), one.series.policy, *errors, *decimals))
         return rows
 
     @property
@@ -62,27 +118,42 @@ class CalibrationReport:
             tokens = UNKNOWN if one.tokens is None else f"{one.tokens:,.0f}"
             latency = UNKNOWN if one.seconds is None else figures.elapsed(one.seconds)
             cost = figures.dollars(one.cost_usd) if one.judged else UNKNOWN
-            rows.append((*_names(one.series), f"{one.judged:,}", f"{one.unreadable:,}", tokens, cost, latency))
+            rows.append(
+                (
+                    one_line(model_name(one.series.judge)),
+                    one.series.policy,
+                    f"{one.judged:,}",
+                    f"{one.unreadable:,}",
+                    tokens,
+                    cost,
+                    latency,
+                )
+            )
         return rows
 
     @property
     def faults(self) -> list[str]:
         """What does not count, and why, a sentence for each."""
-        return [fault_text(fault) for fault in self.calibration.faults]
+        return list(map(_fault_text, self.calibration.faults))
 
     @property
     def thresholds(self) -> list[tuple[str, str, str]]:
         """Of each series that a run can have: its name, the finding, and the line for the goal file, or an empty text."""
-        return [
-            (series_name(one.series), threshold_text(one.threshold), threshold_line(one.threshold))
+        found = [
+            (series_name(one.series), one.threshold)
             for one in self.statistics.series
-            if one.threshold is not None and one.series.policy != "no-citations"
+            if one.series.policy != "no-citations"
+        ]
+        return [
+            (name, threshold_text(one), "" if one.minimum_score is None else f"minimum_score = {one.minimum_score:g}")
+            for name, one in found
+            if one is not None
         ]
 
     @property
     def agreement(self) -> list[str]:
         """How far judges agree, a sentence for each pair."""
-        return [agreement_text(one) for one in self.statistics.agreement]
+        return list(map(_agreement_text, self.statistics.agreement))
 
 
 def calibration_text(report: CalibrationReport, columns: int | None = None) -> str:
@@ -93,15 +164,13 @@ def calibration_text(report: CalibrationReport, columns: int | None = None) -> s
     return "\n".join([head, *tables, layout.text(_closing(report))])
 
 
-def _closing(report: CalibrationReport) -> Iterator[Line]:
-    for text in report.agreement:
-        yield Fact("agreement", text, rows=_ROWS)
+def _closing(report: CalibrationReport) -> Iterator[Fact]:
+    yield from (Fact("agreement", text) for text in report.agreement)
     for name, text, line in report.thresholds:
-        yield Fact("threshold", f"{name}: {text}", tone="plain" if line else "warn", rows=_ROWS)
+        yield Fact("threshold", f"{name}: {text}", tone="plain" if line else "warn")
         if line:
             yield Fact("", line, whole=True)
-    for text in report.faults[:_FAULTS]:
-        yield Fact("left out", text, tone="warn")
+    yield from (Fact("left out", text, tone="warn") for text in report.faults[:_FAULTS])
     if len(report.faults) > _FAULTS:
         yield Fact("", f"and {len(report.faults) - _FAULTS:,} more; --json lists all")
     if report.calibration.stopped:
@@ -113,16 +182,12 @@ def _closing(report: CalibrationReport) -> Iterator[Line]:
 def calibration_value(report: CalibrationReport) -> dict[str, Any]:
     """Return the same as a JSON value."""
     calibration = report.calibration
-    labels = [sample.label for sample in calibration.samples]
     return {
         "dataset": str(report.dataset),
         "results": str(report.results),
-        "samples": {"complete": sum(labels), "incomplete": len(labels) - sum(labels)},
-        "judges": [_series_value(one) for one in report.statistics.series],
-        "agreement": [
-            {"judges": list(one.judges), "policy": one.policy, "same": _rate_value(one.same), "kappa": one.kappa}
-            for one in report.statistics.agreement
-        ],
+        "samples": report.labels,
+        "judges": list(map(_series_value, report.statistics.series)),
+        "agreement": [{**asdict(one), "same": _rate_value(one.same)} for one in report.statistics.agreement],
         "faults": [
             {
                 "line": fault.sample.line,
@@ -141,8 +206,7 @@ def calibration_value(report: CalibrationReport) -> dict[str, Any]:
 def _series_value(one: SeriesStatistics) -> dict[str, Any]:
     found = one.threshold
     return {
-        "judge": one.series.judge,
-        "policy": one.series.policy,
+        **one.series._asdict(),
         "verdicts": one.judged,
         "unreadable": one.unreadable,
         "false_accept": _rate_value(one.false_accept),
@@ -169,49 +233,36 @@ def _rate_value(rate: Rate) -> dict[str, float | None]:
     return {"count": rate.count, "of": rate.of, "rate": rate.value, "low": rate.low, "high": rate.high}
 
 
-def _names(series: Series) -> tuple[str, str]:
-    return one_line(model_name(series.judge)), series.policy
-
-
 def series_name(series: Series) -> str:
     """Return judge and policy."""
-    return "{} ({})".format(*_names(series))
+    return f"{one_line(model_name(series.judge))} ({series.policy})"
 
 
 def rate_text(rate: Rate) -> str:
     """Return a rate with its interval and its numbers: "3.0 % (1.0 to 8.5), 3 of 100"."""
-    return UNKNOWN if rate.value is None else f"{_percent(rate)}, {rate.count:,} of {rate.of:,}"
+    if rate.value is None:
+        return UNKNOWN
+    return f"{100 * rate.value:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f}), {rate.count:,} of {rate.of:,}"
 
 
-def _percent(rate: Rate) -> str:
-    value = UNKNOWN if rate.value is None else f"{100 * rate.value:.1f} %"
-    return f"{value} ({100 * rate.low:.1f} to {100 * rate.high:.1f})"
-
-
-def _decimals(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.3f}"
-
-
-def fault_text(fault: Fault) -> str:
+def _fault_text(fault: Fault) -> str:
     """Return which verdict is left out, and why."""
     which = f", {series_name(fault.series)}" if fault.series else ""
     path = "" if str(fault.sample.file) in fault.message else f" {fault.sample.path}"
     return f"line {fault.sample.line}{path}{which}: {fault.message}"
 
 
-def agreement_text(one: Agreement) -> str:
+def _agreement_text(one: Agreement) -> str:
     """Return how far two judges agree."""
+    names = f"{' and '.join(map(model_name, one.judges))} ({one.policy})"
     if one.same.value is None:
-        return f"{model_name(one.judges[0])} and {model_name(one.judges[1])} ({one.policy}): no common verdicts"
+        return f"{names}: no common verdicts"
     kappa = "undefined, because all verdicts are the same" if one.kappa is None else f"{one.kappa:.2f}"
-    names = " and ".join(map(model_name, one.judges))
-    return f"{names} ({one.policy}): kappa {kappa}; {rate_text(one.same)} verdicts are the same"
+    return f"{names}: kappa {kappa}; {rate_text(one.same)} verdicts are the same"
 
 
-def threshold_text(found: Threshold | None) -> str:
+def threshold_text(found: Threshold) -> str:
     """Return what a minimum score does to the rates, and whether so few samples can show it."""
-    if found is None:
-        return ""
     target = f"{100 * found.target:g} %"
     if not found.false_accept.of:
         return "the dataset has no incomplete transcript that was judged, so no threshold can be found"
@@ -227,56 +278,6 @@ def threshold_text(found: Threshold | None) -> str:
     return f"{text} The interval reaches {100 * found.false_accept.high:.1f} %: {few} cannot show {target}.{enough}"
 
 
-def threshold_line(found: Threshold | None) -> str:
-    """Return the line for [judge] of a goal file; empty without a threshold."""
-    if found is None or found.minimum_score is None:
-        return ""
-    return f"minimum_score = {found.minimum_score:g}"
-
-
-@dataclass(frozen=True)
-class Plots:
-    """The ROC curve and the reliability curve of one series, in drawings of 220 by 220."""
-
-    one: SeriesStatistics
-
-    @property
-    def name(self) -> str:
-        """Judge and policy."""
-        return series_name(self.one.series)
-
-    @property
-    def roc(self) -> list[tuple[float, float]]:
-        """The points of the ROC curve."""
-        return [_at(x, y) for x, y in self.one.roc]
-
-    @property
-    def verdict(self) -> tuple[float, float] | None:
-        """The point of the verdicts: the score with the check of citations and no minimum score."""
-        accepted, rejected = self.one.false_accept.value, self.one.false_reject.value
-        return None if accepted is None or rejected is None else _at(accepted, 1 - rejected)
-
-    @property
-    def curve(self) -> list[tuple[float, float, float, float, str]]:
-        """The points of the reliability curve, the ends of their intervals, and their words."""
-        return [
-            (
-                *_at(item.score, item.complete.value or 0.0),
-                _at(0, item.complete.low)[1],
-                _at(0, item.complete.high)[1],
-                f"score {item.score:.2f}: {rate_text(item.complete)} complete",
-            )
-            for item in self.one.curve
-        ]
-
-
-def _at(x: float, y: float) -> tuple[float, float]:
-    return round(_LOW + _SIZE * x, 1), round(_LOW + _SIZE * (1 - y), 1)
-
-
 def calibration_page(report: CalibrationReport) -> str:
     """Return one page with the tables, the ROC curves and the reliability curves; it needs no network."""
-    from goalrunner.reports.html import rendered
-
-    plots: Sequence[Plots] = [Plots(one) for one in report.statistics.series]
-    return rendered("calibration.html.j2", report=report, plots=plots, rate_text=rate_text)
+    return rendered("calibration.html.j2", report=report, rate_text=rate_text, series_name=series_name)

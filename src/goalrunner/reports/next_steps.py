@@ -1,0 +1,160 @@
+"""The commands that come next after a run, and the lines of its message."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from goalrunner.core.errors import listed
+from goalrunner.reports.layout import Fact
+from goalrunner.reports.summary import RUNNING, Summary
+
+if TYPE_CHECKING:
+    from goalrunner.core.events import RunStarted
+    from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.core.run_state import RunState
+
+_BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green", "model_not_found")
+"""Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
+_WRONG_KEYS = {
+    "validator_missing": "validators",
+    "baseline_green": "validators or baseline",
+    "environment_failed": "[workspace]",
+    "model_not_found": "model",
+    "impossible": "objective, success_criteria or validators",
+}
+_NOT_EDITABLE = "; not editable)"
+_NAMED = 3
+"""Paths that a command names."""
+_REPLACED = ("goal approve ", "goal answer ", "goal resume ")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the first events of a run say, beside its outcome."""
+
+    goal_file: str = ""
+    handed: tuple[str, ...] = ()
+    """The parts that a program made: with some, the command line cannot resume the run."""
+    round_ended: bool = False
+    """Whether the agent has ended a turn, so that there may be changes to show."""
+    unmatched: tuple[str, ...] = ()
+    """Warnings about patterns that match no file."""
+
+
+def origin_of(source: RunStarted | RunState) -> Origin:
+    """Return what the first events say."""
+    unmatched = tuple(note for note in source.notes if note.startswith(("protect: ", "editable: ")))
+    return Origin(source.goal_file, tuple(source.handed), getattr(source, "round_ended", False), unmatched)
+
+
+def summary_of(outcome: GoalOutcome, origin: Origin = Origin()) -> Summary:
+    """Return the values of an outcome's summary that its figures and commands depend on."""
+    from goalrunner.core.outcome import Usage
+
+    total, judge = sum(outcome.usage.values(), Usage()), outcome.usage.get("judge", Usage())
+    by_judge = outcome.verdict is not None and outcome.verdict.source == "judge"
+    values = {
+        **outcome.model_dump(
+            mode="json", include={"run_id", "status", "stop_reason", "message", "iterations", "limits"}
+        ),
+        **total.model_dump(include={"estimated_tokens", "uncounted_calls", "cost_usd", "known_cost_usd"}),
+        "duration": outcome.duration,
+        "tokens": None if total.input_tokens is None else total.tokens,
+        "judge_tokens": judge.tokens,
+        "judge_cost_usd": judge.cost_usd,
+        "protected_changes": list(outcome.protected_changes),
+        "approvals": [vars(item) for item in outcome.approvals if item.decision == "waiting"],
+        "open_questions": list(outcome.questions),
+        "criteria_total": max(len(outcome.verdict.criteria), 1) if outcome.verdict and by_judge else 0,
+        "goal_file": origin.goal_file,
+        "handed": list(origin.handed),
+        "round_ended": origin.round_ended,
+    }
+    return Summary(values)
+
+
+def next_steps(summary: Summary) -> Iterator[Fact]:
+    """Yield a line for each command; none after a complete run."""
+    run = summary.text("run_id")
+    if run and summary.status != "complete":
+        for label, command in list(_commands(summary)) or [("details", f"goal show {run}")]:
+            yield Fact(label, command, whole=True)
+
+
+def message_lines(message: str) -> Iterator[Fact]:
+    """Yield the lines of a message, without those that `next_steps` replaces.
+
+    The first is a sentence; later ones are mostly commands, and are not wrapped.
+    """
+    lines = [line for line in message.splitlines() if line.strip()]
+    yield from (Fact("", line, whole=index > 0) for index, line in enumerate(lines) if not line.startswith(_REPLACED))
+
+
+def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
+    run, file, reason = summary.text("run_id"), shlex.quote(summary.text("goal_file")), summary.text("stop_reason")
+    if summary.status == RUNNING:
+        yield "follow", f"goal watch {run}"
+        return
+    has_file = bool(summary.text("goal_file"))
+    early = has_file and summary.status == "failed" and not summary.integer("iterations")
+    is_wrong = has_file and (reason == "impossible" or (early and reason in _BEFORE_ROUND_1))
+    if reason != "cancelled" and not is_wrong and not summary.texts("handed"):
+        yield from _going_on(summary)
+    # Of a run the goal is fixed, so a wider `editable` needs a new one.
+    changes = summary.texts("protected_changes")
+    if paths := [line.rpartition(" (")[0] for line in changes if line.endswith(_NOT_EDITABLE)]:
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        start = f", then: goal run {file}" if has_file else ""
+        yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
+    keys = _WRONG_KEYS.get(reason, "")
+    if is_wrong and (reason != "environment_failed" or keys in summary.text("message")):
+        yield "correct", f"{keys} in {file}, or the option or variable that was given"
+    if early or is_wrong:
+        yield "start over", f"goal run {file}"
+    if summary.values.get("round_ended") is True:
+        yield "changes", f"goal diff {run}"
+    if summary.integer("criteria_total"):
+        yield "evidence", f"goal show {run} --evidence"
+
+
+def _going_on(summary: Summary) -> Iterator[tuple[str, str]]:
+    run, questions = summary.text("run_id"), summary.texts("open_questions")
+    for identifier in summary.waiting:
+        yield "accept", f"goal approve {run} {identifier}"
+        yield "reject", f'goal deny {run} {identifier} --reason "..."'
+    if questions:
+        yield "answer", f'goal answer {run} "..."'
+    if questions or summary.waiting:
+        yield "then", f"goal resume {run}"
+    elif summary.text("stop_reason") != "baseline_green":  # the goal of a run is fixed
+        for options in _raised(summary):
+            yield "no limit" if options.endswith(" inf") else "continue", f"goal resume {run} {options}".rstrip()
+
+
+def _raised(summary: Summary) -> list[str]:
+    """Return the options of `goal resume` that raise the limit which stopped the run."""
+    limits, reason = summary.numbers("limits"), summary.text("stop_reason")
+    limit = limits.get(reason)
+    if reason == "max_iterations" and limit:
+        return [f"--max-iterations {2 * max(int(limit), summary.integer('iterations'))}"]
+    if reason == "timeout" and limit:
+        size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if 2 * limit % size == 0), (1, ""))
+        return [f"--timeout {2 * limit / size:.10g}{unit}"]
+    if reason in ("stalled", "impossible", "denied"):
+        return ['--note "..."']
+    if reason != "budget_exhausted":
+        return [""]
+    options: list[str] = []
+    for option, name, used, is_unknown in (
+        ("--tokens", "tokens", summary.tokens or 0, summary.uncounted),
+        ("--cost", "cost_usd", summary.known_cost_usd, summary.cost_usd is None),
+    ):
+        limit = limits.get(name)
+        if limit and used >= limit:
+            return [f"{option} {2 * max(used, limit):.10g}"]
+        if limit and is_unknown:  # count what is known, or lift the limit
+            options += [f"--allow-unenforced {name}", f"{option} inf"]
+    return options or [""]

@@ -1,0 +1,219 @@
+"""Patches of a run: for terminals, as JSON, with figures, and as files with coloured lines; and what `goal restore` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+from goalrunner.app.run_snapshots import RoundPatch
+from goalrunner.core.observation import Change, Snapshot
+from goalrunner.reports import figures
+from goalrunner.reports.layout import ELLIPSIS, Fact, Layout, clean, cut, home_path, pad, width
+from goalrunner.reports.review import SHORT_ID
+from goalrunner.snapshots.objects import shown
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HEADER = "diff --git "
+_COLOURS = {"diff": "\x1b[1m", "@": "\x1b[36m", "+": "\x1b[32m", "-": "\x1b[31m"}
+_LEAST_COLUMNS = 20
+_LONGEST = 300
+"""Characters of a line that a page shows."""
+_MOST = 40
+"""Paths that `goal restore` lists."""
+
+Piece = tuple[str, str]
+"""A class of the stylesheet, or nothing, and a text."""
+
+
+def patch_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each line with its kind: "+", "-" and " " in a hunk, "@" before it, "diff" before those, else empty."""
+    old = new = 0
+    for line in text.split("\n")[:-1]:
+        kind = line[:1]
+        if kind == "\\":  # "\ No newline at end of file"
+            yield "", line
+        elif old > 0 or new > 0:  # inside a hunk a line may look like anything
+            old -= kind != "+"
+            new -= kind != "-"
+            yield kind, line
+        elif hunk := _HUNK.match(line):
+            old, new = (1 if count is None else int(count) for count in hunk.groups())
+            yield "@", line
+        else:
+            yield "diff", line
+
+
+@dataclass
+class FileDiff:
+    """One file of a patch. A line is its kind ("+", "-", " ", "@" for a hunk, empty for a note) and its text."""
+
+    path: str = ""
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def size(self) -> str:
+        """How many lines were added and removed."""
+        return "binary" if self.binary else f"+{self.added} −{self.removed}"
+
+    def coloured(self, *, colours: bool) -> Iterator[tuple[str, list[Piece]]]:
+        """Yield each line with its pieces. A hunk is coloured as one text: a string may have several lines."""
+        for is_code, group in groupby(self.lines, key=lambda line: line[0] not in ("@", "")):
+            listed = list(group)
+            plain: list[list[Piece]] = [[("", text)] for _, text in listed]
+            pieces = plain
+            if is_code and colours:
+                pieces = list(_pieces(self.path, "\n".join(text for _, text in listed) + "\n"))
+            # A lexer may have changed the text.
+            found = pieces if len(pieces) == len(listed) else plain
+            yield from ((kind, line) for (kind, _), line in zip(listed, found, strict=True))
+
+
+def files_of(text: str, most: int | None = None) -> tuple[list[FileDiff], int]:
+    """Return the files of a patch with its first `most` lines, and the number of lines that are left out."""
+    found: list[FileDiff] = []
+    number = 0
+    for kind, line in patch_lines(text):
+        if kind == "diff":
+            if line.startswith(_HEADER):
+                found.append(FileDiff(_path_of(line.removeprefix(_HEADER))))
+            elif line.startswith("Binary files ") and found:
+                found[-1].binary = True
+            continue
+        found = found or [FileDiff()]
+        found[-1].added += kind == "+"
+        found[-1].removed += kind == "-"
+        number += 1
+        if most is None or number <= most:
+            code = clean((line if kind in ("@", "") else line[1:]).rstrip("\r").expandtabs(4))
+            found[-1].lines.append((kind, code if len(code) <= _LONGEST else code[:_LONGEST] + ELLIPSIS))
+    return found, max(number - most, 0) if most is not None else 0
+
+
+def _path_of(pair: str) -> str:
+    """Return the path of a header's `a/x b/x`: there are no renames, so both halves are the same path."""
+    name = pair[: (len(pair) - 1) // 2]
+    raw = name.encode(errors="surrogateescape")
+    if name.startswith('"'):
+        escaped = name[1:-1].encode("latin-1", "backslashreplace")
+        raw = escaped.decode("unicode_escape").encode("latin-1", "replace")
+    return shown(raw.removeprefix(b"a/"))
+
+
+def _pieces(path: str, text: str) -> Iterator[list[Piece]]:
+    """Yield the pieces of each line."""
+    lexer = _lexer(path.rpartition("/")[2].rpartition(".")[2].lower())
+    pieces: list[Piece] = []
+    for kind, words in lexer.get_tokens(text) if lexer else [(None, text)]:
+        for index, part in enumerate(words.split("\n")):
+            if index:
+                yield pieces
+                pieces = []
+            if part:
+                pieces.append((_style(kind), part))
+
+
+@lru_cache
+def _lexer(suffix: str) -> Any:
+    """Return a lexer, by the suffix of a file's name; None if there is none. Most suffixes are also names of lexers."""
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name({"yml": "yaml", "h": "c", "hpp": "cpp"}.get(suffix, suffix), stripnl=False)
+    except ClassNotFound:
+        return None
+
+
+@lru_cache
+def _style(kind: Any) -> str:
+    """Return the class of a kind of token: "c" for comments, "s" strings, "m" numbers, "k" keywords, or that of a name."""
+    from pygments.token import STANDARD_TYPES
+
+    name = STANDARD_TYPES.get(kind, "")
+    return name[:1] if name[:1] in ("c", "s", "m", "k") else name if name in ("ow", "nf", "nc", "nb", "nd") else ""
+
+
+def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
+    """Return the patch for a terminal, without escape sequences of the files."""
+    lines = []
+    for kind, line in patch_lines(patch.text):
+        text, colour = clean(line.expandtabs()), _COLOURS.get(kind, "") if colours else ""
+        lines.append(f"{colour}{text}\x1b[m\n" if colour else f"{text}\n")
+    return "".join(lines)
+
+
+def patch_value(run_id: str, patch: RoundPatch) -> dict[str, Any]:
+    """Return run, round (None: the whole run), changes with their figures, and the patch as a JSON value."""
+    counted = {file.path: file for file in files_of(patch.text)[0]}
+    changes = []
+    for change in patch.changes:
+        file = counted.get(change.path, FileDiff())
+        sizes = {"added": file.added, "removed": file.removed, "binary": file.binary}
+        changes.append({**change.model_dump(mode="json"), **sizes})
+    text = patch.text.encode(errors="surrogateescape").decode(errors="replace")
+    return {"run_id": run_id, "round": patch.round, "changes": changes, "patch": text}
+
+
+def stat_text(patch: RoundPatch, *, columns: int | None = None) -> str:
+    """Return a line for each path, and one for all. `columns` is the width of a terminal."""
+    if not patch.changes:
+        return ""
+    counted = {file.path: file for file in files_of(patch.text)[0]}
+    rows = [(change.path, _size(change, counted.get(change.path))) for change in patch.changes]
+    room = max(width(path) for path, _ in rows)
+    if columns is not None:
+        room = min(room, max(columns - 2 - max(width(size) for _, size in rows), _LEAST_COLUMNS))
+    lines = [f"{pad(cut(path, room), room)}  {size}\n" for path, size in rows]
+    total = FileDiff("", sum(one.added for one in counted.values()), sum(one.removed for one in counted.values()))
+    part = "the run" if patch.round is None else f"round {patch.round}"
+    return "".join([*lines, f"{figures.count(len(rows), 'path')} in {part}, {total.size}\n"])
+
+
+def _size(change: Change, file: FileDiff | None) -> str:
+    if change.kind == "repository":
+        return "HEAD, refs or index of the repository"
+    if file is None:
+        return f"{change.kind}, not kept"
+    return file.size if change.kind == "modified" else f"{file.size}  {change.kind}"
+
+
+def plan_text(workspace: str, moment: str, changes: Sequence[Change], *, columns: int | None = None) -> str:
+    """Return what would be changed."""
+    return Layout(columns).text([Fact("restore", f"{home_path(workspace)} {moment}", whole=True), *_changes(changes)])
+
+
+def question(changes: Sequence[Change]) -> str:
+    """Return the question before files are changed."""
+    return f"Change {figures.count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
+
+
+def done_text(
+    run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot, *, columns: int | None = None
+) -> str:
+    """Return what was changed, and the command that undoes it."""
+    facts = [
+        Fact("restored", f"{home_path(workspace)} {moment}", whole=True),
+        *_changes(changes),
+        Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"),
+        Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True),
+    ]
+    return Layout(columns).text(facts)
+
+
+def nothing_text(run_id: str, workspace: str, moment: str, *, undoable: bool) -> str:
+    """Return the text for a workspace that is as wanted. `undoable`: the command that undoes the whole run is added."""
+    undo = f"To undo the whole run: goal restore {run_id} 0\n" if undoable else ""
+    return f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}"
+
+
+def _changes(changes: Sequence[Change]) -> list[Fact]:
+    facts = [Fact(change.kind, change.path, whole=True) for change in changes[:_MOST]]
+    more = len(changes) - _MOST
+    return [*facts, Fact("", f"and {more:,} more")] if more > 0 else facts
