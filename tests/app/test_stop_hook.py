@@ -265,7 +265,7 @@ def test_a_judge_sees_the_tool_results_of_the_transcript(project: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("{", "no valid JSON"), ("[1]", "no session_id"), ('{"session_id": 3}', "no session_id")]
+    ("text", "said"), [("{", "Invalid JSON"), ("[1]", "no event of a hook"), ('{"session_id": 3}', "session_id: ")]
 )
 @pytest.mark.slow
 def test_what_is_no_event_is_named_and_blocks_nothing(text: str, said: str, project: Path) -> None:

@@ -13,7 +13,7 @@ from goalrunner import __version__
 from goalrunner.app.critic import critic_rule, critic_warnings, make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation, external_notes
 from goalrunner.app.memory import Recalled, recall
-from goalrunner.app.notify import notified
+from goalrunner.app.notify import Notifier
 from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes, summary_writer
 from goalrunner.app.replay import ReplayingChecks, make_judge
@@ -114,7 +114,9 @@ def open_resources(
         clear_own(config.home, folder.run_id)
         folder.clear_scratch()
 
-    journal = Journal(log, transcript, artifacts, notified(goal, options, folder.run_id), summary_writer(folder))
+    asks = options.approver is not None
+    notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
+    journal = Journal(log, transcript, artifacts, (*options.observers, notifier), summary_writer(folder))
     recalled = recall(config.home, goal.owner, clock.now()) if goal.memory.recall else Recalled()
     prompts = Prompts(goal, options.resume_prompt, options.prompt, recalled.lines)
     return RunResources(config, parts, journal, prompts, close, (*undone, *recalled.notes))

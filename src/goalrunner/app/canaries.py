@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from goalrunner.app.judging import goal_judge
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.resolve import goal_redactor, withheld
-from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
-from goalrunner.judge import LLMJudge, parse_reply
-from goalrunner.judge.audit import Unrecorded
+from goalrunner.judge import JudgeOutcome, LLMJudge
+from goalrunner.judge.audit import Unrecorded, examined
+from goalrunner.judge.citations import Examination
 from goalrunner.judge.mutations import MUTATIONS, UNCHANGED, Mutation, observations
 from goalrunner.judge.prompt_builder import audit_request
-from goalrunner.judge.verdict_parser import UnreadableReplyError
-from goalrunner.llm import LLM, Reply
 from goalrunner.llm.scripted import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript
@@ -70,22 +65,31 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
     Raise UsageError for a goal without a judge and for a run without observations, ModelError if the judge cannot be asked.
     """
     llm = goal_judge(goal)
-    request = _example(goal) if folder is None else _of_run(goal, folder)
+    request = _example(goal)
+    if folder is not None:
+        trail = read_transcript(folder.path, deliverable=goal.deliverable)
+        criteria = load_state(folder).criteria
+        request = audit_request(goal, trail, deliverable=goal.deliverable, success_criteria=criteria)
     if not observations(request):
         raise UsageError(
             "the run has no observations, so there is no evidence to take out of it",
             "name a run whose agent did something, or use the built-in example: goal canary GOAL_FILE",
         )
     limit = asyncio.Semaphore(1 if is_scripted(llm.model) else _AT_ONCE)
-
     redact = goal_redactor(goal, os.environ, withheld(goal)).text
 
     async def answer(mutation: Mutation) -> Answer:
-        model = _HeardModel(llm)
+        said: list[bool] = []  # by the judge itself
+
+        def examine(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+            said.append(outcome.passed)
+            return examined(outcome, request)
+
         async with limit:
-            audit = await LLMJudge(model, goal.judge, redact=redact).audit(mutation.change(request), Unrecorded())
-        accepted = model.accepted or (None if audit.verdict.source == "fallback" else False)
-        return Answer(mutation, accepted, survived=audit.verdict.complete, missing=audit.verdict.missing)
+            judge = LLMJudge(llm, goal.judge, redact=redact, examine=examine)
+            verdict = (await judge.audit(mutation.change(request), Unrecorded())).verdict
+        accepted = any(said) or (None if verdict.source == "fallback" else False)
+        return Answer(mutation, accepted, survived=verdict.complete, missing=verdict.missing)
 
     first, *others = await asyncio.gather(*map(answer, (UNCHANGED, *MUTATIONS)))
     return CanaryReport(llm.model, first, tuple(others), llm.usage)
@@ -100,37 +104,6 @@ def refuse_credulous_judge(report: CanaryReport) -> None:
         raise GoalError(f"the judge {report.judge} accepts {number} that prove nothing: {names}", hint)
     if report.unread:
         raise GoalError(f"answers of the judge {report.judge} could not be read: {names}", hint)
-
-
-@dataclass
-class _HeardModel:
-    """A judge's model whose answers are read before the citations are checked."""
-
-    llm: LLM
-    accepted: bool = False
-
-    @property
-    def usage(self) -> Usage:
-        """The usage so far."""
-        return self.llm.usage
-
-    async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-        """Answer the messages, and note whether the answer calls the goal complete. Raise ModelError."""
-        reply = await self.llm.complete(messages, **options)
-        with suppress(UnreadableReplyError):
-            self.accepted = self.accepted or parse_reply(reply.text).passed
-        return reply
-
-    def context_window(self) -> int | None:
-        """Return the tokens that a request may have; None if unknown."""
-        return self.llm.context_window()
-
-
-def _of_run(goal: Goal, folder: RunFolder) -> AuditRequest:
-    """Return the request for an audit of all that a run recorded. Raise RecordError for damage."""
-    trail = read_transcript(folder.path, deliverable=goal.deliverable)
-    criteria = load_state(folder).criteria
-    return audit_request(goal, trail, deliverable=goal.deliverable, success_criteria=criteria)
 
 
 def _example(goal: Goal) -> AuditRequest:

@@ -6,8 +6,7 @@ import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,8 @@ _PATCH = (
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
 _SUBMODULE = b"160000"
 """The mode of a submodule in a tree."""
+_AT_ONCE = 500
+"""Paths of one command line."""
 _NAMED = 5
 """Paths that a message names."""
 
@@ -65,10 +66,8 @@ class RunChange:
     async def later(self) -> tuple[str, ...]:
         """Return the paths that changed in the workspace after the snapshot; none if that cannot be seen."""
         try:
-            with suppress(WorkspaceError):
-                now = await self._kept.store.snapshot()
-                changes = await self._kept.store.changes(self._end, now)
-                return tuple(change.path for change in changes if change.kind != "repository")
+            return _paths(await self._kept.store.changes(self._end, await self._kept.store.snapshot()))
+        except WorkspaceError:
             return ()
         finally:
             self._kept.close()
@@ -86,7 +85,7 @@ class RunChange:
         """
         store, files = self._kept.store, await self.files()
         before, after = await store.entries(self._start), await store.entries(self._end)
-        paths = sorted((item.path for item in files), key=after.__contains__)  # deleted ones first: a folder may follow
+        paths = sorted(item.path for item in files)
         if not paths:
             raise UsageError(f"run {self._run} changed no files, so there is nothing to export")
         if lost := [path for path in paths for side in (before, after) if path in side and not side[path].stored]:
@@ -95,19 +94,12 @@ class RunChange:
         for path in paths:  # raises if the store was changed since
             for snapshot in (self._start, self._end):
                 await store.read(snapshot, path)
-        rows = [
-            b"%s %s\t%s\0" % (after[path].mode.encode(), after[path].blob.encode(), raw(path))
-            if path in after
-            else b"0 %s\t%s\0" % (b"0" * len(before[path].blob), raw(path))
-            for path in paths
-        ]
-        start = f"{self._start.tree}:content"
-        with tempfile.TemporaryDirectory() as scratch:
-            index = Path(scratch) / "index"
-            await self._git.ask("read-tree", start, index=index)
-            await self._git.ask("update-index", "-z", "--index-info", stdin=b"".join(rows), index=index)
-            tree = await self._git.ask("write-tree", index=index)
-        return await self._git.ask(*_PATCH, start, tree.strip())
+        trees = [f"{snapshot.tree}:content" for snapshot in (self._start, self._end)]
+        parts = []
+        for first in range(0, len(paths), _AT_ONCE):
+            named = [f":(literal){os.fsdecode(raw(path))}" for path in paths[first : first + _AT_ONCE]]
+            parts.append(await self._git.ask(*_PATCH, *trees, "--", *named))
+        return b"".join(parts)
 
     async def branch(self, name: str, base: str | None, message: str, environ: Mapping[str, str]) -> NewBranch:
         """Commit the change on a new branch. Work tree, index and HEAD stay as they are.
@@ -118,34 +110,32 @@ class RunChange:
         apply to it, or if git's configuration names no author.
         """
         found = enclosing(self._workspace)
+        instead = f"goal export {self._run} --patch writes the change as a patch"
         if found is None:
-            hint = f"goal export {self._run} --patch -o change.patch"
-            raise UsageError(f"{self._workspace} is in no git repository, so no branch can be made", hint)
-        await self._refuse_name(name, found)
-        patch = await self.patch()
-        wanted = self._commit if base is None else base
-        answer = await self._git.run(
-            "rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}", repository=found.git_dir
-        )
+            raise UsageError(f"{self._workspace} is in no git repository, so no branch can be made", instead)
+        ask = partial(self._git.run, repository=found.git_dir)
+        if (await ask("check-ref-format", "--branch", name)).code != 0:
+            raise UsageError(f"{name!r} is not a valid name of a branch", "use letters, digits, - and /")
+        if (await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")).code == 0:
+            raise UsageError(f"the branch {name} exists already", f"choose another name, or: git branch -D {name}")
+        patch, wanted = await self.patch(), self._commit if base is None else base
+        answer = await ask("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}")
         if answer.code != 0 or not wanted:
             why = f"has no commit {wanted}" if wanted else "had no commit when the run began"
-            raise UsageError(
-                f"{found.root} {why}", f"--base COMMIT names another one; or goal export {self._run} --patch"
-            )
+            raise UsageError(f"{found.root} {why}", f"--base COMMIT names another one; or {instead}")
         commit = answer.output.decode().strip()
-        without = "without --base, the branch begins where the run began; " if base is not None else ""
-        otherwise = f"{without}goal export {self._run} --patch writes the change as a patch"
+        otherwise = f"without --base, the branch begins where the run began; {instead}" if base is not None else instead
         author = await asyncio.to_thread(_author, found.root, environ)
         inside = os.path.relpath(self._kept.store.workspace, found.root)
         with tempfile.TemporaryDirectory() as scratch:
-            ask = partial(self._git.run, index=Path(scratch) / "index", repository=found.git_dir)
-            await ask("read-tree", commit)
+            indexed = partial(ask, index=Path(scratch) / "index")
+            await indexed("read-tree", commit)
             folder = [] if inside == "." else [f"--directory={inside}"]
-            answer = await ask(*_APPLY, *folder, "-", stdin=patch, tree=found.root)
+            answer = await indexed(*_APPLY, *folder, "-", stdin=patch, tree=found.root)
             if answer.code != 0:
                 why = answer.errors.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("error: ")
                 raise UsageError(f"the change does not apply to {base or commit[:12]}: {why or answer.code}", otherwise)
-            tree = (await ask("write-tree")).output.strip()
+            tree = (await indexed("write-tree")).output.strip()
         differing, unseen = await self._unchecked(found, commit, inside)
         if base is not None and unseen:  # of a commit that the agent made, for example
             raise UsageError(f"{base} has files that the run did not check: {named(unseen)}", otherwise)
@@ -156,13 +146,6 @@ class RunChange:
         zeros = "0" * len(new)  # refuses a branch that appeared meanwhile
         await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=found.git_dir)
         return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
-
-    async def _refuse_name(self, name: str, found: Repository) -> None:
-        reference = f"refs/heads/{name}"
-        if (await self._git.run("check-ref-format", "--branch", name, repository=found.git_dir)).code != 0:
-            raise UsageError(f"{name!r} is not a valid name of a branch", "use letters, digits, - and /")
-        if (await self._git.run("show-ref", "--verify", "--quiet", reference, repository=found.git_dir)).code == 0:
-            raise UsageError(f"the branch {name} exists already", f"choose another name, or: git branch -D {name}")
 
     async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the paths that the run left alone and whose content at its start was not that of the commit.
@@ -199,6 +182,10 @@ def _author(root: Path, environ: Mapping[str, str]) -> Sequence[str]:
             raise UsageError(f"git's configuration has no {key}, so no commit can be made", f'git config {key} "..."')
         found += ["-c", f"{key}={answer.stdout.decode('utf-8', 'replace').strip()}"]
     return found
+
+
+def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
+    return tuple(change.path for change in changes if change.kind != "repository")
 
 
 def named(paths: Sequence[str]) -> str:

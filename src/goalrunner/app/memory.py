@@ -54,10 +54,12 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
     """
     table = frozen_table(folder)
     owner, allowed = str(table.get("owner", "")), table.get("memory", {}).get("promote", ())
-    reference, observation = _source(folder, request.item)
-    text = redactor.text(request.text.strip() or _text(folder, observation))
-    _refuse(request, text, observation, allowed, owner)
-    now, expires = clock.now(), request.expires
+    reference, source = _source(folder, request.item)
+    text = request.text.strip()
+    if not text and source is not None and source.output is not None:
+        text = ArtifactStore(folder.artifacts, Redactor({})).read(source.output).decode(errors="replace").strip()
+    text, now = redactor.text(text), clock.now()
+    _refuse(request, text, source, allowed, owner)
     item = MemoryItem(
         memory_id=f"m{secrets.token_hex(4)}",
         kind=request.kind,
@@ -67,14 +69,20 @@ def promote(folder: RunFolder, home: Path, request: PromotionRequest, clock: Clo
         owner=owner,
         permission=redactor.text(request.permission.strip()) or f'[memory] promote = ["{request.kind}"] of the goal',
         sensitivity=request.sensitivity,
-        expires_at=None if expires is None else (now + timedelta(seconds=expires)).isoformat(),
+        expires_at=None if request.expires is None else (now + timedelta(seconds=request.expires)).isoformat(),
         promoted_by=request.by,
         promoted_at=now.isoformat(),
         replaces=request.replaces,
     )
     file = MemoryFile.of(home, owner)
     with EventLog(folder.events, clock, redactor) as log, file.writing():
-        _refuse_twice(file, item, request.replaces)
+        others = [other for other in file.read()[0] if other.memory_id != item.replaces]
+        if item.replaces and len(others) == len(file.read()[0]):
+            raise UsageError(f'there is no item "{item.replaces}" of owner "{owner}" to correct', "goal memory")
+        for other in others:
+            if (other.kind, other.text, other.run_id, other.source_ref) == (item.kind, text, item.run_id, reference):
+                hint = f"to change it: --replaces {other.memory_id}"
+                raise UsageError(f"{other.memory_id} has the same text and source", hint)
         file.append(item)
         try:
             log.append(MemoryPromoted(memory_id=item.memory_id, kind=item.kind, source_ref=item.source_ref))
@@ -101,14 +109,12 @@ def _refuse(
             f"{source.id} ({source.source}) is not evidence: it contains the agent's words, or a call that did not run",
             "name an observation that shows it: goal show RUN --evidence",
         )
-    if not 0 < len(text.strip()) <= _LONGEST_FACT:
+    if not 0 < len(text) <= _LONGEST_FACT:
         raise UsageError(f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has {len(text)}", '--text "..."')
-    for lacks, option in (
-        (request.sensitivity != "low" and not request.permission.strip(), '--permission "..."'),
-        (request.sensitivity == "high" and request.expires is None, "--expires 30d"),
-    ):
-        if lacks:
-            raise UsageError(f"a fact of {request.sensitivity} sensitivity needs {option.split()[0]}", option)
+    needed = {'--permission "..."': request.sensitivity != "low" and not request.permission.strip()}
+    needed["--expires 30d"] = request.sensitivity == "high" and request.expires is None
+    for option in (option for option, lacks in needed.items() if lacks):
+        raise UsageError(f"a fact of {request.sensitivity} sensitivity needs {option.split()[0]}", option)
 
 
 def _source(folder: RunFolder, item: str) -> tuple[str, Observation | None]:
@@ -116,40 +122,22 @@ def _source(folder: RunFolder, item: str) -> tuple[str, Observation | None]:
 
     The output of a hidden validator is refused, because the agent of a later run would read it.
     """
+    wanted = item.strip().lower()
     for record in read_records(folder.events):
-        if item.strip().lower() in (f"e{record.seq}", str(record.seq)):
+        if wanted in (f"e{record.seq}", str(record.seq)):
             return f"e{record.seq}", None
         event = record.event
-        for observation in observations_of(event):
-            if observation.id != item.strip().lower():
-                continue
-            if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and observation in event.concealed:
-                what = f"{observation.id} is from a hidden validator, whose output agents do not get"
-                raise UsageError(what, "name another observation")
-            return observation.id, observation
+        found = next((one for one in observations_of(event) if one.id == wanted), None)
+        if found is None:
+            continue
+        if isinstance(event, events.ValidatorsFinished | events.BaselineTaken) and found in event.concealed:
+            what = f"{found.id} is from a hidden validator, whose output agents do not get"
+            raise UsageError(what, "name another observation")
+        return found.id, found
     raise UsageError(
         f'run {folder.run_id} has no observation or event "{item[:40]}"',
         f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} --evidence",
     )
-
-
-def _text(folder: RunFolder, observation: Observation | None) -> str:
-    """Return the output of an observation."""
-    if observation is None or observation.output is None:
-        return ""
-    return ArtifactStore(folder.artifacts, Redactor({})).read(observation.output).decode(errors="replace").strip()
-
-
-def _refuse_twice(file: MemoryFile, new: MemoryItem, replaces: str) -> None:
-    items, _ = file.read()
-    if replaces and replaces not in {item.memory_id for item in items}:
-        raise UsageError(f'there is no item "{replaces}" of owner "{new.owner}" to correct', "goal memory")
-    same = ("kind", "text", "run_id", "source_ref")
-    for item in items:
-        if item.memory_id != replaces and all(getattr(item, name) == getattr(new, name) for name in same):
-            raise UsageError(
-                f"{item.memory_id} has the same text and source", f"to change it: --replaces {item.memory_id}"
-            )
 
 
 @dataclass(frozen=True)

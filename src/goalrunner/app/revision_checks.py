@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from goalrunner.app.build import RunResources, open_resources
 from goalrunner.app.preflight import needs_environment
@@ -16,7 +15,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, MemoryConfig, NotifyConfig
 from goalrunner.core.observation import Claim, Observation, Trail
-from goalrunner.core.ports import CheckRun, ValidationContext
+from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
 from goalrunner.engine.validating import result_facts
 from goalrunner.records.run_folder import RunFolder, new_run_id
@@ -43,29 +42,21 @@ class RevisionChecks:
 
     def added_to(self, trail: Trail) -> Trail:
         """Return the trail with the results of visible validators at its end, as observations of the runner."""
-        numbers = [int(item.id[1:]) for item in trail.items if isinstance(item, Observation)]
-        number, last = max(numbers, default=0), max((item.round for item in trail.items), default=0)
+        number = max((int(item.id[1:]) for item in trail.items if isinstance(item, Observation)), default=0)
+        last = max((item.round for item in trail.items), default=0)
         texts: dict[str, str] = {}
         own: list[Observation] = []
         for result, text in zip(self.results, self.outputs, strict=True):
             if not result.hidden:
-                own.append(_observation(result, f"o{number + len(own) + 1}", last))
-                texts[own[-1].id] = text
+                identifier, source = f"o{number + len(own) + 1}", f"validator {result.name}"
+                facts = result_facts(result)
+                own.append(Observation(id=identifier, source=source, facts=facts, command=result.command, round=last))
+                texts[identifier] = text
 
         def read(item: Observation | Claim) -> str:
             return texts[item.id] if isinstance(item, Observation) and item.id in texts else trail.read(item)
 
         return Trail(items=(*trail.items, *own), read=read)
-
-
-def _observation(result: ValidatorResult, identifier: str, number: int) -> Observation:
-    return Observation(
-        id=identifier,
-        source=f"validator {result.name}",
-        facts=result_facts(result),
-        command=result.command,
-        round=number,
-    )
 
 
 async def check_revision(goal: Goal, revision: str, options: RunOptions) -> RevisionChecks:
@@ -79,14 +70,8 @@ async def check_revision(goal: Goal, revision: str, options: RunOptions) -> Revi
             "there are no validators to run at the revision",
             'name one: --validator "CMD", or [[validators]] in the goal file; they need deliverable = "workspace"',
         )
-    bare = goal.model_copy(
-        update={
-            "budget": Budget(),
-            "memory": MemoryConfig(),
-            "critic": CriticConfig(),
-            "notify": NotifyConfig(bell=False),
-        }
-    )
+    plain = {"budget": Budget(), "memory": MemoryConfig(), "critic": CriticConfig(), "notify": NotifyConfig(bell=False)}
+    bare = goal.model_copy(update=plain)
     config = resolve(bare, replace(options, conversation=NoAgent()))
     config.preflight()
     config.refuse_shared_workspace()
@@ -120,21 +105,14 @@ async def _checked(resources: RunResources, revision: str, folder: RunFolder) ->
     ran = await checker.check(base, now, context, when="the audit")
     after = await store.snapshot()
     changed = tuple(change.path for change in await store.changes(now, after))
-    return _kept(ran, resources, (*ran.leaked, *changed))
-
-
-def _kept(ran: CheckRun, resources: RunResources, leaked: tuple[str, ...]) -> RevisionChecks:
-    redact = resources.parts.redact
+    leaked = [*ran.leaked, *changed]
     results, outputs = [], []
     for result, output in ran.results:
-        shown = {name: redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
+        shown = {name: parts.redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
         results.append(result.model_copy(update={**shown, "test_ids": (), "suite": SuiteRecord()}))
-        outputs.append(_text(output, resources) if output is not None else shown["feedback"])
+        text = shown["feedback"]
+        if output is not None:
+            text = b"".join(parts.artifacts.ends(parts.artifacts.adopt(output), _KEPT)).decode(errors="replace")
+        outputs.append(text)
     written = f"the workspace changed while validators ran: {', '.join(leaked[:5])}" if leaked else ""
     return RevisionChecks(tuple(results), tuple(outputs), ran.refusal or written, ran.protected_changes, ran.labels)
-
-
-def _text(output: Path, resources: RunResources) -> str:
-    artifacts = resources.parts.artifacts
-    head, tail = artifacts.ends(artifacts.adopt(output), _KEPT)
-    return (head + tail).decode(errors="replace")

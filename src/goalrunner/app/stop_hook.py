@@ -6,23 +6,22 @@ The process of a hook ends after each event, so the run is left and resumed. GOA
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isfinite
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
+
+from pydantic import BaseModel, Field, ValidationError
 
 from goalrunner.app.controller import GoalContinue, GoalController, GoalDone
 from goalrunner.app.judging import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, record_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
@@ -52,28 +51,24 @@ Answer = dict[str, str]
 """What the hook prints as JSON; nothing if it is empty."""
 
 
-@dataclass(frozen=True)
-class HookEvent:
-    """What an agent passes to a hook."""
+class HookEvent(BaseModel):
+    """What an agent passes to a hook; null is the same as no value."""
 
-    session: str
-    name: str
-    folder: str
-    transcript: str
-    said: str
+    session_id: str = Field(min_length=1)
+    hook_event_name: str | None = None
+    cwd: str | None = None
+    transcript_path: str | None = None
+    last_assistant_message: str | None = None
 
     @classmethod
     def parsed(cls, data: bytes) -> Self:
         """Read the JSON of a hook. Raise UsageError if it is none."""
         try:
-            table = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"the hook got no valid JSON on stdin: {error}") from None
-        if not isinstance(table, dict) or not isinstance(table.get("session_id"), str) or not table["session_id"]:
-            raise UsageError("the JSON on stdin has no session_id, so this is no event of a hook")
-        keys = ("session_id", "hook_event_name", "cwd", "transcript_path", "last_assistant_message")
-        session, name, *others = (table[key] if isinstance(table.get(key), str) else "" for key in keys)
-        return cls(session, name or "Stop", *others)
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = "".join(f"{key}: " for key in first["loc"])
+            raise UsageError(f"the JSON on stdin is no event of a hook: {where}{first['msg']}") from None
 
 
 def is_inside_run(environ: Mapping[str, str]) -> bool:
@@ -90,39 +85,21 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
     try:
         session = _Session(event, goal_file, home, environ)
         actions = {"UserPromptSubmit": session.prompt, "Stop": session.stop}
-        if event.name not in actions:
+        name = event.hook_event_name or "Stop"
+        if name not in actions:
             return {}
         if goal_file is None and not session.is_open:
             return _allowed("not checked: the folder has no goal any more") if session.had_goal else {}
-        until = time.monotonic() + _PATIENCE[event.name]
-        with _turn(home, until):
-            while True:
-                try:
-                    return actions[event.name]()
-                except WorkspaceBusy:  # a run goes on there
-                    if time.monotonic() > until:
-                        raise
-                    time.sleep(_POLL)
+        until = time.monotonic() + _PATIENCE[name]
+        while True:
+            try:
+                return actions[name]()
+            except WorkspaceBusy:  # a run goes on there
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_POLL)
     except GoalError as error:
         return {"systemMessage": f"goal did not check this session: {error}"}
-
-
-@contextlib.contextmanager
-def _turn(home: Path, until: float) -> Iterator[None]:
-    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock)."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath("."))).hexdigest()[:32]
-    try:
-        (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(home / "hooks" / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise UsageError(f"{home} cannot be written: {error}", "set GOAL_HOME to a folder of yours") from error
-    with os.fdopen(handle, "rb"):
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(_POLL)
-        yield
 
 
 class _SessionController(GoalController):
@@ -150,22 +127,28 @@ class _SessionController(GoalController):
             return await self._advance(prepared)
 
 
+class _Kept(BaseModel, allow_inf_nan=False):
+    """What GOAL_HOME/hooks keeps of a session: its run, when the agent began to work, and the hash of its first goal file."""
+
+    run: str = ""
+    since: float
+    goal: str = ""
+
+
 class _Session:
     def __init__(self, event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> None:
         self._event, self._goal_file, self._home, self._environ = event, goal_file, home, environ
-        name = hashlib.sha256(event.session.encode(errors="replace")).hexdigest()[:32]
+        name = hashlib.sha256(event.session_id.encode(errors="replace")).hexdigest()[:32]
         self._file = home / "hooks" / f"{name}.json"
         self._arrived = time.time()
-        self._run, self._since, self._first_goal = "", self._arrived, ""
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            kept = json.loads(self._file.read_bytes())
-            self._run, self._since, self._first_goal = str(kept["run"]), float(kept["since"]), str(kept["goal"])
-            self._since = self._since if isfinite(self._since) else self._arrived
+        self._kept = _Kept(since=self._arrived)
+        with contextlib.suppress(OSError, ValidationError):
+            self._kept = _Kept.model_validate_json(self._file.read_bytes())
 
     @property
     def had_goal(self) -> bool:
         """Whether the session began with a goal."""
-        return bool(self._first_goal)
+        return bool(self._kept.goal)
 
     @property
     def is_open(self) -> bool:
@@ -187,15 +170,15 @@ class _Session:
         state = self._state()
         if state is not None and state.status is GoalStatus.CAPPED:
             said = f"the goal's limits for this session are used up: {_line(state.message)}"
-            return _allowed(f"not checked: {said} (goal show {self._run})")
+            return _allowed(f"not checked: {said} (goal show {self._kept.run})")
         if state is None or state.status not in _OPEN:
             self._begin(START_UNKNOWN)
             state = self._state()
             assert state is not None, "it has just begun"
-        controller = _SessionController.resume(self._run, home=self._home)
+        controller = _SessionController.resume(self._kept.run, home=self._home)
         try:
             messages = self._messages(judged=state.plan.has_judge and state.plan.deliverable == "workspace")
-            step = run_blocking(controller.check(messages, max(0.0, self._arrived - self._since)), "goal hook", "")
+            step = run_blocking(controller.check(messages, max(0.0, self._arrived - self._kept.since)), "goal hook", "")
         finally:
             controller.close()
         if isinstance(step, GoalDone):
@@ -205,8 +188,8 @@ class _Session:
 
     def _state(self) -> RunState | None:
         """Return the state of the session's run; None if there is none, or none any more, or none of this folder's goal."""
-        folder = RunFolder(self._home / "runs" / self._run)
-        state = load_state(folder) if self._run and folder.events.exists() else None
+        folder = RunFolder(self._home / "runs" / self._kept.run)
+        state = load_state(folder) if self._kept.run and folder.events.exists() else None
         goal = self._goal_file
         is_other = state and goal and state.goal_file and os.path.realpath(state.goal_file) != os.path.realpath(goal)
         return None if is_other else state
@@ -218,41 +201,37 @@ class _Session:
         limits = {"max_iterations": _MOST_ROUNDS} if goal.max_iterations is goal.timeout is None else {}
         goal = goal.model_copy(update={"budget": budget, **limits})
         digest = file_hash(self._goal_file)
-        self._first_goal = self._first_goal or digest
-        if digest != self._first_goal:  # by the user or by the agent
+        self._kept.goal = self._kept.goal or digest
+        if digest != self._kept.goal:  # by the user or by the agent
             labels = (*labels, GOAL_CHANGED)
         controller = _SessionController.of(goal, self._home, self._goal_file, labels)
         try:
             controller.start()
         finally:
             controller.close()
-        self._run = Path(controller.run_path).name
+        self._kept.run = Path(controller.run_path).name
         self._keep()
 
     def _keep(self) -> None:
         """Note the run, and that the agent works from now on; forget sessions whose runs were removed."""
-        self._since = time.time()
-        try:
+        self._kept.since = time.time()
+        with record_errors(f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept = {"run": self._run, "since": self._since, "goal": self._first_goal}
-            write_whole(self._file, json.dumps(kept).encode())
-        except OSError as error:
-            why = f"{self._file} cannot be written: {error}"
-            raise UsageError(why, "set GOAL_HOME to a folder of yours") from error
+            write_whole(self._file, self._kept.model_dump_json().encode())
         for other in self._file.parent.glob("*.json"):
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # a file that is not ours stays
-                if not (self._home / "runs" / json.loads(other.read_bytes())["run"]).is_dir():
+            with contextlib.suppress(OSError, ValidationError):  # a file that is not ours stays
+                if not (self._home / "runs" / _Kept.model_validate_json(other.read_bytes()).run).is_dir():
                     other.unlink()
 
     def _messages(self, *, judged: bool) -> list[dict[str, Any]]:
         """Return what the session shows of the agent's work: its transcript for a judge, else its last words."""
         if judged:
             with contextlib.suppress(UsageError, ValueError):  # a NUL in the path
-                path = Path(self._event.transcript)
+                path = Path(self._event.transcript_path or "")
                 messages = list(_transcript(path)) if path.is_file() else []  # a pipe could stay silent for ever
                 refuse_no_chat(messages)
                 return messages
-        return [{"role": "assistant", "content": self._event.said}]
+        return [{"role": "assistant", "content": self._event.last_assistant_message or ""}]
 
 
 def _transcript(path: Path) -> Iterator[Any]:

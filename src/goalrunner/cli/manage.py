@@ -162,7 +162,7 @@ def _answer(goal: Path | None) -> int:
     try:
         event = HookEvent.parsed(sys.stdin.buffer.read())
         # The agent may have changed its own folder.
-        os.chdir(os.environ.get("CLAUDE_PROJECT_DIR") or event.folder or ".")
+        os.chdir(os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or ".")
         file = goal or goals.of_folder()
     except (GoalError, OSError, ValueError) as error:  # a folder's name with a NUL
         found = {"systemMessage": f"goal did not check this session: {error}"}

@@ -172,7 +172,7 @@ class LLMJudge:
         """`redact` replaces secrets in every message before it is sent. `examine` replaces the check of citations: only to
         measure what that check is worth."""
         self._llm = llm
-        self._examine = examine or _examined
+        self._examine = examine or examined
         self._replay = replay
         self._redact = redact
         self._config = config or JudgeConfig()
@@ -289,6 +289,6 @@ class Unrecorded:
         """Do nothing: there is no budget."""
 
 
-def _examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
+def examined(outcome: JudgeOutcome, request: AuditRequest) -> Examination:
     matching = matched(outcome, requirements_of(request.success_criteria, request.constraints))
     return examine(outcome, with_ids(matching, request.trail), request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,13 +12,14 @@ from urllib.parse import quote
 
 from pydantic import Field, ValidationError
 
-from goalrunner.core.errors import RecordError
+from goalrunner.core.errors import RecordError, record_errors
 from goalrunner.core.events import MemoryKind
 from goalrunner.core.field_types import Frozen
-from goalrunner.records.event_log import encode
-from goalrunner.records.files import AppendFile, LogInUse, WriterLock, write_whole
+from goalrunner.records.files import LogInUse, WriterLock, write_whole
 
 Sensitivity = Literal["low", "medium", "high"]
+
+_LONGEST_NAME = 100
 
 
 class MemoryItem(Frozen):
@@ -40,19 +40,14 @@ class MemoryItem(Frozen):
 
     def is_expired(self, now: datetime) -> bool:
         """Return whether it is no longer valid. A date that cannot be read counts as passed."""
-        if self.expires_at is None:
-            return False
         try:
-            return datetime.fromisoformat(self.expires_at) <= now
+            return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now
         except (ValueError, TypeError):
             return True
 
 
-_LONGEST_NAME = 100
-
-
 class MemoryFile:
-    """`GOAL_HOME/memory/<owner>.jsonl`, mode 0600."""
+    """`GOAL_HOME/memory/<owner>.jsonl`, mode 0600. Lines that are damaged stay as they are."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,29 +60,36 @@ class MemoryFile:
             name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(owner.encode()).hexdigest()[:16]}"
         return cls(home / "memory" / f"{name}.jsonl")
 
+    def lines(self) -> list[tuple[bytes, MemoryItem | str]]:
+        """Return each line with its item, corrected or not, or with what is wrong in it. Raise RecordError."""
+        found: list[tuple[bytes, MemoryItem | str]] = []
+        with record_errors(f"{self.path} cannot be read", "check its permissions"):
+            for raw in self.path.read_bytes().splitlines() if self.path.exists() else ():
+                try:
+                    found.append((raw, MemoryItem.model_validate_json(raw)))
+                except ValidationError as error:
+                    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+                    said = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg'].lower()}"
+                    found.append((raw, "no JSON" if first["type"] == "json_invalid" else said))
+        return found
+
     def read(self) -> tuple[list[MemoryItem], list[str]]:
         """Return the items that were not corrected, oldest first, and a message for each damaged line. Raise RecordError."""
-        lines = self._lines()
-        items = [item for _, item in lines if isinstance(item, MemoryItem)]
-        damages = [
-            f"{self.path}:{number}: {item}; the line is ignored"
-            for number, (_, item) in enumerate(lines, start=1)
-            if isinstance(item, str) and item
-        ]
+        items: list[MemoryItem] = []
+        damages: list[str] = []
+        for number, (_, item) in enumerate(self.lines(), start=1):
+            if isinstance(item, MemoryItem):
+                items.append(item)
+            else:
+                damages.append(f"{self.path}:{number}: {item}; the line is ignored")
         corrected = {item.replaces for item in items}
         return [item for item in items if item.memory_id not in corrected], damages
-
-    def holds(self, memory_id: str) -> bool:
-        """Return whether the item is in the file, corrected or not. Raise RecordError."""
-        return any(isinstance(item, MemoryItem) and item.memory_id == memory_id for _, item in self._lines())
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Lock the file. Raise RecordError that names the other writer."""
-        try:
+        with record_errors(f"cannot write {self.path}"):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
         try:
             lock = WriterLock(self.path.with_suffix(".lock"))
         except LogInUse as error:
@@ -99,66 +101,39 @@ class MemoryFile:
 
     def append(self, item: MemoryItem) -> None:
         """Add an item durably. Raise RecordError, the file unchanged."""
-        file = AppendFile(self.path)
-        try:
-            file.append(encode(item.model_dump(mode="json")))
-        finally:
-            file.close()
+        self._write([*(raw for raw, _ in self.lines()), item.model_dump_json().encode()])
 
     def forget(self, memory_id: str) -> tuple[MemoryItem, ...]:
         """Remove an item, and every item that it corrected, from the file; return them. Raise RecordError."""
-        lines = self._lines()
+        lines = self.lines()
         by_id = {item.memory_id: item for _, item in lines if isinstance(item, MemoryItem)}
         gone: list[MemoryItem] = []
         while (found := by_id.pop(memory_id, None)) is not None:
             gone.append(found)
             memory_id = found.replaces
         if gone:
-            try:
-                write_whole(self.path, b"\n".join(raw for raw, item in lines if item not in gone))
-            except OSError as error:
-                raise self._unwritable(error) from error
+            self._write([raw for raw, item in lines if item not in gone])
         return tuple(gone)
 
-    def _lines(self) -> list[tuple[bytes, MemoryItem | str]]:
-        """Return each line with its item, or with what is wrong in it; an empty line has the empty string."""
-        try:
-            return [(raw, _parsed(raw)) for raw in self.path.read_bytes().split(b"\n")]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise RecordError(f"{self.path} cannot be read: {error.strerror}", "check its permissions") from error
-
-    def _unwritable(self, error: OSError) -> RecordError:
-        return RecordError(f"cannot write {self.path}: {error.strerror}", "free some space, or set GOAL_HOME")
+    def _write(self, lines: list[bytes]) -> None:
+        with record_errors(f"cannot write {self.path}"):
+            write_whole(self.path, b"".join(line + b"\n" for line in lines))
 
 
 def list_items(home: Path, owner: str | None = None) -> tuple[list[MemoryItem], list[str]]:
     """Return the items of one owner or of all, and a message for each damaged line. Raise RecordError."""
-    items, damages = [], []
-    for file in _files(home) if owner is None else [MemoryFile.of(home, owner)]:
-        found, wrong = file.read()
-        items += [item for item in found if owner is None or item.owner == owner]
-        damages += wrong
-    return items, damages
+    found = [file.read() for file in (_files(home) if owner is None else [MemoryFile.of(home, owner)])]
+    items = [item for part, _ in found for item in part if owner in (None, item.owner)]
+    return items, [damage for _, part in found for damage in part]
 
 
 def find_item(home: Path, memory_id: str) -> MemoryFile | None:
-    """Return the file that holds an item of that id; None if there is none."""
-    return next((file for file in _files(home) if file.holds(memory_id)), None)
+    """Return the file that holds an item of that id, corrected or not; None if there is none."""
+    for file in _files(home):
+        if any(isinstance(item, MemoryItem) and item.memory_id == memory_id for _, item in file.lines()):
+            return file
+    return None
 
 
 def _files(home: Path) -> list[MemoryFile]:
     return [MemoryFile(path) for path in sorted((home / "memory").glob("*.jsonl"))]
-
-
-def _parsed(raw: bytes) -> MemoryItem | str:
-    if not raw.strip():
-        return ""
-    try:
-        return MemoryItem.model_validate(json.loads(raw))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg'].lower()}"
-    except (ValueError, RecursionError):
-        return "no JSON"
