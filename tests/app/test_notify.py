@@ -35,9 +35,7 @@ def told(
     seen = Seen()
     config = NotifyConfig(bell=bell, command=command)
     environ = {**os.environ, "OPENAI_API_KEY": "sk-secret"}
-    Notifier(config, "k3f9-make", [seen], environ, asks).on_record(
-        Record(seq=1, at="", elapsed=elapsed, event=event)
-    )
+    Notifier(config, "k3f9-make", [seen], environ, asks).on_record(Record(seq=1, at="", elapsed=elapsed, event=event))
     return seen.activities
 
 
