@@ -65,7 +65,6 @@ THROUGH_OTHERS = (
     "(git push)",
     "! git push",
     "> log git push",
-    "git > log push",
     "A=$(git push)",
     "[ $(git push) ]",
     'echo "${X:-$(git push)}"',
@@ -120,6 +119,7 @@ NOT_UNDERSTOOD = (
     "a # note\n\\git push",
     "! >x # note\ngit push",
     "git -c alias.p=push p",
+    "git > log push",
     "echo 'git push' | parallel",
 )
 
@@ -149,7 +149,7 @@ def test_a_line_whose_programs_are_not_known_says_why(line: str) -> None:
         "python - <<'E'\ngit push\nE",
         "python - <<'E' 2>&1 | tail -5\nprint(1)\nE",
         "bash script.sh <<E\ngit push\nE",
-        "cat <<E | python3 -\ngit push\nE",
+        "cat <<E | python3 -\nx = 'git push'\nE",
         "command -v git push",
         "# git push\nls",
         "docker run img git push",

@@ -104,13 +104,10 @@ def _parser() -> Callable[[bytes], Any]:
     return lambda source: Parser(language).parse(source).root_node
 
 
-_Parts = list[tuple[list[Command], str]]
-"""Parts of a pipeline: of each the commands, and its text."""
-
-
 @dataclass
 class _Pipeline:
-    parts: _Parts
+    parts: list[tuple[list[Command], str]]
+    """Of each part the commands, and its text."""
     negated: bool = False
 
     @property
@@ -171,16 +168,15 @@ class _Reader:
             final, count = number == len(pipelines) - 1, len(pipeline.parts)
             for at, (part, _) in enumerate(pipeline.parts):
                 taken = Lost("|", pipeline.text, pipeline.parts[-1][1]) if at < count - 1 else None
-                for command in part:
-                    command = _within(command, lost=taken, last=final)  # noqa: PLW2901
-                    found.append(
-                        replace(
-                            _within(command, lost=lost, last=final),
-                            negated=command.negated != pipeline.negated,
-                            fallback=command.fallback or operator == "||",
-                            piped=command.piped or at > 0,
-                        )
+                found += [
+                    replace(
+                        _within(_within(one, lost=taken, last=final), lost=lost, last=final),
+                        negated=one.negated != pipeline.negated,
+                        fallback=one.fallback or operator == "||",
+                        piped=one.piped or at > 0,
                     )
+                    for one in part
+                ]
         return found, text
 
     def _and_or(self, node: Node, depth: int) -> _AndOr:
@@ -191,7 +187,7 @@ class _Reader:
             case "list":
                 left, right = (self._and_or(child, depth + 1) for child in node.named_children[:2])
                 operator = next(child.type for child in node.children if child.type in ("&&", "||"))
-                return _joined(left, operator, right)
+                return [*left, (operator, right[0][1]), *right[1:]]
             case "redirected_statement":
                 return self._redirected(node, depth)
             case "negated_command":
@@ -209,24 +205,12 @@ class _Reader:
     def _redirected(self, node: Node, depth: int) -> _AndOr:
         body = node.child_by_field_name("body")
         found = self._and_or(body, depth + 1) if body else [("", _Pipeline([([], "")]))]
+        given = [redirection(self._source, redirect) for redirect in node.children_by_field_name("redirect")]
+        stdin = next((one for one in given if one is not None), None)
         behind = text_of(self._source, node)[len(text_of(self._source, body)) if body else 0 :]
-        for redirect in node.children_by_field_name("redirect"):
-            parts = found[-1][1].parts
-            extra, stdin = redirection(self._source, redirect)
-            if extra and not parts[-1][0]:
-                raise UnreadableError("its program stands behind more than one redirection")
-            commands = [
-                replace(one, words=(*one.words, *extra), stdin=stdin if one.stdin is None else one.stdin)
-                for one in parts[-1][0]
-            ]
-            parts[-1] = commands, parts[-1][1] + ("" if "<<" in behind else behind)
-            behind = ""
-            piped = [child for child in redirect.children if child.type == "pipeline"]
-            parts += [self._statement(part, depth + 1) for child in piped for part in child.named_children]
-            right = redirect.child_by_field_name("right")
-            operator = redirect.child_by_field_name("operator")
-            if right is not None and operator is not None:
-                found = _joined(found, operator.type, self._and_or(right, depth + 1))
+        commands, text = found[-1][1].parts[-1]
+        commands = [replace(one, stdin=stdin if one.stdin is None else one.stdin) for one in commands]
+        found[-1][1].parts[-1] = commands, text + ("" if "<<" in behind else behind)
         return found
 
     def _single(self, node: Node, depth: int) -> list[Command]:
@@ -277,10 +261,6 @@ class _Reader:
                 statements.append(child)
         tests = [replace(one, detached=True, lost=None) for one in self.sequence(conditions, depth)]
         return [replace(one, optional=True) for one in (*tests, *self.sequence(statements, depth), *inner)]
-
-
-def _joined(left: _AndOr, operator: str, right: _AndOr) -> _AndOr:
-    return [*left, (operator, right[0][1]), *right[1:]]
 
 
 def _within(command: Command, *, lost: Lost | None, last: bool) -> Command:

@@ -170,36 +170,37 @@ def simple_command(source: bytes, node: Node, text: str) -> Command:
     """Return the command of a node that is one. Raise UnreadableError if it begins with a reserved word."""
     assignments: list[str] = []
     words: list[Node] = []
-    extra: tuple[Word, ...] = ()
     stdin: str | None = None
     for child in node.children:
         if child.type == "variable_assignment" and not words:
             assignments.append(text_of(source, child))
         elif child.type.endswith("_redirect"):
-            more, given = redirection(source, child)
-            extra, stdin = (*extra, *more), given if given is not None else stdin
+            given = redirection(source, child)
+            stdin = given if given is not None else stdin
         elif child.type != "comment":
             words.append(child)
     found = words_of(source, words, first=0)
-    # What stands behind the target of a redirection in front of the program: `>log curl x`.
-    found = [*extra, *found] if extra and words and words[0].start_byte > node.start_byte else [*found, *extra]
     if found and found[0] in _RESERVED:
         raise UnreadableError(f'"{found[0]}" is not a program')
     return Command(tuple(found), tuple(assignments), text, stdin=stdin)
 
 
-def redirection(source: bytes, node: Node) -> tuple[tuple[Word, ...], str | None]:
-    """Return the words of the command that are behind a redirection, and the text that it gives to the command."""
+def redirection(source: bytes, node: Node) -> str | None:
+    """Return the text that a redirection gives to its command, if that is known.
+
+    Raise UnreadableError if words of the command, or other commands, are behind the target: they are in its node.
+    """
+    if node.type == "herestring_redirect":
+        return str(word_of(node.named_children[-1:], source))
     if node.type == "heredoc_redirect":
-        inside = [redirection(source, child)[0] for child in node.children if child.type == "file_redirect"]
-        extra = [word for words in inside for word in words]
-        extra += words_of(source, list(node.children_by_field_name("argument")))
+        if any(child.type not in ("heredoc_start", "heredoc_body", "heredoc_end") for child in node.named_children):
+            raise UnreadableError("a here-document in it is followed by more")
         body = "".join(text_of(source, child) for child in node.children if child.type == "heredoc_body")
         tabs = any(child.type == "<<-" for child in node.children)
-        return tuple(extra), re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
-    if node.type == "herestring_redirect":
-        return (), str(word_of(node.named_children[-1:], source))
-    return tuple(words_of(source, node.children_by_field_name("destination"))[1:]), None
+        return re.sub(r"^\t+", "", body, flags=re.MULTILINE) if tabs else body
+    if len(words_of(source, node.children_by_field_name("destination"))) > 1:
+        raise UnreadableError("words of a command stand behind a redirection")
+    return None
 
 
 def words_of(source: bytes, nodes: Sequence[Node], first: int = -1) -> list[Word]:
