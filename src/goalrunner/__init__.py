@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import Usage as Usage
     from goalrunner.core.ports import Critic as Critic
     from goalrunner.core.run_state import RunState as RunState
-    from goalrunner.core.schemas import json_schema as json_schema
+    from goalrunner.core.summary import json_schema as json_schema
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile import load_goal as load_goal
@@ -95,7 +95,7 @@ _HOMES = {
     "arun_goal": "app.library",
     "build_judge_prompt": "judge",
     "chat_conversation": "app.library",
-    "json_schema": "core.schemas",
+    "json_schema": "core.summary",
     "judge_goal": "app.judging",
     "load_goal": "goalfile",
     "read_attempts": "app.previous_run",

@@ -19,7 +19,7 @@ from goalrunner.cli.options import argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN, agent_name
-from goalrunner.core.schemas import json_schema
+from goalrunner.core.summary import json_schema
 from goalrunner.goalfile import preset_named
 from goalrunner.reports.figures import count
 from goalrunner.reports.layout import Fact, Layout, Line, home_path, output_lines

@@ -17,6 +17,7 @@ from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.shell_programs import Program, started
 from goalrunner.core.shell_words import Word
+from goalrunner.core.shell_wrappers import options
 
 _OPTIONS: dict[BudgetName, str] = {"tokens": "--tokens", "cost_usd": "--cost"}
 
@@ -181,10 +182,7 @@ def _forms(program: Program) -> Iterator[tuple[str, str]]:
 
 def _from_subcommand(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the words from the subcommand on: `git -C x push` gives `push`."""
-    at, short = 1, _SHORT_WITH_VALUE.get(words[0].program, "")
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in _WITH_VALUE or words[at] == short else 1
-    return words[at:]
+    return words[options(words, _WITH_VALUE | {_SHORT_WITH_VALUE.get(words[0].program, "-C")})[0] :]
 
 
 def _reaches(program: Program) -> bool:

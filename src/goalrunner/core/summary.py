@@ -1,4 +1,4 @@
-"""What people and programs read of a run: its evidence table, outcome and summary. Also the index of its evidence."""
+"""What people and programs read of a run: its evidence table, outcome and summary, and the JSON Schemas of all records."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Message
+from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
+from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import ArtifactRef, Claim, EvidenceRow, Observation, Snapshot, Trail, TranscriptRef
 from goalrunner.core.outcome import ApprovalRow, GoalOutcome, GoalStatus, Usage
@@ -220,3 +224,14 @@ def _approval(item: Approval) -> ApprovalRow:
     same = {name: getattr(item, name) for name in ApprovalRow.model_fields if name in Approval.model_fields}
     diff = item.preview.sha256 if item.preview else ""
     return ApprovalRow.model_validate({**same, "decision": item.decision or "waiting", "diff": diff})
+
+
+_MODELS: dict[str, Any] = {"goal": Goal, "outcome": GoalOutcome, "state": RunState, "events": Record}
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of goal files, outcomes, states or records of the event log. Raise UsageError."""
+    if name not in _MODELS:
+        raise UsageError(f"there is no schema {name!r:.40}", f"known: {', '.join(_MODELS)}")
+    value = TypeAdapter(_MODELS[name]).json_schema(mode="validation" if name == "goal" else "serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **value, "title": f"goal: {name}"}

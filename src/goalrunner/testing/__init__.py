@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,54 +19,35 @@ from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
 from goalrunner.core.ports import Clock
-from goalrunner.testing.scripted import (
-    ScriptedApprover,
-    ScriptedConversation,
-    ScriptedJudge,
-    ScriptedRound,
-    ScriptedValidator,
-    ScriptExhausted,
-    satisfied,
-    shell_result,
-    unsatisfied,
-)
-
-__all__ = [
-    "ManualClock",
-    "MemoryArtifacts",
-    "MemoryLog",
-    "MemoryTranscript",
-    "RecordingObserver",
-    "ScriptExhausted",
-    "ScriptedApprover",
-    "ScriptedConversation",
-    "ScriptedJudge",
-    "ScriptedRound",
-    "ScriptedValidator",
-    "satisfied",
-    "shell_result",
-    "unsatisfied",
-]
+from goalrunner.testing.scripted import ScriptedApprover as ScriptedApprover
+from goalrunner.testing.scripted import ScriptedConversation as ScriptedConversation
+from goalrunner.testing.scripted import ScriptedJudge as ScriptedJudge
+from goalrunner.testing.scripted import ScriptedRound as ScriptedRound
+from goalrunner.testing.scripted import ScriptedValidator as ScriptedValidator
+from goalrunner.testing.scripted import ScriptExhausted as ScriptExhausted
+from goalrunner.testing.scripted import satisfied as satisfied
+from goalrunner.testing.scripted import shell_result as shell_result
+from goalrunner.testing.scripted import unsatisfied as unsatisfied
 
 
+@dataclass
 class ManualClock:
     """A clock that moves only by `advance`."""
 
-    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
-        self._start = start
-        self._seconds = 0.0
+    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    seconds: float = 0.0
 
     def now(self) -> datetime:
         """Return the start plus the seconds that have passed."""
-        return self._start + timedelta(seconds=self._seconds)
+        return self.start + timedelta(seconds=self.seconds)
 
     def monotonic(self) -> float:
         """Return the seconds that have passed."""
-        return self._seconds
+        return self.seconds
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self._seconds += seconds
+        self.seconds += seconds
 
 
 class MemoryLog:
@@ -107,13 +89,13 @@ class MemoryLog:
 
 
 class MemoryTranscript:
-    """A transcript that keeps its messages in memory."""
+    """A transcript that keeps copies of its messages in memory; a place is the number of its message."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
     def append(self, message: Message) -> TranscriptRef:
-        """Add a copy; return its place, the offset of which is its number."""
+        """Add a copy and return its place."""
         line = json.dumps(message).encode()
         self.messages.append(copy.deepcopy(dict(message)))
         sha256 = hashlib.sha256(line).hexdigest()
@@ -144,10 +126,9 @@ class MemoryArtifacts:
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes. Raise RecordError if they were never stored."""
-        try:
-            return self._kept[ref.sha256]
-        except KeyError:
-            raise RecordError(f"no artifact {ref.sha256}") from None
+        if ref.sha256 not in self._kept:
+            raise RecordError(f"no artifact {ref.sha256}")
+        return self._kept[ref.sha256]
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
         """Return both ends, or all bytes and nothing."""
@@ -155,12 +136,12 @@ class MemoryArtifacts:
         return (data, b"") if len(data) <= 2 * each else (data[:each], data[-each:])
 
 
+@dataclass
 class RecordingObserver:
     """An observer that keeps records and text."""
 
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.text = ""
+    records: list[Record] = field(default_factory=list)
+    text: str = ""
 
     def on_record(self, record: Record) -> None:
         """Keep the record."""

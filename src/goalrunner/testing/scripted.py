@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from goalrunner.core.agent_ports import (
     ApprovalAnswer,
@@ -77,14 +77,12 @@ class ScriptedConversation:
         self._add({"role": "assistant", "content": round_.text}, recorder)
         return RoundReply(text=round_.text, steps=1)
 
-    def checkpoint(self) -> object:
+    def checkpoint(self) -> Any:
         """Return a copy of the messages."""
         return list(self.messages)
 
-    def restore(self, checkpoint: object) -> None:
+    def restore(self, checkpoint: Any) -> None:
         """Restore a copy of the messages."""
-        if not isinstance(checkpoint, list):
-            raise TypeError("not a checkpoint of this conversation")
         self.messages[:] = checkpoint
 
     def _add(self, message: Message, recorder: Recorder) -> None:
@@ -108,16 +106,11 @@ class ScriptedValidator:
         verdict = _next(self._verdicts, len(self.contexts), f"validator {self.name}", "verdicts")
         self.contexts.append(context)
         await asyncio.sleep(0)
-        passed = verdict is True
-        result = ValidatorResult(
-            name=self.name,
-            passed=passed,
-            feedback=verdict if isinstance(verdict, str) else "",
-            reason="passed" if passed else "red",
-            command=self.command,
-            summary="green" if passed else "red",
-        )
-        return result, None
+        feedback = verdict if isinstance(verdict, str) else ""
+        known: dict[str, Any] = {"name": self.name, "command": self.command, "feedback": feedback}
+        if verdict is True:
+            return ValidatorResult(passed=True, reason="passed", summary="green", **known), None
+        return ValidatorResult(passed=False, reason="red", summary="red", **known), None
 
 
 class ScriptedJudge:
