@@ -237,43 +237,36 @@ class CheckRunner:
     async def _run(
         self, environment: CheckEnvironment, layers: Sequence[Layer], context: ValidationContext, *, third: bool = False
     ) -> Results:
-        ran = await self._run_group(environment, layers, context, hidden=False, third=third)
-        concealed = any(spec.hidden for spec in self._specs) or any(map(is_hidden, self._callables))
-        if concealed and (ran.green or not ran.answers):
-            # In an environment of their own: what the others wrote must not decide them.
-            more = await self._run_group(environment, layers, context, hidden=True, third=third)
-            ran = Results((*ran.answers, *more.answers), (*ran.flaky, *more.flaky), (*ran.changed, *more.changed))
-        return ran
+        """Run the validators; if they are green, then the hidden ones in an environment of their own.
 
-    async def _run_group(
-        self,
-        environment: CheckEnvironment,
-        layers: Sequence[Layer],
-        context: ValidationContext,
-        *,
-        hidden: bool,
-        third: bool,
-    ) -> Results:
-        async with environment.open(layers) as opened:
-            launcher = self._sandboxed(opened.launcher(self._processes))
-            context = replace(context, workspace=opened.path)
-            specs, callables = self._specs, self._callables
-            if context.iteration == 0:  # there is no response yet, which callables check
-                specs, callables = tuple(spec for spec in specs if spec.run is not None), ()
-            validators = (*build_validators(specs, launcher, opened.environ(self._env)), *callables)
-            answers = await run_validators([item for item in validators if is_hidden(item) is hidden], context)
-            where = "" if environment is self._environment else " in place"
-            decided = await self._decide(answers, validators, context, where) if third else Results(tuple(answers))
-            temporary = Path(self._env.get("TMPDIR") or "/tmp")  # noqa: S108
-            results = [result for result, _ in decided.answers]
-            if not decided.green and (full := opened.full() or without_space(results, temporary)):
-                raise EnvironmentFailed(f"the check environment is full: {full}", "free some space; then goal resume")
-            if self._outputs:
-                await opened.collect(self._outputs)
-            changed = await opened.changed() if decided.green else ()
-        expected = Patterns((*CACHES, *self._outputs))
-        kept = tuple(path for path in changed if path in self._tracked and not expected.match(path))
-        return replace(decided, changed=kept)
+        What the others wrote must not decide those. With `third`, a third run decides about contradictions.
+        """
+        specs, callables, total = self._specs, self._callables, Results(())
+        concealed = any(spec.hidden for spec in specs) or any(map(is_hidden, callables))
+        if context.iteration == 0:  # there is no response yet, which callables check
+            specs, callables = tuple(spec for spec in specs if spec.run is not None), ()
+        expected, where = Patterns((*CACHES, *self._outputs)), "" if environment is self._environment else " in place"
+        for hidden in (False, True) if concealed else (False,):
+            if hidden and total.answers and not total.green:
+                break
+            async with environment.open(layers) as opened:
+                inside, launcher = replace(context, workspace=opened.path), opened.launcher(self._processes)
+                own = build_validators(specs, self._sandboxed(launcher), opened.environ(self._env))
+                validators = [item for item in (*own, *callables) if is_hidden(item) is hidden]
+                answers = await run_validators(validators, inside)
+                ran = await self._decide(answers, validators, inside, where) if third else Results(tuple(answers))
+                temporary = Path(self._env.get("TMPDIR") or "/tmp")  # noqa: S108
+                results = [result for result, _ in ran.answers]
+                if not ran.green and (full := opened.full() or without_space(results, temporary)):
+                    raise EnvironmentFailed(
+                        f"the check environment is full: {full}", "free some space; then goal resume"
+                    )
+                if self._outputs:
+                    await opened.collect(self._outputs)
+                changed = await opened.changed() if ran.green else ()
+            kept = tuple(path for path in changed if path in self._tracked and not expected.match(path))
+            total = Results((*total.answers, *ran.answers), (*total.flaky, *ran.flaky), (*total.changed, *kept))
+        return total
 
     async def _decide(
         self, answers: Sequence[Answer], validators: Sequence[Validator], context: ValidationContext, where: str

@@ -97,7 +97,8 @@ def shows_options(function: F) -> F:
     """Show the keywords with their defaults in the signature of a function, for `help()`."""
     own = inspect.signature(function)
     named = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
-    for name, annotation in RunKeywords.__annotations__.items():
+    known = sorted(RunKeywords.__annotations__.items(), key=lambda item: item[0] in CommonKeywords.__annotations__)
+    for name, annotation in known:
         shown, kind = annotation.__forward_arg__, inspect.Parameter.KEYWORD_ONLY
         named.append(inspect.Parameter(name, kind, default=_DEFAULTS[name], annotation=shown))
     function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
