@@ -16,7 +16,7 @@ import click
 import pytest
 import typer.main
 
-from goalrunner.agents.external_agents import builtin
+from goalrunner.agents.external_agents import BUILT_IN, parser_class
 from goalrunner.app.agents import CHAT_FACTS, Way, ways_of
 from goalrunner.cli.app import app
 from goalrunner.goalfile import load_goal_text
@@ -164,7 +164,10 @@ def test_the_table_of_agents_is_what_the_presets_say() -> None:
     table = page.partition("<!-- agents -->\n")[2].partition("\n\n")[0].splitlines()[2:]
     rows = {cells[1].strip(" `"): [cell.strip() for cell in cells[3:7]] for cells in (row.split("|") for row in table)}
     expected = {"builtin": abilities(CHAT_FACTS.ways)}
-    expected |= {name: abilities(ways_of(preset, {})) for name, preset in builtin().items()}
+    expected |= {
+        name: abilities(ways_of(preset, {}))
+        for name, preset in ((name, parser_class(name).preset) for name in BUILT_IN)
+    }
     assert {name: row for name, row in rows.items() if name not in ("command", "acp")} == expected
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from goalrunner.agents.external_agents import builtin
+from goalrunner.agents.external_agents import parser_class
 from goalrunner.core.agent_preset import Preset, Protocol
 from tests.conformance.doubles import DOUBLE
 from tests.conformance.installed import search_path
@@ -122,7 +122,7 @@ class Program:
     @property
     def preset(self) -> Preset:
         """As it comes along."""
-        return builtin()[self.name]
+        return parser_class(self.name).preset
 
     @property
     def can(self) -> frozenset[Ability]:

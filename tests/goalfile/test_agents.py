@@ -10,7 +10,7 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.external_agents import agent_names, builtin, builtin_names, protocol_of
+from goalrunner.agents.external_agents import BUILT_IN, agent_names, parser_class, protocol_of
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
@@ -39,18 +39,18 @@ def refusal(text: str, overrides: dict[str, Any] | None = None, environ: dict[st
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", builtin_names())
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_an_agent_that_comes_along_needs_nothing_but_its_name(name: str) -> None:
     goal = load(f"agent = '{name}'")
     assert goal.agent == AgentConfig(use=name)
     assert not goal.agents
-    assert preset_named(name, goal.agents, {}) == builtin()[name]
+    assert preset_named(name, goal.agents, {}) == parser_class(name).preset
 
 
-@pytest.mark.parametrize("name", builtin_names())
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_presets_follow_the_rules_for_user_presets(name: str) -> None:
-    table = {key: value for key, value in builtin()[name].model_dump().items() if value}
-    assert preset_of_text(tomli_w.dumps(table), name) == builtin()[name]
+    table = {key: value for key, value in parser_class(name).preset.model_dump().items() if value}
+    assert preset_of_text(tomli_w.dumps(table), name) == parser_class(name).preset
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,8 @@ def test_a_program_that_makes_a_goal_reads_the_user_s_file_as_a_goal_file_does(t
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     mine = preset_named("mine", {}, environ)
     assert mine == Preset(argv=("mine",), stream="codex", reports={"tokens": "turn"})
-    assert all_presets({"own": Preset()}, environ) == {**builtin(), "mine": mine, "own": Preset()}
+    presets = {name: parser_class(name).preset for name in BUILT_IN}
+    assert all_presets({"own": Preset()}, environ) == {**presets, "mine": mine, "own": Preset()}
     with pytest.raises(UsageError, match='there is no agent "other"'):
         preset_named("other", {}, environ)
 

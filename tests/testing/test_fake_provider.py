@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents.external_agents import builtin
+from goalrunner.agents.external_agents import BUILT_IN
 from tests.support.fake_provider import SETTINGS, FakeProvider, WireName, fail, run, say
 from tests.support.fake_provider.client import PATHS, ask, body, tools
 
@@ -200,7 +200,7 @@ def test_what_is_asked_besides_does_no_harm(wire: WireName) -> None:
 
 
 def test_the_agents_of_that_format_can_be_sent_to_it(wire: WireName) -> None:
-    assert set(SETTINGS) == set(builtin())
+    assert set(SETTINGS) == set(BUILT_IN)
     chosen = [settings for settings in SETTINGS.values() if settings.wire == wire]
     assert chosen
     with FakeProvider() as server:

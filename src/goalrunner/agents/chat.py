@@ -96,7 +96,11 @@ class ChatConversation:
             self._settle()
             if recorder is not self._recorder:
                 self._begin_run(recorder)
-            self._open(prompt, recorder)
+            if not self._has_own_system_message():
+                self._tell(recorder)
+            self._prompt = len(self.messages)
+            self._objective = self._prompt if self._objective is None else self._objective
+            self._add({"role": "user", "content": prompt}, recorder)
             return await self._work(recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
@@ -114,9 +118,7 @@ class ChatConversation:
         self.messages[:] = map(dict, messages)
         self._settle()
         self._begin_run(recorder)
-        if self.system_prompt:
-            recorder.message({"role": "system", "content": self.system_prompt})
-            self._told = self.system_prompt
+        self._tell(recorder)
         self._record(recorder)
 
     async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
@@ -228,20 +230,13 @@ class ChatConversation:
 
     def _begin_run(self, recorder: Recorder) -> None:
         """Begin another run: its transcript begins with the whole chat, and its first prompt is the objective."""
-        self._recorder = recorder
-        self._recorded = 0
-        self._told = None
-        self._objective = None
+        self._recorder, self._recorded, self._told, self._objective = recorder, 0, None, None
 
-    def _open(self, prompt: str, recorder: Recorder) -> None:
-        told = self._has_own_system_message() or self.system_prompt == self._told
-        if self.system_prompt and not told:
+    def _tell(self, recorder: Recorder) -> None:
+        """Record the system prompt, unless it is recorded already."""
+        if self.system_prompt and self.system_prompt != self._told:
             recorder.message({"role": "system", "content": self.system_prompt})
             self._told = self.system_prompt
-        if self._objective is None:
-            self._objective = len(self.messages)
-        self._prompt = len(self.messages)
-        self._add({"role": "user", "content": prompt}, recorder)
 
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)

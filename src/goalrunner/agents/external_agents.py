@@ -24,7 +24,7 @@ GROUP = "goalrunner.agents"
 
 
 _RESERVED = (BUILTIN, BUILTIN_ALIAS, COMMAND, ACP)
-_BUILT_IN = {
+BUILT_IN = {
     "claude": "Claude",
     "codex": "Codex",
     "gemini": "Gemini",
@@ -35,26 +35,16 @@ _BUILT_IN = {
 """Name of the agent -> its class in `builtin_agents`."""
 
 
-def builtin_names() -> tuple[str, ...]:
-    """Return the names of the built-in agents, without importing them."""
-    return tuple(_BUILT_IN)
-
-
-def builtin() -> dict[str, Preset]:
-    """Return the presets of the built-in agents by name."""
-    return {name: parser_class(name).preset for name in _BUILT_IN}
-
-
 def agent_names() -> tuple[str, ...]:
     """Return the names of the built-in and registered agents."""
-    return tuple(sorted((*_BUILT_IN, *registered_names())))
+    return tuple(sorted((*BUILT_IN, *registered_names())))
 
 
 def registered_names() -> tuple[str, ...]:
     """Return the names of the agents that other packages have registered, without importing them."""
     from importlib.metadata import entry_points
 
-    return tuple(sorted(entry_points(group=GROUP).names - {*_BUILT_IN, TEXT, *_RESERVED}))
+    return tuple(sorted(entry_points(group=GROUP).names - {*BUILT_IN, TEXT, *_RESERVED}))
 
 
 def parser_class(name: str) -> type[AgentParser]:
@@ -62,9 +52,9 @@ def parser_class(name: str) -> type[AgentParser]:
 
     Raise KeyError if there is none of that name, and UsageError if a registered one cannot be imported.
     """
-    if name in _BUILT_IN:
+    if name in BUILT_IN:
         module = import_module("goalrunner.agents.builtin_agents")
-        found: type[AgentParser] = getattr(module, _BUILT_IN[name])
+        found: type[AgentParser] = getattr(module, BUILT_IN[name])
         return found
     from importlib.metadata import entry_points
 

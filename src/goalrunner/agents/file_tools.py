@@ -70,21 +70,17 @@ def file_mode(path: Path, text: str) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def replace(root: Path, path: Path, data: bytes, mode: int | None) -> None:
+def replace(path: Path, data: bytes, mode: int | None) -> None:
     """Write `data` to `path` as a whole or not at all, with parents and the given mode (None: that of the umask)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Checked again after the parents exist: one may be a symbolic link now.
-    parent = Path(os.path.realpath(path.parent))
-    if not parent.is_relative_to(root):
-        raise ToolError(f"{path.parent} follows a symbolic link out of the workspace", "outside the workspace")
-    temporary = parent / f".goal-{secrets.token_hex(6)}.tmp"
+    temporary = path.with_name(f".goal-{secrets.token_hex(6)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-        temporary.replace(parent / path.name)
+        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -227,7 +223,7 @@ class ChangingTool(FileTool):
 
     async def run(self, place: Place, scratch: Scratch) -> ToolOutput:
         change = self.change(place.workspace)
-        replace(place.workspace, change.path, change.data, change.mode)
+        replace(change.path, change.data, change.mode)
         return ToolOutput(change.facts, change.text.encode(), change.summary)
 
 

@@ -29,7 +29,7 @@ def agents(goal: GoalFile = None, json: options.Json = False) -> int:
     Built-in ones, those of the folder ~/.config/goal/agents, and with --goal those of a goal file. The exit code is 2 if
     a file of that folder is invalid.
     """
-    from goalrunner.agents.external_agents import builtin_names, registered_names, user_files
+    from goalrunner.agents.external_agents import BUILT_IN, registered_names, user_files
     from goalrunner.app.agents import CHAT_FACTS, Origin, survey
     from goalrunner.goalfile.agents import Known
     from goalrunner.reports.tables import agents_text
@@ -38,7 +38,7 @@ def agents(goal: GoalFile = None, json: options.Json = False) -> int:
     own = goals.resolved(goal, {}).agents if goal is not None else {}
     known = Known(own, files)
     origins: dict[str, Origin] = {
-        **dict.fromkeys(builtin_names(), "built in"),
+        **dict.fromkeys(BUILT_IN, "built in"),
         **dict.fromkeys(registered_names(), "installed"),
         **dict.fromkeys(files, "user"),
         **{name: "goal file" for name in own if name not in files},

@@ -14,20 +14,11 @@ from goalrunner.core.json_values import items, text
 PATH_KEYS = ("file_path", "filePath", "path", "filename", "absolute_path", "notebook_path", "target_file")
 """Arguments of file tools that name the file."""
 
-_WRITERS = (
-    *(
-        "write",
-        "writefile",
-        "writetofile",
-        "edit",
-        "editfile",
-        "fileeditor",
-        "editor",
-        "edittool",
-        "create",
-        "createfile",
-    ),
-    *("replace", "replaceinfile", "strreplace", "insert", "append", "savefile", "patch", "diff"),
+_WRITERS = tuple(
+    """
+    write writefile writetofile edit editfile fileeditor editor edittool create createfile replace replaceinfile strreplace
+    insert append savefile patch diff
+    """.split()  # noqa: SIM905 - a table, to be read
 )
 """Ends of the names of tools that write files, in lower case and without other characters than letters."""
 _LOOKS = frozenset({"view", "undo_edit"})

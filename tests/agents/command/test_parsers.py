@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external_agents import builtin
+from goalrunner.agents.external_agents import BUILT_IN, parser_class
 from goalrunner.agents.output_reader import reader_for
 from goalrunner.agents.parser import (
     CallFinished,
@@ -121,7 +121,7 @@ def test_dollars_of_claude_are_totals_although_its_tokens_are_not() -> None:
     ],
 )
 def test_a_wrong_or_missing_key_is_known_by_its_words(name: str, sample: str) -> None:
-    preset = builtin()[name]
+    preset = parser_class(name).preset
     broke = [one.message for one in events(name, sample) if isinstance(one, Failed)]
     assert any(word.lower() in broke[-1].lower() for word in preset.denied), broke
 
@@ -138,7 +138,7 @@ def test_a_wrong_key_that_is_tried_on_and_on_ends_the_round() -> None:
     (broke,) = [one for one in found if isinstance(one, Failed)]
     assert broke == Failed("authentication_failed", ends=True)
     assert found.index(broke) == 1
-    assert any(word in broke.message for word in builtin()["claude"].denied)
+    assert any(word in broke.message for word in parser_class("claude").preset.denied)
 
 
 def test_openhands_is_read_between_its_other_words() -> None:
@@ -151,9 +151,9 @@ def test_openhands_is_read_between_its_other_words() -> None:
     assert [one.id for one in found if isinstance(one, SessionStarted)] == ["cbb919a0ff9b4ff995a7d4a8b7816e14"]
 
 
-@pytest.mark.parametrize("name", sorted(builtin()))
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_every_preset_says_what_to_type(name: str) -> None:
-    preset = builtin()[name]
+    preset = parser_class(name).preset
     assert preset.install
     assert preset.sign_in
     assert preset.version[0] == preset.argv[0]
