@@ -12,7 +12,6 @@ from goalrunner.agents.acp_process import PATIENCE, AcpProcess, ProtocolError
 from goalrunner.agents.acp_turn import AcpTurn, Rule, nothing_waits
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
-    GO_ON,
     SHORT_ANSWER,
     ExternalConversation,
     denied,
@@ -36,11 +35,13 @@ CANCELLING = 1.0
 
 
 class AcpConversation(ExternalConversation):
-    """An agent over rounds. Implements the ports `Conversation`, `Resumable` and `Closing`.
+    """An agent over rounds. Implements the port `Closing` as well.
 
     `command` is its command with placeholders. `guarded`: each action is asked about, so the agent never gets permission
     for all later ones. `waits` returns whether an action needs approval. `patience` is in seconds.
     """
+
+    unnamed = "other"
 
     def __init__(
         self,
@@ -70,17 +71,6 @@ class AcpConversation(ExternalConversation):
         self._usage = AcpUsage(agent.preset.acp_reports)
         self._recorded_total: Usage | None = None
         self._unsaid: list[str] = []
-
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Run one round. Raise AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy during another turn."""
-        async with self._turn(recorder):
-            return await self._round(prompt, recorder)
-
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Continue an interrupted turn with a prompt, in the agent's own session if it still knows it."""
-        async with self._turn(recorder):
-            await self._close_cut_calls(left, recorder, "other")
-            return await self._round(notice or GO_ON, recorder)
 
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Continue the chat and the agent's session that an earlier process recorded."""
@@ -113,15 +103,14 @@ class AcpConversation(ExternalConversation):
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        with self._turn_lock.hold():
+        async with super()._turn(recorder):
             try:
-                recorder.check_budget()
                 yield
             except BaseException:  # nothing of this turn continues unseen
                 await self.close()
                 raise
 
-    async def _round(self, prompt: str, recorder: Recorder) -> RoundReply:
+    async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
         process = await self._opened(recorder)
         told = "\n\n".join([*self._unsaid, prompt])
         self._unsaid.clear()

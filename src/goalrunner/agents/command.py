@@ -11,7 +11,6 @@ from pathlib import Path
 
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import (
-    GO_ON,
     NOT_STARTED,
     SHORT_ANSWER,
     ExternalConversation,
@@ -25,7 +24,7 @@ from goalrunner.agents.external_chat import (
 )
 from goalrunner.agents.output_reader import growing_file, reader_for
 from goalrunner.agents.parser import Failed
-from goalrunner.agents.turn import UNNAMED, CommandTurn
+from goalrunner.agents.turn import CommandTurn
 from goalrunner.core.agent_ports import AgentRun, Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn, RecordError
@@ -48,7 +47,7 @@ _LOST = re.compile(
 
 
 class CommandConversation(ExternalConversation):
-    """An external agent over rounds. Implements the ports `Conversation` and `Resumable`.
+    """An external agent that is started for each round.
 
     A later round resumes the agent's own session if the preset can and the agent has named one; otherwise the prompt
     contains the history. Raise UsageError if no parser reads the agent's output.
@@ -60,28 +59,16 @@ class CommandConversation(ExternalConversation):
         self._session: AgentSession | None = None
         reader_for(agent.preset.stream)  # a missing parser is an error before round 1
 
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Run one round. Raise AgentError, BudgetExhausted, and ConversationBusy during another turn."""
-        with self._turn_lock.hold():
-            return await self._round(prompt, recorder)
-
     def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
         """Continue the chat and the agent's session that an earlier process recorded."""
         self.messages[:] = spoken(messages)
         session = left.session
         self._session = session if session is not None and session.agent == self.agent.name and session.id else None
 
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
-        """Continue an interrupted turn with a prompt, in the agent's own session if there is one."""
-        with self._turn_lock.hold():
-            await self._close_cut_calls(left, recorder, UNNAMED)
-            return await self._round(notice or GO_ON, recorder, cut=True)
-
     def _forget_session(self) -> None:
         self._session = None
 
-    async def _round(self, prompt: str, recorder: Recorder, *, cut: bool = False) -> RoundReply:
-        recorder.check_budget()
+    async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
         before = tuple(self.messages)
         self._add({"role": "user", "content": prompt}, recorder)
         preset, session = self.agent.preset, self._session

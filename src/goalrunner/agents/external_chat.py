@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.model_chat import TurnLock
 from goalrunner.agents.turn import reported_result, shortened
-from goalrunner.core.agent_ports import Message, Recorder, Unfinished
+from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError, AgentNotInstalled, AgentNotSignedIn
 from goalrunner.core.messages import text_of
 from goalrunner.core.ports import HIDDEN
@@ -30,12 +31,38 @@ _NAMES: Mapping[object, str] = {"user": "User", "assistant": "You"}
 
 
 class ExternalConversation:
-    """The chat of an external agent over rounds. Subclasses add `send`, `load` and `resume_turn`."""
+    """An external agent over rounds. Implements the ports `Conversation` and, with `load`, `Resumable`."""
+
+    unnamed = "tool"
+    """The tool of a call of which no tool is known."""
 
     def __init__(self, agent: ExternalAgent) -> None:
         self.agent = agent
         self.messages: list[dict[str, Any]] = []
         self._turn_lock = TurnLock()
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Run one round. Raise AgentError, BudgetExhausted, ApprovalPending, and ConversationBusy during another turn."""
+        async with self._turn(recorder):
+            return await self._round(prompt, recorder, cut=False)
+
+    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+        """Continue an interrupted turn with a prompt, in the agent's own session if it still knows it."""
+        async with self._turn(recorder):
+            for name in left.cut:  # calls that an earlier process left open
+                tool, command = left.told.get(name, (self.unnamed, ""))
+                await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
+            return await self._round(notice or GO_ON, recorder, cut=True)
+
+    @asynccontextmanager
+    async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
+        with self._turn_lock.hold():
+            recorder.check_budget()
+            yield
+
+    async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
+        """Run one round; `cut`: the last one was interrupted."""
+        raise NotImplementedError
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Begin with the chat of another run, which is part of the next prompt."""
@@ -61,12 +88,6 @@ class ExternalConversation:
     def _add(self, message: dict[str, Any], recorder: Recorder) -> None:
         self.messages.append(message)
         recorder.message(message)
-
-    async def _close_cut_calls(self, left: Unfinished, recorder: Recorder, unnamed: str) -> None:
-        """Record the calls that an earlier process left open. `unnamed` is the tool if none is known."""
-        for name in left.cut:
-            tool, command = left.told.get(name, (unnamed, ""))
-            await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
 
 
 def spoken(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -22,8 +22,6 @@ from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.observation import source_of
 from goalrunner.core.outcome import AgentSession
 
-UNNAMED = "tool"
-"""A tool whose name is unknown."""
 LONGEST_MESSAGE = 400_000
 """Characters of one message that are kept."""
 LONGEST_CALL_ID, LONGEST_COMMAND = 200, 4_000
