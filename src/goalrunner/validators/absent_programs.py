@@ -39,12 +39,10 @@ CHECKERS = frozenset(
     """.split()  # noqa: SIM905 - a table, to be read
 )
 """Programs whose exit code is their answer, beside the known test runners."""
-_TOOLS = CHECKERS | frozenset("pytest unittest behave build coverage nose2 pip pre_commit sphinx twine uv".split())  # noqa: SIM905
+TOOLS = CHECKERS | frozenset("pytest unittest behave build coverage nose2 pip pre_commit sphinx twine uv".split())  # noqa: SIM905
 """Modules that are started with `python -m` to check or build a project. The work does not bring them."""
 _AROUND = re.compile(r"^tests?_|_tests?(?=\.|$)|\..*")
-_PROBE_TIMEOUT = 10.0
-_NO_MODULE = 3
-_PROBE = f"import importlib.util, sys; sys.exit({_NO_MODULE} if importlib.util.find_spec(sys.argv[1]) is None else 0)"
+_PARSE_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
@@ -93,13 +91,12 @@ class Absent:
     """Whether only a person can provide it, rather than the work."""
     path: str = ""
     """Of a path, the one relative to the workspace."""
-    module: bool = False
     is_start: bool = False
     """Whether the line begins with it."""
 
 
 def absent_program(line: str, place: Place, *, ran: bool = False) -> Absent | None:
-    """Return the first program or module that a line certainly needs and that does not exist.
+    """Return the first program that a line certainly needs and that does not exist.
 
     A program below the workspace may be what the work is to bring. So may one that an earlier command of the line may
     install, unless the line `ran` and failed.
@@ -142,7 +139,7 @@ def _absent_program(program: Program, place: Place) -> Absent | None:
             if Path(path).is_file():  # validators see their own scripts in their original state
                 inside = os.path.relpath(path, place.workspace)
                 return Absent(word, f" cannot run here: {word} cannot be executed", f"chmod +x {word}", path=inside)
-    return _absent_module(program, place) if program.module else None
+    return None
 
 
 def _looked_up(program: Program) -> Iterator[str]:
@@ -158,20 +155,6 @@ def _looked_up(program: Program) -> Iterator[str]:
 
 def _is_transparent(name: str) -> bool:
     return name in _TRANSPARENT or _PYTHON.fullmatch(name) is not None
-
-
-def _absent_module(program: Program, place: Place) -> Absent | None:
-    """Return the module of `python -m` if it is a known tool that is not installed, and is not in the workspace."""
-    module = program.words[0].partition(".")[0]
-    python = next((word for word in program.command.words if _PYTHON.fullmatch(word)), "")
-    own = (place.workspace / folder / name for folder in ("", "src") for name in (module, f"{module}.py"))
-    known = module in _TOOLS and not any(path.exists() for path in own)
-    if not (python and known and all(map(_is_transparent, program.through))) or program.assignments:
-        return None
-    found = shutil.which(place.path(program, python) if "/" in python else python, path=place.path_variable)
-    code, _ = _run([found or python, "-c", _PROBE, module], place.path(program, "."), place.env)
-    what, package = f" cannot run here: {python}: No module named {module}", module.replace("_", "-")
-    return Absent(module, what, f"{python} -m pip install {package}", module=True) if code == _NO_MODULE else None
 
 
 def similar_program(name: str, place: Place) -> str:
@@ -204,22 +187,12 @@ def stem(path: str) -> str:
 
 def syntax_error(line: str) -> str:
     """Return what the shell says of a line that it cannot parse; empty if it can. The line is not executed."""
-    code, said = _run([SHELL, "-n", "-c", line], None, {})
-    return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", said) if code else ""
-
-
-def _run(argv: list[str], folder: str | None, env: Mapping[str, str]) -> tuple[int, str]:
-    """Return the exit code and the first line of the errors of a short program; 0 if it cannot be asked."""
+    argv = [SHELL, "-n", "-c", line]
     try:
         done = subprocess.run(
-            argv,
-            cwd=folder,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_TIMEOUT,
-            check=False,
+            argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PARSE_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired, ValueError):
-        return 0, ""
-    return done.returncode, done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        return ""
+    said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+    return re.sub(r"^\S*sh: (?:-c: )?(?:line )?\d+: ", "", said) if done.returncode else ""

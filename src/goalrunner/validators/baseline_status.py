@@ -16,10 +16,11 @@ from goalrunner.checking.protection import BEFORE, COMPARED
 from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.ports import HIDDEN
+from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.files import write_whole
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.absent_programs import Place, absent_program
+from goalrunner.validators.absent_programs import TOOLS, Place, absent_program
 from goalrunner.validators.check_files import check_files, named_paths, text_of
 from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PYTEST_USAGE
 from goalrunner.validators.runners import calls
@@ -55,22 +56,33 @@ def obstacle(result: ValidatorResult, place: Place) -> str:
     if result.passed:
         return ""
     missing = _NO_MODULE.search(result.feedback) if result.exit_code == 1 else None
-    if result.reason == "not_found" or missing:
+    if missing and missing[1] in TOOLS and missing[1] in _modules(result.command, place):
+        package = missing[1].replace("_", "-")
+        hint = "install it, with [workspace] setup if checks run in a fresh checkout"
+        return f"No module named {missing[1]}; {hint}: pip install {package}"
+    if result.reason == "not_found":
         if result.summary == f"{SHELL}: not found":
             return result.summary
         if HIDDEN in result.summary:
             return f'{result.summary}; name its real folder in PATH, or write [workspace] sandbox = "none"'
         absent = absent_program(result.command, place, ran=True)
-        if absent is None or absent.path or absent.module is not bool(missing):
+        if absent is None or absent.path or absent.word not in result.summary:
             return ""
-        named = absent.word == missing[1] if missing else absent.word in result.summary
-        if missing:
-            hint = "install it, with [workspace] setup if checks run in a fresh checkout"
-            return f"No module named {missing[1]}; {hint}: pip install {missing[1].replace('_', '-')}" if named else ""
-        return f"{absent.message.removeprefix(' cannot run here: ')}; {absent.hint}" if named else ""
+        return f"{absent.message.removeprefix(' cannot run here: ')}; {absent.hint}"
     if _NO_PIPEFAIL in result.feedback and "pipefail" in result.command:
         return f"{SHELL} does not know `set -o pipefail`; write bash -c '...'"
     return usage_obstacle(result.command, result.feedback) if result.exit_code == PYTEST_USAGE else ""
+
+
+def _modules(line: str, place: Place) -> set[str]:
+    """Return the modules that a line starts with `python -m`, without those of the workspace."""
+    found = {program.words[0].partition(".")[0] for program in programs(line) if program.module}
+    folders = (place.workspace, place.workspace / "src")
+    return {
+        module
+        for module in found
+        if not any((folder / name).exists() for folder in folders for name in (module, f"{module}.py"))
+    }
 
 
 def usage_obstacle(command: str, output: str) -> str:
