@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.validators import runners
 from goalrunner.validators.runners import RUNNERS, Summary
 
 JEST = """\
@@ -67,45 +66,51 @@ CARGO_GOES_ON = (
     "all doctests ran in 0.69s; merged doctests compilation took 0.66s\nerror: 1 target failed:\n    `--lib`\n"
 )
 CARGO_OK = f"{RESULT.format('ok', 2, 0)}\n   Doc-tests demo\n\nrunning 0 tests\n\n{RESULT.format('ok', 0, 0)}\n"
+
+
+def last(runner: str, output: str) -> Summary | None:
+    """The last summary that a runner prints in an output."""
+    (found,) = (one for one in RUNNERS if one.name.split()[0] == runner)
+    return found.last(output)
+
+
 UNITTEST = "-" * 70 + "\nRan {} in 0.001s\n\n{}\n"
 
 
 @pytest.mark.parametrize(
     ("reader", "output", "text", "says", "ends"),
     [
-        (runners.pytest, "== 2 failed, 41 passed in 61.10s (0:01:01) ==\n", "2 failed, 41 passed", "2 failed", True),
-        (runners.pytest, "3 failed, 2 passed, 1 xfailed, 1 subtests passed in 0.55s", None, "3 failed", True),
-        (runners.pytest, "1 passed, 2 errors in 1.00s\nmake: done", None, "2 errors", False),
-        (runners.pytest, "=== 1 failed, 2 passed in 0.12 seconds ===", None, "1 failed", True),
-        (runners.pytest, "1 passed, 3 warnings, 1 rerun in 86401.00s (1 day, 0:00:01)", None, "", True),
-        (runners.pytest, "2 failed in 0.1s\n5 passed, 2 xfailed, 1 xpassed in 0.20s", None, "", True),
-        (runners.pytest, "3 tests collected in 0.01s", "3 tests collected", "", True),
-        (runners.pytest, "no tests ran in 0.01s", "no tests ran", "", True),
-        (runners.unittest, UNITTEST.format("4 tests", "FAILED (failures=3, expected failures=1)"), None, "3 failures", True),
-        (runners.unittest, UNITTEST.format("1 test", "FAILED (unexpected successes=1)"), None, "1 unexpected successes", True),
-        (runners.unittest, UNITTEST.format("2 tests", "OK (expected failures=1)"), None, "", True),
-        (runners.unittest, UNITTEST.format("2 tests", "OK (skipped=1)"), "2 tests, OK, skipped=1", "", True),
-        (runners.jest, JEST, "1 failed, 1 skipped, 1 todo, 2 passed", "1 failed", True),
-        (runners.jest, JEST_SUITE_ONLY, "2 passed", "1 test suite failed", True),
-        (runners.vitest, VITEST, "1 failed, 2 passed, 1 skipped", "1 failed", True),
-        (runners.vitest, VITEST_ERROR, "1 passed, 1 error", "1 error", True),
-        (runners.go, GO, None, "FAIL example.com/demo/add (TestAdd)", True),
-        (runners.go, GO_BUILD, None, "FAIL example.com/demo/add", True),
-        (runners.go, GO_HERE, None, "FAIL example.com/demo (TestAdd)", True),
-        (runners.go, GO_OK, "1 package ok", "", True),
-        (runners.cargo, CARGO, "1 passed, 1 failed", "1 failed", True),
-        (runners.cargo, CARGO_GOES_ON, "1 passed, 0 failed", "1 target failed", True),
-        (runners.cargo, CARGO_OK, "0 passed, 0 failed", "", True),
+        ("pytest", "== 2 failed, 41 passed in 61.10s (0:01:01) ==\n", "2 failed, 41 passed", "2 failed", True),
+        ("pytest", "3 failed, 2 passed, 1 xfailed, 1 subtests passed in 0.55s", None, "3 failed", True),
+        ("pytest", "1 passed, 2 errors in 1.00s\nmake: done", None, "2 errors", False),
+        ("pytest", "=== 1 failed, 2 passed in 0.12 seconds ===", None, "1 failed", True),
+        ("pytest", "1 passed, 3 warnings, 1 rerun in 86401.00s (1 day, 0:00:01)", None, "", True),
+        ("pytest", "2 failed in 0.1s\n5 passed, 2 xfailed, 1 xpassed in 0.20s", None, "", True),
+        ("pytest", "3 tests collected in 0.01s", "3 tests collected", "", True),
+        ("pytest", "no tests ran in 0.01s", "no tests ran", "", True),
+        ("unittest", UNITTEST.format("4 tests", "FAILED (failures=3, expected failures=1)"), None, "3 failures", True),
+        ("unittest", UNITTEST.format("1 test", "FAILED (unexpected successes=1)"), None, "1 unexpected successes", True),
+        ("unittest", UNITTEST.format("2 tests", "OK (expected failures=1)"), None, "", True),
+        ("unittest", UNITTEST.format("2 tests", "OK (skipped=1)"), "2 tests, OK, skipped=1", "", True),
+        ("jest", JEST, "1 failed, 1 skipped, 1 todo, 2 passed", "1 failed", True),
+        ("jest", JEST_SUITE_ONLY, "2 passed", "1 test suite failed", True),
+        ("vitest", VITEST, "1 failed, 2 passed, 1 skipped", "1 failed", True),
+        ("vitest", VITEST_ERROR, "1 passed, 1 error", "1 error", True),
+        ("go", GO, None, "FAIL example.com/demo/add (TestAdd)", True),
+        ("go", GO_BUILD, None, "FAIL example.com/demo/add", True),
+        ("go", GO_HERE, None, "FAIL example.com/demo (TestAdd)", True),
+        ("go", GO_OK, "1 package ok", "", True),
+        ("cargo", CARGO, "1 passed, 1 failed", "1 failed", True),
+        ("cargo", CARGO_GOES_ON, "1 passed, 0 failed", "1 target failed", True),
+        ("cargo", CARGO_OK, "0 passed, 0 failed", "", True),
     ],
 )  # fmt: skip
-def test_a_summary_is_read(reader: object, output: str, text: str | None, says: str, ends: bool) -> None:
-    lines = output.split("\n")
-    assert callable(reader)
-    found = reader(lines)
-    assert isinstance(found, Summary)
+def test_a_summary_is_read(reader: str, output: str, text: str | None, says: str, ends: bool) -> None:
+    found = last(reader, output)
+    assert found is not None
     assert found.says == says
     assert text is None or found.text == text
-    assert (not any(line.strip() for line in lines[found.end :])) is ends
+    assert (not output[found.end :].strip()) is ends
 
 
 FILTERED = RESULT.replace("0 filtered", "3 filtered")
@@ -114,23 +119,24 @@ FILTERED = RESULT.replace("0 filtered", "3 filtered")
 @pytest.mark.parametrize(
     ("reader", "output", "none_ran"),
     [
-        (runners.jest, "Test Suites: 1 skipped, 0 of 1 total\nTests:       3 skipped, 3 total\n", True),
-        (runners.vitest, " Test Files  1 skipped (1)\n      Tests  3 skipped (3)\n", True),
-        (runners.mocha, "  0 passing (2ms)\n", True),
-        (runners.node, "# tests 2\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 2\n", True),
-        (runners.node, "# tests 1\n# pass 1\n# fail 0\n# cancelled 0\n# skipped 0\n", False),
-        (runners.go, "ok  \ta\t0.1s [no tests to run]\nok  \tb\t(cached) [no tests to run]\n", True),
-        (runners.go, "ok  \ta\t0.1s [no tests to run]\nok  \tb\t0.1s\n", False),
-        (runners.go, "?   \ta\t[no test files]\n", False),
-        (runners.cargo, FILTERED.format("ok", 0, 0), True),
-        (runners.cargo, FILTERED.format("ok", 1, 0) + FILTERED.format("ok", 0, 0), False),
-        (runners.cargo, RESULT.format("ok", 0, 0), False),
-        (runners.unittest, UNITTEST.format("0 tests", "OK"), True),
+        ("jest", "Test Suites: 1 skipped, 0 of 1 total\nTests:       3 skipped, 3 total\n", True),
+        ("vitest", " Test Files  1 skipped (1)\n      Tests  3 skipped (3)\n", True),
+        ("mocha", "  0 passing (2ms)\n", True),
+        ("node", "# tests 2\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 2\n", True),
+        ("node", "# tests 1\n# pass 1\n# fail 0\n# cancelled 0\n# skipped 0\n", False),
+        ("go", "ok  \ta\t0.1s [no tests to run]\nok  \tb\t(cached) [no tests to run]\n", True),
+        ("go", "ok  \ta\t0.1s [no tests to run]\nok  \tb\t0.1s\n", False),
+        ("go", "?   \ta\t[no test files]\n", False),
+        ("cargo", FILTERED.format("ok", 0, 0), True),
+        ("cargo", FILTERED.format("ok", 1, 0) + FILTERED.format("ok", 0, 0), False),
+        ("cargo", RESULT.format("ok", 0, 0), False),
+        ("unittest", UNITTEST.format("0 tests", "OK"), True),
     ],
 )
-def test_a_selection_that_matches_no_test_is_seen(reader: object, output: str, none_ran: bool) -> None:
-    assert callable(reader)
-    assert reader(output.split("\n")).none_ran is none_ran
+def test_a_selection_that_matches_no_test_is_seen(reader: str, output: str, none_ran: bool) -> None:
+    found = last(reader, output)
+    assert found is not None
+    assert found.none_ran is none_ran
 
 
 @pytest.mark.parametrize(
@@ -151,12 +157,11 @@ def test_a_selection_that_matches_no_test_is_seen(reader: object, output: str, n
 )
 def test_a_log_line_is_no_summary(line: str) -> None:
     for runner in RUNNERS:
-        assert runner.read([line, "all is well"]) is None
+        assert runner.last(f"{line}\nall is well") is None
 
 
 @given(st.text(alphabet=st.sampled_from("0123456789 abcdefilopst,.=()s\n\tTFAIL:;|")))
 def test_any_text_is_read_without_failing(text: str) -> None:
-    lines = text.split("\n")
     for runner in RUNNERS:
-        found = runner.read(lines)
-        assert found is None or 0 <= found.begin < found.end <= len(lines)
+        found = runner.last(text)
+        assert found is None or 0 <= found.begin < found.end <= len(text)

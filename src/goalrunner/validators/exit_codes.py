@@ -93,7 +93,7 @@ def summary_of(output: str, exit_code: int, passed: bool) -> str:
     lines = output.splitlines()[-_LAST_LINES:]
     if exit_code == PYTEST_USAGE and (error := next(filter(_ERROR.fullmatch, reversed(lines)), "")):
         return f"{ending}: {error[:_LONGEST_LINE]}"
-    found = [summary for runner in RUNNERS if (summary := runner.read(lines))]
+    found = [summary for runner in RUNNERS if (summary := runner.last("\n".join(lines)))]
     if not found:
         return ending
     last = max(found, key=lambda summary: summary.end)
@@ -123,7 +123,7 @@ def contradiction(line: str, output: Path, report: Report | None, needed: int) -
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, last_lines(output), reported=report is not None)
+    summary = _against(line, "\n".join(last_lines(output)), reported=report is not None)
     if summary is None:
         return None
     if summary.says:
@@ -131,18 +131,18 @@ def contradiction(line: str, output: Path, report: Report | None, needed: int) -
     return "exit 0, but no test ran", _NO_TEST
 
 
-def _against(line: str, lines: list[str], *, reported: bool) -> Summary | None:
+def _against(line: str, output: str, *, reported: bool) -> Summary | None:
     """Return the summary that counts and reports failures, or no test."""
     if not any(program.command.negated for program in programs(line)):
         for runner in RUNNERS:
-            summary = runner.read(lines)
-            if summary and summary.says and not any(text.strip() for text in lines[summary.end :]):
+            summary = runner.last(output)
+            if summary and summary.says and not output[summary.end :].strip():
                 return summary
     for call in calls(line):
         command = call.program.command
         if command.negated or (reported and call.runner.name == "pytest") or not (command.lost or command.last):
             continue
-        summary = call.runner.read(lines) if call.tests else None
+        summary = call.runner.last(output) if call.tests else None
         if summary and (summary.says or summary.none_ran):
             return summary
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.core.goal_tables import ValidatorSpec
@@ -18,13 +18,13 @@ _MOST_BYTES = 8_000_000
 _MOST = 100
 """Summaries of one runner."""
 _GO_FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS")
-_GO_TEST = re.compile(r"--- (?:PASS|FAIL): [^\s/]+ \([0-9.]+s\)$")
+_GO_TEST = re.compile(r"--- (?:PASS|FAIL): [^\s/]+ \([0-9.]+s\)$", re.MULTILINE)
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
 _GO_UNREADABLE = re.compile(r"-json\b|GOFLAGS|-bench\b|-test\.|-v\b|[|>`]|\$\(go")
 """What uses the output of go itself."""
 _CARGO_TARGET = re.compile(r" +Running (?:unittests )?(\S+) \(.*\)| +(Doc-tests) \S+")
 _CARGO_BEGAN = re.compile(r"running \d+ tests?")
-_PYTEST_FAILURES = re.compile(r"=+ (?:FAILURES|ERRORS) =+")
+_PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
 _VARYING = re.compile(
     r"(?<![\w-])(--testmon|--picked|--lf|--last-failed|--onlyChanged|--onlyFailures|--changedSince|--lastCommit|--changed"
     r"|--affected)(?![\w-])"
@@ -102,20 +102,13 @@ def record_of(
 ) -> SuiteRecord:
     """Return what an output tells. `reported`: pytest wrote a report; `names_go`: `go test` was asked for names."""
     lines, whole = lines_of(output, _MOST_BYTES)
+    text = "\n".join(lines)
     counts: list[RunnerCount] = []
     for runner in RUNNERS:
         if runner.name == "go test":
-            counts += _of_go(lines, asked=names_go)
-        elif runner.name == "cargo test":
-            results = filter(None, (CARGO_RESULT.fullmatch(line.strip()) for line in lines))
-            counts += [
-                RunnerCount(
-                    runner=runner.name, ran=int(one[2]) + int(one[3]), skipped=int(one[4]), failed=one[1] != "ok"
-                )
-                for one in results
-            ]
+            counts += _of_go(text, asked=names_go)
         elif not (reported and runner.name == "pytest"):
-            counts += reversed([*_read(runner, lines)])
+            counts += _of(runner, text)
     filters = filters_of(calls, texts)
     return SuiteRecord(
         counts=tuple(counts),
@@ -127,19 +120,36 @@ def record_of(
     )
 
 
-def _of_go(lines: Sequence[str], *, asked: bool) -> list[RunnerCount]:
+def _of(runner: Runner, output: str) -> list[RunnerCount]:
+    """Return the summaries of a runner in their order."""
+    # What failing tests of pytest wrote may hold summaries too; they stand before the last one.
+    failures = _PYTEST_FAILURES.search(output) if runner.name == "pytest" else None
+    first = failures.start() if failures else len(output)
+    found = [*runner.summaries(output)][-_MOST:]
+    return [
+        RunnerCount(
+            runner=runner.name,
+            ran=one.ran,
+            skipped=one.skipped,
+            failed=bool(one.says),
+            certain=one is found[-1] or one.begin < first,
+        )
+        for one in found
+    ]
+
+
+def _of_go(output: str, *, asked: bool) -> list[RunnerCount]:
     """Return a summary of the packages of `go test`, and one of the tests that it names.
 
     A package that could not be built counts as a test if go was `asked` for the names.
     """
-    found = filter(None, map(GO_PACKAGE.fullmatch, lines))
+    found = GO_PACKAGE.finditer(output)
     packages = [one for one in found if one[1] != "?   " and "no tests to run" not in one[0]]
     failed = any(one[1] == "FAIL" for one in packages)
     unbuilt = sum(one[0].endswith("failed]") for one in packages) if asked else 0
     counts = [RunnerCount(runner="go test", ran=len(packages), failed=failed)] if packages else []
-    if packages and (unbuilt or any(line.startswith("=== RUN") for line in lines)):
-        tests = sum(bool(_GO_TEST.search(line)) for line in lines)
-        counts.append(RunnerCount(runner="go test -v", ran=tests + unbuilt, failed=failed))
+    if packages and (unbuilt or re.search(r"^=== RUN", output, re.MULTILINE)):
+        counts.append(RunnerCount(runner="go test -v", ran=len(_GO_TEST.findall(output)) + unbuilt, failed=failed))
     return counts
 
 
@@ -156,21 +166,6 @@ def _ended_early(lines: Sequence[str]) -> str:
         elif CARGO_RESULT.fullmatch(line.strip()):
             began = False
     return target if began else ""
-
-
-def _read(runner: Runner, lines: Sequence[str]) -> Iterator[RunnerCount]:
-    """Yield the summaries of an output, the last one first."""
-    # What failing tests of pytest wrote may hold summaries too; they stand before the last one.
-    failures = (at for at, line in enumerate(lines) if _PYTEST_FAILURES.fullmatch(line))
-    first = next(failures, len(lines)) if runner.name == "pytest" else len(lines)
-    for number in range(_MOST):
-        summary = runner.read(lines)
-        if summary is None:
-            return
-        certain = number == 0 or summary.begin < first
-        failed = bool(summary.says)
-        yield RunnerCount(runner=runner.name, ran=summary.ran, skipped=summary.skipped, failed=failed, certain=certain)
-        lines = lines[: summary.begin]
 
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
