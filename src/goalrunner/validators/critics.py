@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -18,7 +17,7 @@ from goalrunner.core.ports import CritiqueRequest, Launcher, ValidationContext
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.child import traceback_end
 from goalrunner.validators.kinds import PythonValidator, response_message, returned_by
-from goalrunner.validators.spec_validator import Answer, SpecValidator, tail_of
+from goalrunner.validators.spec_validator import Answer, SpecValidator, end_of, tail_of
 
 _BYTES = 65_536
 
@@ -76,7 +75,7 @@ class _Command(SpecValidator):
             reason = ": ".join([f"exit {completion.exit_code}", *last])
             result = self._result("red", reason, completion)
         if result is None:
-            result = self._result("passed", "scored", completion, feedback=_end_of(completion.output))
+            result = self._result("passed", "scored", completion, feedback=end_of(completion.output, _BYTES))
         return result, completion.output if completion.output.exists() else None
 
 
@@ -113,13 +112,6 @@ class CallableCritic:
             return failed(f"timed out after {self._timeout:g} s" if deadline.expired() else _last_line(error))
         except Exception as error:
             return failed(_last_line(error))
-
-
-def _end_of(path: Path) -> str:
-    """Return the end of an output. A last line that is longer than that is cut, and so is no JSON."""
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _BYTES))
-        return file.read(_BYTES).decode(errors="replace")
 
 
 def _last_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from goalrunner.core.shell_programs import SHELLS, Program, programs
 from goalrunner.validators.absent_programs import CHECKERS
 from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PYTEST_USAGE, Report
 from goalrunner.validators.runners import RUNNERS, Summary, calls
-from goalrunner.validators.spec_validator import last_lines
+from goalrunner.validators.spec_validator import text_of_end
 
 _SURE = frozenset({"true", ":", "echo", "printf"})
 _PASSING = frozenset({"tee", "tail", "head", "cat", "less", "more", "ts"})
@@ -123,7 +123,7 @@ def contradiction(line: str, output: Path, report: Report | None, needed: int) -
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, "\n".join(last_lines(output)), reported=report is not None)
+    summary = _against(line, text_of_end(output)[0], reported=report is not None)
     if summary is None:
         return None
     if summary.says:

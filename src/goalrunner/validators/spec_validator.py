@@ -28,7 +28,7 @@ def tail_of(path: Path) -> str:
 
     A longer text begins with a whole line, or with a whole word of a long one.
     """
-    text = _COLOUR.sub("", _end_of(path, _BYTES)).replace("\0", "�").strip()
+    text = _COLOUR.sub("", end_of(path, _BYTES)).replace("\0", "�").strip()
     if len(text) <= FEEDBACK_TAIL:
         return text
     cut, tail = text[-FEEDBACK_TAIL - 1], text[-FEEDBACK_TAIL:]
@@ -36,22 +36,15 @@ def tail_of(path: Path) -> str:
     return tail[found.end() :] if found else tail
 
 
-def last_lines(path: Path) -> list[str]:
-    """Return the lines at the end of a file, where a test runner's summary stands."""
-    return lines_of(path, _LINES_BYTES)[0]
-
-
-def lines_of(path: Path, most: int) -> tuple[list[str], bool]:
-    """Return the lines of the last `most` bytes, without colour codes, and whether they are the whole file.
-
-    Very long lines are blank.
-    """
-    lines = _COLOUR.sub("", _end_of(path, most)).split("\n")
-    short = [line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines]
+def text_of_end(path: Path, most: int = _LINES_BYTES) -> tuple[str, bool]:
+    """Return the last `most` bytes of an output without colour codes and very long lines, and whether they are all of it."""
+    lines = _COLOUR.sub("", end_of(path, most)).split("\n")
+    short = "\n".join(line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines)
     return short, not path.exists() or path.stat().st_size <= most
 
 
-def _end_of(path: Path, most: int) -> str:
+def end_of(path: Path, most: int) -> str:
+    """Return the last `most` bytes of a file as text; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

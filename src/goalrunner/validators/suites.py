@@ -10,8 +10,8 @@ from pathlib import Path
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import RunnerCount, SuiteRecord
 from goalrunner.validators.check_files import lines_followed, text_of
-from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE, RUNNERS, Call, Runner
-from goalrunner.validators.spec_validator import lines_of
+from goalrunner.validators.runners import GO_PACKAGE, RUNNERS, Call, Runner
+from goalrunner.validators.spec_validator import text_of_end
 
 _MOST_BYTES = 8_000_000
 """Of the output, from its end."""
@@ -22,8 +22,10 @@ _GO_TEST = re.compile(r"--- (?:PASS|FAIL): [^\s/]+ \([0-9.]+s\)$", re.MULTILINE)
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
 _GO_UNREADABLE = re.compile(r"-json\b|GOFLAGS|-bench\b|-test\.|-v\b|[|>`]|\$\(go")
 """What uses the output of go itself."""
-_CARGO_TARGET = re.compile(r" +Running (?:unittests )?(\S+) \(.*\)| +(Doc-tests) \S+")
-_CARGO_BEGAN = re.compile(r"running \d+ tests?")
+_CARGO_STEP = re.compile(
+    r"^(?: +Running (?:unittests )?(\S+) \(.*\)| +(Doc-tests) \S+| *(running \d+ tests?) *| *test result: .*)$",
+    re.MULTILINE,
+)
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
 _VARYING = re.compile(
     r"(?<![\w-])(--testmon|--picked|--lf|--last-failed|--onlyChanged|--onlyFailures|--changedSince|--lastCommit|--changed"
@@ -101,8 +103,7 @@ def record_of(
     output: Path, calls: Sequence[Call], texts: str, *, reported: bool = False, names_go: bool = False
 ) -> SuiteRecord:
     """Return what an output tells. `reported`: pytest wrote a report; `names_go`: `go test` was asked for names."""
-    lines, whole = lines_of(output, _MOST_BYTES)
-    text = "\n".join(lines)
+    text, whole = text_of_end(output, _MOST_BYTES)
     counts: list[RunnerCount] = []
     for runner in RUNNERS:
         if runner.name == "go test":
@@ -112,7 +113,7 @@ def record_of(
     filters = filters_of(calls, texts)
     return SuiteRecord(
         counts=tuple(counts),
-        ended_early=_ended_early(lines),
+        ended_early=_ended_early(text),
         filters=filters,
         varying=any(map(_VARYING.fullmatch, filters)) or "-o" in filters,
         quiet=_QUIET.search(texts) is not None,
@@ -153,18 +154,15 @@ def _of_go(output: str, *, asked: bool) -> list[RunnerCount]:
     return counts
 
 
-def _ended_early(lines: Sequence[str]) -> str:
+def _ended_early(output: str) -> str:
     """Return a test program of cargo that started and printed no result; empty if there is none."""
     target, began = "", False
-    for line in lines:
-        if found := _CARGO_TARGET.fullmatch(line):
+    for step in _CARGO_STEP.finditer(output):
+        if step[1] or step[2]:
             if began and target:
                 return target
-            target, began = found[1] or "doc", False
-        elif _CARGO_BEGAN.fullmatch(line.strip()):
-            began = True
-        elif CARGO_RESULT.fullmatch(line.strip()):
-            began = False
+            target = step[1] or "doc"
+        began = bool(step[3])
     return target if began else ""
 
 
