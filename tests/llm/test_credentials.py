@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import AuthenticationFailed
-from goalrunner.llm.credentials import find_endpoint, named_key
+from goalrunner.llm.endpoints import find_endpoint, named_key
 from goalrunner.llm.failure import Endpoint
 
 BASE = "http://127.0.0.1:1/v1"

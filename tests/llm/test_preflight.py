@@ -12,7 +12,7 @@ import pytest
 
 from goalrunner.core.errors import AuthenticationFailed, ModelNotFound
 from goalrunner.llm import LLM
-from goalrunner.llm.credentials import refuse_missing_key
+from goalrunner.llm.endpoints import refuse_missing_key
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
 

@@ -82,7 +82,7 @@ class LLM:
     """One model with its own usage account. Instances share nothing but a recording.
 
     `model` is LiteLLM's name (`openai/gpt-5-mini`) or `scripted/<file>`. `params` are sent to the provider as they are; a
-    temperature in them takes precedence over a caller's. For keys and addresses see `goalrunner.llm.credentials`.
+    temperature in them takes precedence over a caller's. For keys and addresses see `goalrunner.llm.endpoints`.
     Raises GoalError for an invalid recording, AuthenticationFailed if the variable `api_key_env` is not set, and UsageError
     for an invalid timeout. Subclasses send the requests; nothing is known of their price and their context window.
     """

@@ -15,10 +15,9 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
 from goalrunner.llm.client import LLM
-from goalrunner.llm.credentials import find_endpoint, is_steered, named_key, refuse_missing_key, refuse_unusable
+from goalrunner.llm.endpoints import find_endpoint, is_steered, named_key, refuse_missing_key, refuse_unusable, unlisted
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
 from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price
-from goalrunner.llm.model_lists import unlisted
 from goalrunner.llm.transport import Draft, Request, encodable, object_arguments
 
 _closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()

@@ -99,23 +99,19 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise GoalError(
-            f"the recording {path} cannot be read: {error.strerror or error}",
-            f'A model "{PREFIX}<file>" replays the replies in that file; check the path.',
-        ) from error
-    return tuple(_parse(path, number, line) for number, line in enumerate(lines, start=1) if line.strip())
-
-
-def _parse(path: Path, number: int, line: bytes) -> ScriptedReply:
-    try:
-        return ScriptedReply.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        key = "".join(f"{part}." for part in first["loc"])[:-1]
-        where = f"{path}:{number}: {key}: " if key else f"{path}:{number}: "
-        known = ", ".join(ScriptedReply.model_fields)
-        said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-        raise GoalError(where + said, f"Each line is one JSON object; its keys: {known}.") from error
+        hint = f'A model "{PREFIX}<file>" replays the replies in that file; check the path.'
+        raise GoalError(f"the recording {path} cannot be read: {error.strerror or error}", hint) from error
+    replies = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            replies += [ScriptedReply.model_validate_json(line)] if line.strip() else []
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            key = "".join(f"{part}." for part in first["loc"])[:-1]
+            said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+            hint = f"Each line is one JSON object; its keys: {', '.join(ScriptedReply.model_fields)}."
+            raise GoalError(f"{path}:{number}: {f'{key}: ' if key else ''}{said}", hint) from error
+    return tuple(replies)
 
 
 class ScriptedModel(LLM):

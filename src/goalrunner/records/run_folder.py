@@ -56,27 +56,22 @@ class RunFolder:
         """Make a new, empty folder. Raise UsageError if it exists or cannot be made."""
         path = home / "runs" / run_id
         try:
-            if not home.exists():
-                home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (home, path.parent):
+                if not folder.exists():
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
             path.mkdir(mode=0o700)
             (path / "scratch").mkdir(mode=0o700)
             sync_folder(path.parent)
         except FileExistsError as error:
             raise UsageError(f"{error.filename} exists already") from error
         except OSError as error:
-            raise UsageError(
-                f"cannot make the run's folder {path}: {error.strerror}",
-                "set GOAL_HOME to a folder that can be written",
-            ) from error
+            why = f"cannot make the run's folder {path}: {error.strerror}"
+            raise UsageError(why, "set GOAL_HOME to a folder that can be written") from error
         return cls(path)
 
     events = _File("events.jsonl")
-    """The log."""
     transcript = _File("transcript.jsonl")
-    """The chat."""
     artifacts = _File("artifacts")
-    """The folder of large outputs."""
     goal_file = _File("goal.toml")
     """The goal as it was at the start."""
     start = _File("start")
@@ -84,7 +79,6 @@ class RunFolder:
     summary = _File("summary.json")
     """What `list` and `status` read."""
     outcome = _File("outcome.json")
-    """How the run ended."""
     cancellation = _File("cancel.json")
     """The request to cancel a running process; usually missing."""
     scratch = _File("scratch")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import ModelNotFound
-from goalrunner.llm import LLM, model_lists
+from goalrunner.llm import LLM, endpoints
+from goalrunner.llm.endpoints import is_listed
 from goalrunner.llm.library import known_models, provider_of
-from goalrunner.llm.model_lists import is_listed
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
 
@@ -183,7 +183,7 @@ def test_a_list_that_cannot_be_read_is_a_warning(answer: object, status: int, wh
 
 
 def test_a_server_that_does_not_answer_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_lists, "DEADLINE", 0.3)
+    monkeypatch.setattr(endpoints, "DEADLINE", 0.3)
     with lists(openai("x"), delay=30) as server:
         assert "(no answer in 0.3 s)" in foresee("openai/my-model", api_base=f"{server.url}/v1")
     monkeypatch.undo()
