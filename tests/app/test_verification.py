@@ -16,7 +16,7 @@ from goalrunner.app.verification import Broken, Verification, verify
 from goalrunner.core.events import RECORD, MessageRecorded, VerdictRecorded
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.summary import observations_of
-from goalrunner.records.event_log import encode, read_places, read_records
+from goalrunner.records.event_log import encode, read_lines, read_records
 from tests.support.finished_run import CRITERION, FinishedRun
 from tests.support.logs import rechained
 
@@ -32,7 +32,7 @@ async def broken(run: FinishedRun) -> Broken:
 
 
 def places(run: FinishedRun) -> list[int]:
-    return [place for _, place in read_places(run.folder.events)]
+    return [end.start for _, end in read_lines(run.folder.events)]
 
 
 def flip(path: Path, place: int) -> None:
@@ -229,7 +229,7 @@ async def test_events_that_do_not_fold_are_named_with_their_place(run: FinishedR
 
 def verdict_place(run: FinishedRun) -> int:
     """Where the last verdict stands."""
-    found = (place for record, place in read_places(run.folder.events) if isinstance(record.event, VerdictRecorded))
+    found = (end.start for record, end in read_lines(run.folder.events) if isinstance(record.event, VerdictRecorded))
     return max(found)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.errors import RecordError
-from goalrunner.records.event_log import EventLog, LogDamage, read_places, read_records
+from goalrunner.records.event_log import EventLog, LogDamage, read_lines, read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
@@ -40,7 +40,7 @@ def test_each_line_carries_the_hash_of_the_line_before(path: Path) -> None:
 
 
 def test_records_are_given_with_their_places(path: Path) -> None:
-    assert [(record.seq, place) for record, place in read_places(path)] == [(1, 0), (2, 182), (3, 364)]
+    assert [(record.seq, end.start) for record, end in read_lines(path)] == [(1, 0), (2, 182), (3, 364)]
 
 
 def test_a_changed_word_is_found_by_the_next_line(path: Path) -> None:

@@ -94,7 +94,9 @@ def test_the_end_of_a_log(path: Path) -> None:
         file.write(b"{")
 
     last = path.read_bytes().splitlines()[2]
-    assert read_end(path) == LogEnd(seq=3, elapsed=0.0, size=3 * LINE, link=hashlib.sha256(last).hexdigest()[:16])
+    assert read_end(path) == LogEnd(
+        seq=3, elapsed=0.0, size=3 * LINE, link=hashlib.sha256(last).hexdigest()[:16], start=2 * LINE
+    )
     assert read_end(path.with_name("missing")) == LogEnd()
 
 

@@ -25,7 +25,7 @@ from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore, read_message
-from goalrunner.records.event_log import LogDamage, TornTail, read_places
+from goalrunner.records.event_log import LogDamage, TornTail, read_lines
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
@@ -170,8 +170,9 @@ async def _check_log(folder: RunFolder, review: CitationReview, done: Verificati
     seen: set[str] = set()
     kept: dict[str, str] = {}
     # One behind: a record has the hash of the one before, so a damaged one is found before it is used.
-    for (record, place), _ in pairwise(chain(read_places(folder.events, torn.append), ((None, 0),))):
-        assert record is not None
+    for found, _ in pairwise(chain(read_lines(folder.events, torn.append), (None,))):
+        assert found is not None
+        record, place = found[0], found[1].start
         done.events += 1
         try:
             await review.add(record)

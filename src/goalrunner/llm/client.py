@@ -87,10 +87,8 @@ class LLM:
     for an invalid timeout. Subclasses send the requests; nothing is known of their price and their context window.
     """
 
-    endpoint = Endpoint()
-    """What an error message names."""
-    adapts = False
-    """Whether a refused request may be sent again in a plainer form."""
+    endpoint = Endpoint()  # what an error message names
+    adapts = False  # whether a refused request may be sent again in a plainer form
 
     def __new__(cls, model: str = "", *_: Any, **__: Any) -> Self:
         """Make a model of the class that the name asks for."""

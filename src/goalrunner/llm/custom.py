@@ -14,18 +14,12 @@ from goalrunner.llm.client import LLM
 from goalrunner.llm.transport import Reply
 from goalrunner.system.launcher import in_thread
 
-CUSTOM = "custom/"
-"""How the names of such models begin."""
+CUSTOM = "custom/"  # how the names of such models begin
 
 
 def is_custom(model: str) -> bool:
     """Return whether only the calling program can make the model of this name."""
     return model.startswith(CUSTOM)
-
-
-def custom_name(value: object) -> str:
-    """Return the name of a model that is a function or an object."""
-    return f"{CUSTOM}{getattr(value, '__name__', type(value).__name__).strip('<>')}"
 
 
 class OutsideModel(LLM):
@@ -42,7 +36,8 @@ class CustomModel(OutsideModel):
     """
 
     def __init__(self, given: Any, account: Account = "judge") -> None:
-        super().__init__(custom_name(given), account)
+        name = getattr(given, "__name__", type(given).__name__).strip("<>")
+        super().__init__(f"{CUSTOM}{name}", account)
         self._given = given
         complete = getattr(given, "complete", None)
         self._ask: Callable[..., Any] = complete if callable(complete) else given

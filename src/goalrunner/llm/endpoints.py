@@ -138,8 +138,7 @@ def is_steered(library: Any, model: str, params: Mapping[str, Any]) -> bool:
     return model in aliases or bool(getattr(library, "custom_provider_map", None))
 
 
-DEADLINE = 5.0
-"""Seconds for one list."""
+DEADLINE = 5.0  # seconds for one list
 
 _ADDRESSES = {
     "anthropic": "https://api.anthropic.com",
@@ -165,8 +164,7 @@ class _Question(NamedTuple):
     name: str
     url: str
     headers: dict[str, str]
-    place: str
-    """The provider or the address of the server, for people."""
+    place: str  # the provider or the address of the server, for people
     is_custom: bool
 
 

@@ -120,12 +120,9 @@ class Endpoint:
 
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    variable: str = ""
-    """The variable that the key comes from, or would come from."""
-    key_known: bool = True
-    """Whether a key was found."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values that must not be shown."""
+    variable: str = ""  # the variable that the key comes from, or would come from
+    key_known: bool = True  # whether a key was found
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # values that must not be shown
 
 
 _ERRORS: dict[FailureKind, tuple[type[ModelError], str, str]] = {

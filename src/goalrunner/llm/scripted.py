@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -22,9 +22,7 @@ from goalrunner.llm.transport import Draft, Reply, Request
 from goalrunner.records.files import AppendFile
 
 PREFIX = "scripted/"
-
-PIECES = 4
-"""A text comes in about that many pieces, like a stream."""
+PIECES = 4  # a text comes in about that many pieces, like a stream
 
 
 def is_scripted(model: str) -> bool:
@@ -43,14 +41,6 @@ class ScriptedCall(Frozen):
     def text(self) -> str:
         """The arguments as the model wrote them."""
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments, ensure_ascii=False)
-
-
-class ScriptedUsage(Frozen):
-    """The usage of a recorded reply. `cost_usd` null means that the price was unknown."""
-
-    input_tokens: int = Field(default=0, ge=0)
-    output_tokens: int = Field(default=0, ge=0)
-    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0
 
 
 class ScriptedError(Frozen):
@@ -83,7 +73,7 @@ class ScriptedReply(Frozen):
     account: Account | None = None
     text: str = ""
     tool_calls: tuple[ScriptedCall, ...] = ()
-    usage: ScriptedUsage = Field(default_factory=ScriptedUsage)
+    usage: Usage = Field(default_factory=Usage)
     finish_reason: str = ""
     delay: float = Field(default=0.0, ge=0, description="seconds before the answer begins")
     error: ScriptedError | None = None
@@ -140,7 +130,7 @@ class ScriptedModel(LLM):
             draft.add_call(index, call.id or f"call_{self._calls}", call.name, call.text)
         if line.error is not None:
             raise line.error.failure()
-        draft.report = Usage.model_validate(line.usage.model_dump())
+        draft.report = line.usage
         draft.finish_reason = line.reason
 
     def has_price(self) -> bool:

@@ -13,8 +13,7 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 
-MALFORMED = "malformed_arguments"
-"""The key under which arguments that are not a JSON object are sent."""
+MALFORMED = "malformed_arguments"  # the key under which arguments that are not a JSON object are sent
 
 
 def object_arguments(arguments: object) -> str:
@@ -98,10 +97,8 @@ class Request:
     temperature: float | None = None
     streaming: bool = True
     """Whether the answer comes in pieces. A streamed answer takes longer, so this needs a reader of the pieces."""
-    stream_usage: bool = True
-    """Whether to ask for token counts at the end of the stream."""
-    timeout: float = 600.0
-    """Seconds for the whole call."""
+    stream_usage: bool = True  # whether to ask for token counts at the end of the stream
+    timeout: float = 600.0  # seconds for the whole call
 
 
 SchemaForm = Literal["json_schema", "json_object", "none"]
@@ -120,8 +117,7 @@ class ProviderQuirks:
     schema_form: SchemaForm = "json_schema"
     temperature: bool = True
     stream_usage: bool = True
-    whole: bool = True
-    """Whether answers that are not read piece by piece can come whole; some models only stream."""
+    whole: bool = True  # whether answers that are not read piece by piece can come whole; some models only stream
     schema_proved: bool = False
     """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
 
@@ -167,10 +163,8 @@ class Draft:
     on_text: Callable[[str], None] | None = None
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list)
-    report: Usage | None = None
-    """The tokens that the provider counted, and the dollars where the source knows them."""
-    detail: Any = None
-    """The report as LiteLLM gives it, for its prices."""
+    report: Usage | None = None  # the tokens that the provider counted, and the dollars where the source knows them
+    detail: Any = None  # the report as LiteLLM gives it, for its prices
     finish_reason: str = ""
     _places: dict[int, int] = field(default_factory=dict)
 

@@ -22,8 +22,7 @@ from goalrunner.records.files import AppendFile, sync_folder
 from goalrunner.records.redaction import Redactor
 
 _CHUNK = 1 << 20
-_MOST_SYNCS = 8
-"""Files and folders that are flushed at the same time."""
+_MOST_SYNCS = 8  # files and folders that are flushed at the same time
 
 
 class ArtifactStore:
@@ -166,7 +165,7 @@ class TranscriptFile:
 
     def read(self, ref: TranscriptRef) -> Message:
         """Return one message. Raise RecordError if it is not what was written."""
-        return _checked(self._file.read(ref.offset, ref.length), ref, self._file.path)
+        return read_message(self._file.path, ref)
 
     def close(self) -> None:
         """Close the file; closing twice does nothing."""
@@ -180,13 +179,10 @@ class TranscriptFile:
 
 
 def read_message(path: Path, ref: TranscriptRef) -> Message:
-    """Return one message of a transcript that is not being written. Raise RecordError if it is not what was written."""
+    """Return one message of a transcript. Raise RecordError if it is not what was written."""
     with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
         file.seek(ref.offset)
-        return _checked(file.read(ref.length), ref, path)
-
-
-def _checked(line: bytes, ref: TranscriptRef, path: Path) -> Message:
+        line = file.read(ref.length)
     where = f"{path}: the message at byte {ref.offset}"
     if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
         raise RecordError(f"{where} differs from what was recorded")

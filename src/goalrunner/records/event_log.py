@@ -82,12 +82,16 @@ OnTorn = Callable[[TornTail], None] | None
 
 @dataclass(frozen=True)
 class LogEnd:
-    """The end of a log: its last number (0: empty), active time in seconds, bytes in whole lines, and link."""
+    """The end of a log: its last number (0: empty), active time in seconds, bytes in whole lines, and link.
+
+    `start` is the byte at which the last line begins.
+    """
 
     seq: int = 0
     elapsed: float = 0.0
     size: int = 0
     link: str = BEGINNING
+    start: int = 0
 
 
 def read_records(path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | None = None) -> Iterator[Record]:
@@ -97,14 +101,6 @@ def read_records(path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | 
     """
     for record, _ in read_lines(path, on_torn, wait):
         yield record
-
-
-def read_places(path: Path, on_torn: OnTorn = None) -> Iterator[tuple[Record, int]]:
-    """Yield each record of a log with the byte at which its line begins. Raise RecordError for damage."""
-    offset = 0
-    for record, end in read_lines(path, on_torn):
-        yield record, offset
-        offset = end.size
 
 
 def read_end(path: Path) -> LogEnd:
@@ -119,7 +115,7 @@ def read_lines(
     path: Path, on_torn: OnTorn = None, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Record, LogEnd]]:
     """Yield each record with the end of the log up to it. Raise RecordError for damage."""
-    end, before = LogEnd(), 0
+    end = LogEnd()
     try:
         with path.open("rb") as file:
             while True:
@@ -133,11 +129,9 @@ def read_lines(
                     if record.p != end.link:
                         said = "is not the first one of its log"
                         if end.seq:  # which of the two lines was changed is unknown
-                            said = (
-                                f"does not follow the one at byte {before}: one of them differs from what was recorded"
-                            )
+                            said = f"does not follow the one at byte {end.start}: one of them differs from what was recorded"
                         raise LogDamage(path, offset, f"the record at byte {offset} {said}")
-                    before, end = offset, LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]))
+                    end = LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]), offset)
                     yield record, end
                 elif wait is not None and wait():
                     file.seek(end.size)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from goalrunner.core.errors import RecordError, record_errors
 
-UNFINISHED = ".new"
-"""Suffix of the file that a killed writer may leave behind."""
+UNFINISHED = ".new"  # suffix of the file that a killed writer may leave behind
 
 _SEARCHED: int = getattr(os, "O_PATH", os.O_RDONLY)
 """On Linux, a folder that can be searched but not listed can be opened, too."""
@@ -42,17 +41,14 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, folder: int | Non
         raise
 
 
-def open_folder(root: Path, parts: Iterable[str], *, make: bool = False) -> int:
-    """Open the folder that `parts` lead to below `root`, and return its handle. With `make`, missing folders are made.
+def open_folder(root: Path, parts: Iterable[str]) -> int:
+    """Open the folder that `parts` lead to below `root`, and return its handle.
 
     Raise OSError if one of them is missing, a file or a symbolic link.
     """
     here = os.open(root, _SEARCHED | os.O_DIRECTORY)
     try:
         for part in parts:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=here)
             below = os.open(part, _SEARCHED | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
             os.close(here)
             here = below
@@ -137,11 +133,6 @@ class AppendFile:
                 self._broken = "its last lines cannot be made durable"
                 raise
         self._is_dirty = False
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return bytes as they are in the file; fewer at the end. Raise RecordError."""
-        with record_errors(f"cannot read {self.path} at byte {offset}", ""):
-            return os.pread(self._handle, length, offset)
 
     def close(self) -> None:
         """Close the file; closing twice does nothing."""

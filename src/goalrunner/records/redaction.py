@@ -22,18 +22,14 @@ from goalrunner.records.secret_formats import (
     spellings,
 )
 
-KIND = "extra"
-"""What a match of the goal's own patterns is counted as."""
+KIND = "extra"  # what a match of the goal's own patterns is counted as
 
 LONGEST_LINE = 1 << 16
 """Characters of a line that patterns are applied to at once, because many patterns take quadratic time. No match lies
 across two such pieces."""
 
-_BLOCK = 1 << 20
-"""Bytes of a stream that are searched at once, at least."""
-
-_CODED = 4
-"""How many times longer control codes may make a secret in a stream."""
+_BLOCK = 1 << 20  # bytes of a stream that are searched at once, at least
+_CODED = 4  # how many times longer control codes may make a secret in a stream
 
 
 class Span(NamedTuple):

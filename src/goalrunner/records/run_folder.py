@@ -72,17 +72,12 @@ class RunFolder:
     events = _File("events.jsonl")
     transcript = _File("transcript.jsonl")
     artifacts = _File("artifacts")
-    goal_file = _File("goal.toml")
-    """The goal as it was at the start."""
-    start = _File("start")
-    """The folder with the state at the start of the run."""
-    summary = _File("summary.json")
-    """What `list` and `status` read."""
+    goal_file = _File("goal.toml")  # the goal as it was at the start
+    start = _File("start")  # the folder with the state at the start of the run
+    summary = _File("summary.json")  # what `list` and `status` read
     outcome = _File("outcome.json")
-    cancellation = _File("cancel.json")
-    """The request to cancel a running process; usually missing."""
-    scratch = _File("scratch")
-    """The folder of temporary files."""
+    cancellation = _File("cancel.json")  # the request to cancel a running process; usually missing
+    scratch = _File("scratch")  # the folder of temporary files
 
     @property
     def run_id(self) -> str:
@@ -120,8 +115,7 @@ class RunFolder:
 
 
 _LETTERS = "abcdefghjkmnpqrstvwxyz"
-_SIGNS = "0123456789" + _LETTERS
-"""Base 32 after Crockford: no i, l, o, u, which are misread or spell words."""
+_SIGNS = "0123456789" + _LETTERS  # base 32 after Crockford: no i, l, o, u, which are misread or spell words
 
 _FILLERS = frozenset("a an the to of and or in on for with that this is are be please".split())  # noqa: SIM905
 

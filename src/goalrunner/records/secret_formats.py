@@ -14,8 +14,7 @@ from urllib.parse import quote, quote_plus
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import secret_variable
 
-MARKER = "[redacted:"
-"""The beginning of every replacement; the kind and a bracket follow."""
+MARKER = "[redacted:"  # the beginning of every replacement; the kind and a bracket follow
 
 
 def marker_of(kind: str) -> bytes:
@@ -35,8 +34,7 @@ CONTROL_SEQUENCE = re.compile(
 )
 
 
-SHORTEST = 8
-"""Characters that a secret has at least: a shorter value would be found in ordinary words."""
+SHORTEST = 8  # characters that a secret has at least: a shorter value would be found in ordinary words
 
 _SECRET_NAME = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN(?!IZ)|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|"
@@ -142,8 +140,7 @@ class TokenFormat:
     begins: tuple[bytes, ...]
     rest: str
     """What follows the literal, as a regular expression over bytes; only a group named `secret` is replaced, if there is one."""
-    inside_words: bool = False
-    """Whether it may also follow a letter or a digit."""
+    inside_words: bool = False  # whether it may also follow a letter or a digit
     distinct: int = 6
     """Different characters that the replaced text has at least, the literal not counted; `xxxxxxxx` stands for a secret."""
 
@@ -222,8 +219,7 @@ FORMATS: tuple[TokenFormat, ...] = (
 )  # fmt: skip
 """The formats that are known, special ones before general ones. Each is as its provider or betterleaks' rules describe it."""
 
-LONGEST = 1 << 16
-"""Bytes of text that a pattern is applied to, from its literal on."""
+LONGEST = 1 << 16  # bytes of text that a pattern is applied to, from its literal on
 
 _WORD_BEFORE = re.compile(rb"(?<!\\[nrt])(?<!%[0-9A-Fa-f]{2})(?<=[A-Za-z0-9])")
 """The end of a letter or digit that belongs to a word, unlike that of the escapes `\\n` and `%3D`."""

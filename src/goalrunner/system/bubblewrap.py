@@ -18,8 +18,7 @@ from goalrunner.core.ports import Confinement
 from goalrunner.system.launcher import SHELL, program_outside
 from goalrunner.system.sandbox_view import TMP, make_ready, mounts, real_path, tops
 
-_X32 = 0x4000_0000
-"""The bit of a call through the x32 interface of an x86-64 kernel, which has the same numbers."""
+_X32 = 0x4000_0000  # the bit of a call through the x32 interface of an x86-64 kernel, which has the same numbers
 
 _CALLS: dict[str, dict[int, tuple[int, ...]]] = {
     "x86_64": {0xC000_003E: (248, 249, 250, 248 | _X32, 249 | _X32, 250 | _X32), 0x4000_0003: (286, 287, 288)},
@@ -83,8 +82,7 @@ class Bubblewrap:
     """
 
     program: Path
-    own_users: bool = False
-    """Whether to ask for a user namespace, as for a root with few capabilities."""
+    own_users: bool = False  # whether to ask for a user namespace, as for a root with few capabilities
 
     @property
     def name(self) -> str:
@@ -142,8 +140,7 @@ class WritableRoot:
 
     folder: Path
     tmp: Path | None = None
-    sees: tuple[Path, ...] = ()
-    """Folders that stay visible to its commands, wherever they lie."""
+    sees: tuple[Path, ...] = ()  # folders that stay visible to its commands, wherever they lie
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ class NotStarted(Exception):
 _PARTING = 0.05
 """Seconds for processes that are about to end by themselves when their parent ends, such as a shell's `>(tee log)`."""
 
-PATIENCE = 2.0
-"""Seconds after which a process that does not react to SIGKILL is given up."""
+PATIENCE = 2.0  # seconds after which a process that does not react to SIGKILL is given up
 
 
 class ChildProcess:
@@ -230,8 +229,7 @@ def refusal(argv: Sequence[str], cwd: Path, error: Exception) -> NotStarted:
     return NotStarted(NOT_EXECUTABLE, f"{where}: {why}")
 
 
-_SHELL_SIGNAL = 128
-"""Shells and sandboxes report a signal as this plus its number."""
+_SHELL_SIGNAL = 128  # shells and sandboxes report a signal as this plus its number
 
 _HARMLESS = frozenset({SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH})
 """Signals that end no process; 128 plus their numbers are ordinary exit codes."""

@@ -23,8 +23,7 @@ _PIECE = 64 * 1024
 _PIPE_POLL = 0.2
 """Seconds between two looks at whether the child lives: another process may hold its end of the pipe open."""
 
-FAREWELL = 1.0
-"""Seconds that a program has to end by itself after its input was closed."""
+FAREWELL = 1.0  # seconds that a program has to end by itself after its input was closed
 
 
 class Pipes:

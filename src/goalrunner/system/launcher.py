@@ -22,20 +22,11 @@ from goalrunner.core.ports import Completion
 from goalrunner.system.child import ChildProcess, NotStarted, describe_signal, started
 from goalrunner.system.watchdog import Watchdog
 
-SHELL = "/bin/sh"
-"""By its path: PATH may begin with a folder of the workspace, in which an agent can create a `sh`."""
-
-OUTPUT_LIMIT = 256_000_000
-"""Bytes of output after which a command is ended."""
-
-GRACE = 0.5
-"""Seconds between SIGTERM and SIGKILL."""
-
-_POLL = 0.1
-"""Seconds between two looks at the size of the output."""
-
-_TAIL = 4_000
-"""Bytes that `tail_of` reads."""
+SHELL = "/bin/sh"  # by its path: PATH may begin with a folder of the workspace, in which an agent can create a `sh`
+OUTPUT_LIMIT = 256_000_000  # bytes of output after which a command is ended
+GRACE = 0.5  # seconds between SIGTERM and SIGKILL
+_POLL = 0.1  # seconds between two looks at the size of the output
+_TAIL = 4_000  # bytes that `tail_of` reads
 
 
 @contextmanager

@@ -28,8 +28,7 @@ def tagged(env: Mapping[str, str], *tokens: str) -> dict[str, str]:
     return {**env, VARIABLE: ":".join(filter(None, (env.get(VARIABLE), *tokens)))}
 
 
-starting = threading.Lock()
-"""Held while a process is started, so that only those of launches get the limit below."""
+starting = threading.Lock()  # held while a process is started, so that only those of launches get the limit below
 _SPREAD = 400_000
 
 

@@ -118,8 +118,7 @@ def _first_bytes(path: Path) -> bytes:
         return b""
 
 
-_NOT_STARTED = (NOT_EXECUTABLE, NOT_FOUND)
-"""Exit codes of a shell or of env that could not start a program."""
+_NOT_STARTED = (NOT_EXECUTABLE, NOT_FOUND)  # exit codes of a shell or of env that could not start a program
 
 _MISSING = re.compile(r"([^\s:'\"`‘’]+)['\"`’]?: (?:command )?(?:not found|No such file or directory)")
 """The messages of shells and env about a program, or about the interpreter of a script."""

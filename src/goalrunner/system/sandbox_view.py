@@ -14,8 +14,7 @@ from typing import Literal
 from goalrunner.core.errors import record_errors
 from goalrunner.core.ports import Confinement
 
-_LISTENS = 0x10000
-"""The kernel's flag of a socket that accepts connections."""
+_LISTENS = 0x10000  # the kernel's flag of a socket that accepts connections
 
 TMP, RUN = Path("/tmp"), Path("/run")  # noqa: S108 - the place itself is meant
 _EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108

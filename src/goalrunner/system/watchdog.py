@@ -58,7 +58,7 @@ class Watchdog:
         self.token = secrets.token_hex(8)
         """Part of the tag of every launch."""
         self._running: dict[int, int] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._sink: int | None = None
         """The end of the pipe to the watchdog process; None if it is not running."""
         self._release: Callable[[], object] = lambda: None
@@ -76,13 +76,15 @@ class Watchdog:
 
     def began(self, pid: int, limit: int) -> None:
         """Note a launch: its process, and the resource limit that tags it (0: none)."""
-        self._running[pid] = limit
-        self._send()
+        with self._lock:
+            self._running[pid] = limit
+            self._send()
 
     def ended(self, pid: int) -> None:
         """Note that a launch has ended."""
-        self._running.pop(pid, None)
-        self._send()
+        with self._lock:
+            self._running.pop(pid, None)
+            self._send()
 
     def close(self) -> None:
         """End the watchdog process. Closing twice does nothing; the next launch starts another."""
@@ -91,29 +93,24 @@ class Watchdog:
             self._sink = None
 
     def _send(self) -> None:
-        if self._sink is None and not self._running:
-            return
-        for _ in range(2):
+        for _ in range(2 if self._sink is not None or self._running else 0):
             self.watch()
-            with self._lock:
-                if self._sink is None or _sent(self._sink, self._running):
-                    return
-            self.close()  # it was killed: start another
+            try:
+                if self._sink is not None:
+                    _write(self._sink, " ".join(f"{pid}:{limit}" for pid, limit in self._running.items()))
+                return
+            except BrokenPipeError:
+                self.close()  # it was killed: start another
 
 
-def _sent(sink: int, running: Mapping[int, int]) -> bool:
-    """Send the running launches; return False if the watchdog process has ended."""
-    try:
-        os.write(sink, " ".join(f"{pid}:{limit}" for pid, limit in running.items()).encode() + b"\n")
-    except BlockingIOError:  # it is stopped, and still has the previous list
-        return True
-    except OSError:
-        return False
-    return True
+def _write(sink: int, line: str) -> None:
+    with contextlib.suppress(BlockingIOError):  # it is stopped, and still has the previous list
+        os.write(sink, f"{line}\n".encode())
 
 
 def _end_watchdog(process: subprocess.Popen[bytes], sink: int) -> None:
-    _sent(sink, {})
+    with contextlib.suppress(OSError):
+        _write(sink, "")  # nothing runs
     end_helper(process, sink)
 
 
@@ -159,8 +156,7 @@ def end_helper(process: subprocess.Popen[bytes], sink: int) -> None:
         process.wait()
 
 
-_PATIENCE = 10.0
-"""Seconds after which a process that does not react to SIGKILL is given up."""
+_PATIENCE = 10.0  # seconds after which a process that does not react to SIGKILL is given up
 
 
 def end_orphans(token: str, launches: Mapping[int, int] = MappingProxyType({})) -> None:
