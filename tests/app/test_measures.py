@@ -126,7 +126,7 @@ def test_an_approval_is_kept_with_its_first_decision(run: FinishedRun) -> None:
 
     folder = rewritten(run, asked)
     assert by_name(folder)["approvals kept"].rate == 1.0
-    course = measures._read(folder)
+    course = measures._Course(folder)
     course.states[-1] = course.states[0]  # a state that has forgotten it
     assert list(measures._kept(course)) == ["a1 is lost"]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeVar
 
 from goalrunner.app.previous_run import frozen_table
 from goalrunner.core import events
 from goalrunner.core.decision import AskApproval, decide
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
+from goalrunner.core.field_types import Frozen
 from goalrunner.core.fold import apply
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.progress import record_status
@@ -19,6 +21,8 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder
+
+E = TypeVar("E", bound=Frozen)
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,23 @@ class _Course:
     """The log of one run, and the state after each of its events."""
 
     folder: RunFolder
-    records: list[Record]
-    states: list[RunState]
+    records: list[Record] = field(default_factory=list)
+    states: list[RunState] = field(default_factory=list)
     damage: str = ""
 
-    def after(self) -> Iterator[tuple[Record, RunState]]:
-        return zip(self.records, self.states, strict=False)
+    def __post_init__(self) -> None:
+        try:
+            for record in read_records(self.folder.events):
+                self.records.append(record)
+                self.states.append(apply(self.states[-1] if self.states else None, record))
+        except RecordError as error:
+            self.damage = error.message
 
-
-def _read(folder: RunFolder) -> _Course:
-    course, state = _Course(folder, [], []), None
-    try:
-        for record in read_records(folder.events):
-            course.records.append(record)
-            state = apply(state, record)
-            course.states.append(state)
-    except RecordError as error:
-        course.damage = error.message
-    return course
+    def of(self, kind: type[E]) -> Iterator[tuple[Record, E, RunState]]:
+        """Yield the events of a kind, each with its record and the state after it."""
+        for record, state in zip(self.records, self.states, strict=False):
+            if isinstance(event := record.event, kind):
+                yield record, event, state
 
 
 def _complete(course: _Course) -> Iterator[str]:
@@ -96,7 +99,7 @@ def _replayed(course: _Course) -> Iterator[str]:
     for record in course.records[: len(course.states)]:
         twice = apply(apply(twice, record), record)
     yield "" if course.states and twice == course.states[-1] else "an event that is applied twice changes the state"
-    ends = [state for record, state in course.after() if isinstance(record.event, events.RunEnded)]
+    ends = [state for _, _, state in course.of(events.RunEnded)]
     try:
         written = json.loads(course.folder.outcome.read_bytes())
     except (OSError, ValueError):
@@ -111,54 +114,47 @@ def _resumed(course: _Course) -> Iterator[str]:
     """Whether each resumed run went on: another step began, or it ended without a failure."""
     found = [number for number, record in enumerate(course.records) if isinstance(record.event, events.RunResumed)]
     for number, end in pairwise((*found, len(course.records))):
-        later = [record.event for record in course.records[number + 1 : end]]
         went_on = any(
-            isinstance(event, events.StepStarted | events.RoundStarted | events.AuditStarted)
-            or (isinstance(event, events.RunEnded) and event.status is not GoalStatus.FAILED)
-            for event in later
+            isinstance(record.event, events.StepStarted | events.RoundStarted | events.AuditStarted)
+            or (isinstance(record.event, events.RunEnded) and record.event.status is not GoalStatus.FAILED)
+            for record in course.records[number + 1 : end]
         )
         yield "" if went_on else f"event {number + 1}: nothing followed the resumption"
 
 
 def _fresh(course: _Course) -> Iterator[str]:
     """Whether no complete verdict rests on outdated evidence."""
-    for record in course.records:
-        if isinstance(event := record.event, events.VerdictRecorded):
-            outdated = event.verdict.complete and event.stale
-            yield f"event {record.seq}: complete, with outdated {', '.join(event.stale)}" if outdated else ""
+    for record, event, _ in course.of(events.VerdictRecorded):
+        outdated = event.verdict.complete and event.stale
+        yield f"event {record.seq}: complete, with outdated {', '.join(event.stale)}" if outdated else ""
 
 
 def _kept(course: _Course) -> Iterator[str]:
     """Whether each approval that was asked for is still known at the end, with its first decision."""
-    asked: dict[str, str | None] = {}
-    for record in course.records:
-        if isinstance(event := record.event, events.ApprovalRequested):
-            asked[event.approval_id] = None
-        elif isinstance(event, events.ApprovalRecorded):
-            asked[event.approval_id] = asked.get(event.approval_id) or event.decision
+    asked: dict[str, str | None] = {event.approval_id: None for _, event, _ in course.of(events.ApprovalRequested)}
+    for _, event, _ in course.of(events.ApprovalRecorded):
+        asked[event.approval_id] = asked.get(event.approval_id) or event.decision
     known = {item.id: item.decision for item in course.states[-1].approvals} if course.states else {}
     yield from ("" if known.get(name, "") == decision else f"{name} is lost" for name, decision in asked.items())
 
 
 def _stopped(course: _Course) -> Iterator[str]:
     """Whether the state after each end has its reason, and a complete one a verdict or validators that say so."""
-    for record, state in course.after():
-        if isinstance(event := record.event, events.RunEnded):
-            stop = state.memory.stop_reason
-            proven = state.validators_green or (state.verdict is not None and state.verdict.complete)
-            if stop != record_status(event.stop_reason)[1]:
-                yield f"event {record.seq}: {stop} in the state, {event.stop_reason} in the log"
-            elif event.status is GoalStatus.COMPLETE and not proven:
-                yield f"event {record.seq}: complete without a proof"
-            else:
-                yield ""
+    for record, event, state in course.of(events.RunEnded):
+        stop = state.memory.stop_reason
+        proven = state.validators_green or (state.verdict is not None and state.verdict.complete)
+        if stop != record_status(event.stop_reason)[1]:
+            yield f"event {record.seq}: {stop} in the state, {event.stop_reason} in the log"
+        else:
+            is_wrong = event.status is GoalStatus.COMPLETE and not proven
+            yield f"event {record.seq}: complete without a proof" if is_wrong else ""
 
 
 def _promoted(course: _Course) -> Iterator[str]:
     """Whether the goal allowed each fact that was kept for later runs."""
-    found = [record.event for record in course.records if isinstance(record.event, events.MemoryPromoted)]
-    allowed = frozen_table(course.folder).get("memory", {}).get("promote", ()) if found else ()
-    yield from ("" if event.kind in allowed else f"{event.memory_id}: {event.kind} is not allowed" for event in found)
+    for _, event, _ in course.of(events.MemoryPromoted):
+        allowed = frozen_table(course.folder).get("memory", {}).get("promote", ())
+        yield "" if event.kind in allowed else f"{event.memory_id}: {event.kind} is not allowed"
 
 
 MEASURES: dict[str, Callable[[_Course], Iterable[str]]] = {
@@ -180,7 +176,7 @@ def measure(folders: Sequence[RunFolder]) -> tuple[Measure, ...]:
     """Return the measures over all samples of some runs. Raise RecordError for a goal that cannot be read."""
     found: dict[str, list[str]] = {name: [] for name in MEASURES}
     for folder in folders:
-        course = _read(folder)
+        course = _Course(folder)
         for name, samples in MEASURES.items():
             found[name] += [f"{folder.run_id}: {fault}" if fault else "" for fault in samples(course)]
     return tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,6 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import find_run
-
-
-@dataclass(frozen=True)
-class SubGoal:
-    """A run below another one; `depth` is 1 for its own sub-goals, 2 for theirs."""
-
-    depth: int
-    summary: Mapping[str, Any]
 
 
 def within_parent(goal: Goal, home: Path) -> Goal:
@@ -34,21 +25,18 @@ def within_parent(goal: Goal, home: Path) -> Goal:
     folder = find_run(home, goal.parent)
     state = load_state(folder)
     mine, theirs = goal.approvals, state.plan.approvals
-    approvals = mine.model_copy(
-        update={
-            "require": _joined(theirs.require, mine.require),
-            "commands": _joined(theirs.commands, mine.commands),
-            "on_deny": "stop" if "stop" in (mine.on_deny, theirs.on_deny) else "continue",
-        }
-    )
-    return goal.model_copy(
-        update={
-            "parent": folder.run_id,
-            "constraints": _joined(state.goal.constraints, goal.constraints),
-            "approvals": approvals,
-            "workspace": goal.workspace.model_copy(update=_protection(goal, state)),
-        }
-    )
+    approvals = {
+        "require": _joined(theirs.require, mine.require),
+        "commands": _joined(theirs.commands, mine.commands),
+        "on_deny": "stop" if "stop" in (mine.on_deny, theirs.on_deny) else "continue",
+    }
+    update = {
+        "parent": folder.run_id,
+        "constraints": _joined(state.goal.constraints, goal.constraints),
+        "approvals": mine.model_copy(update=approvals),
+        "workspace": goal.workspace.model_copy(update=_protection(goal, state)),
+    }
+    return goal.model_copy(update=update)
 
 
 def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
@@ -73,9 +61,11 @@ def _joined(*parts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for part in parts for item in part))
 
 
-def sub_goals(run_id: str, summaries: Sequence[Mapping[str, Any]], depth: int = 1) -> Iterator[SubGoal]:
-    """Yield the runs below a run, each before its own sub-goals, in the order of `summaries`."""
+def sub_goals(
+    run_id: str, summaries: Sequence[Mapping[str, Any]], depth: int = 1
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the summaries of the runs below a run in their order, each before its own sub-goals, with its depth from 1."""
     for summary in summaries:
         if summary.get("parent") == run_id != summary["run_id"]:
-            yield SubGoal(depth, summary)
+            yield depth, summary
             yield from sub_goals(summary["run_id"], [one for one in summaries if one is not summary], depth + 1)

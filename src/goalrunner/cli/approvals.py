@@ -11,7 +11,7 @@ from goalrunner.app import decisions
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.sandbox import person
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import argument, option
+from goalrunner.cli.options import Text, argument, option
 from goalrunner.core.errors import RecordError, RunNotFound, UsageError
 from goalrunner.core.run_state import RunState
 from goalrunner.records.artifacts import ArtifactStore
@@ -21,10 +21,8 @@ from goalrunner.reports.layout import clean, one_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
 from goalrunner.reports.summary import Summary
 
-ApprovalId = Annotated[str | None, argument("ID", "Which approval, such as a1; default: the only one.")]
-WaitingRun = Annotated[
-    str | None, argument("RUN", "Id of a run or its beginning; default: the one that waits.", options.run_ids)
-]
+ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
+WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]
 
 _DECIDED = ("complete", "cancelled", "running")
 """Statuses of runs that take no decision from another terminal."""
@@ -131,7 +129,7 @@ def _waiting(reference: str | None, verb: str, identifier: str | None = None) ->
 
 def answer(
     run: WaitingRun = None,
-    text: Annotated[str | None, argument("TEXT", "The answer; default: asks for it.")] = None,
+    text: Annotated[Text, argument("TEXT", "The answer; default: asks for it.")] = None,
     question: Annotated[int | None, option("N", "Which question; default: the only one.", "--question")] = None,
     json: options.Json = False,
 ) -> int:

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import argument, flag, option
+from goalrunner.cli.options import Text, Texts, argument, flag, option
 from goalrunner.core.errors import UsageError
 
 
 def diff(
     run: options.Run = None,
-    number: Annotated[
-        int | None, argument("ROUND", "Number of a round; default: the whole run, from start to end.")
-    ] = None,
+    number: Annotated[int | None, argument("ROUND", "Number of a round; default: the whole run.")] = None,
     stat: Annotated[bool, flag("--stat", "Print the paths and how many lines changed, no patch.")] = False,
     json: Annotated[bool, flag("--json", "Print round, changes and patch as JSON.")] = False,
     no_pager: options.NoPager = False,
@@ -64,8 +62,8 @@ def _arguments(run: str | None, number: int | None) -> tuple[str | None, int | N
 def restore(
     run: options.Run = None,
     number: Annotated[int | None, argument("ROUND", "Number of a round; 0 is the start of the run.")] = None,
-    snapshot: Annotated[str | None, option("ID", "Restore this snapshot instead of a round.")] = None,
-    path: Annotated[list[str] | None, option("PATH", "Restore this file only; may be repeated.", "--path")] = None,
+    snapshot: Annotated[Text, option("ID", "Restore this snapshot instead of a round.")] = None,
+    path: Annotated[Texts, option("PATH", "Restore this file only; may be repeated.", "--path")] = None,
     yes: options.Yes = False,
 ) -> int:
     """Restore the workspace to the end of a round.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import flag, option
+from goalrunner.cli.options import File, Text, flag, option
 from goalrunner.core.errors import ExitCode, GoalError, UsageError
 
 if TYPE_CHECKING:
@@ -23,14 +23,10 @@ _SUBJECT = 72
 def export(
     run: options.Run = None,
     patch: Annotated[bool, flag("--patch", "Write a patch for git apply.")] = False,
-    branch: Annotated[str | None, option("NAME", "Commit it on a new branch of the repository.")] = None,
+    branch: Annotated[Text, option("NAME", "Commit it on a new branch of the repository.")] = None,
     comment: Annotated[bool, flag("--comment", "Write Markdown for a pull request.")] = False,
-    file: Annotated[
-        Path | None, option("FILE", "Where patch or comment go; default: stdout.", "--output", "-o")
-    ] = None,
-    base: Annotated[
-        str | None, option("COMMIT", "Where the branch begins; default: the commit on which the run began.")
-    ] = None,
+    file: Annotated[File, option("FILE", "Where patch or comment go; default: stdout.", "--output", "-o")] = None,
+    base: Annotated[Text, option("COMMIT", "Where the branch begins; default: where the run began.")] = None,
     incomplete: Annotated[bool, flag("--incomplete", "Export a run that is not complete.")] = False,
 ) -> int:
     """Write a verified change as a patch, a branch, or Markdown.
@@ -100,9 +96,7 @@ def _message(outcome: GoalOutcome) -> str:
 
 def report(
     run: options.Run = None,
-    file: Annotated[
-        Path | None, option("FILE", "Where to write it; default: the run's folder.", "--output", "-o")
-    ] = None,
+    file: Annotated[File, option("FILE", "Where to write it; default: the run's folder.", "--output", "-o")] = None,
     compare: Annotated[tuple[str, str] | None, option("RUN RUN", "Put two runs side by side.")] = None,
     open_: Annotated[bool, flag("--open", "Show it in the browser.")] = False,
 ) -> int:

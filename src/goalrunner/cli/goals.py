@@ -117,7 +117,5 @@ def ask_agent(agents: Sequence[Installed]) -> Installed:
 
 def budget_of(tokens: str | None, cost: str | None, unenforced: list[str] | None = None) -> Budget:
     """Return the budget that options name, with the messages of a goal's. Raise GoalFileError."""
-    from goalrunner.goalfile import resolve_goal
-
     given = {"budget.tokens": tokens, "budget.cost_usd": cost, "budget.allow_unenforced": unenforced or None}
-    return resolve_goal({}, {"objective": "a budget", **given}, {}, runnable=False).budget
+    return resolved(None, {"objective": "a budget", **given}).budget

@@ -15,7 +15,7 @@ from goalrunner.app.project import Installed, Project, choose_agent, installed_a
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.drive import workspace_state
-from goalrunner.cli.options import argument, flag, option
+from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN, agent_name
@@ -38,9 +38,7 @@ _RESULT = {"name", "passed", "reason", "command", "exit_code", "duration", "summ
 
 
 def check(
-    goal_file: Annotated[
-        str | None, argument("GOAL_FILE", "The goal, as TOML; default: goal.toml of this folder.", options.goal_files)
-    ] = None,
+    goal_file: Annotated[Text, argument("GOAL_FILE", "Default: goal.toml.", options.goal_files)] = None,
     json: options.Json = False,
 ) -> int:
     """Check a goal file and run its validators once; spend nothing.
@@ -122,14 +120,13 @@ def schema(
 
 
 def init(
-    objective: Annotated[str | None, option("TEXT", "What the agent is to do.")] = None,
+    objective: Annotated[Text, option("TEXT", "What the agent is to do.")] = None,
     validator: Annotated[
-        str | None,
-        option("CMD", "The command that verifies it; default: the project's test command.", values=options.validators),
+        Text, option("CMD", "What verifies it; default: the project's tests.", values=options.validators)
     ] = None,
     agent: options.Agent = None,
-    model: Annotated[str | None, option("NAME", "The model of the built-in agent.")] = None,
-    judge: Annotated[str | None, option("NAME", "The judge's model; default: by the keys that are set.")] = None,
+    model: Annotated[Text, option("NAME", "The model of the built-in agent.")] = None,
+    judge: Annotated[Text, option("NAME", "The judge's model; default: by the keys that are set.")] = None,
     force: Annotated[bool, flag("--force", "Replace a goal.toml that exists.")] = False,
     yes: options.Yes = False,
 ) -> int:

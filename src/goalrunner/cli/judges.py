@@ -15,7 +15,7 @@ from goalrunner.app.canaries import EXAMPLE, Answer, CanaryReport
 from goalrunner.app.judging import judged_by
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.cli import goals, main, options, output, runs
-from goalrunner.cli.options import argument, option
+from goalrunner.cli.options import File, Text, Texts, argument, option
 from goalrunner.cli.status import EXIT_CODES, audit_goal
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.goal import Goal
@@ -30,27 +30,18 @@ _NARROWEST = 8
 """Columns that the faults of a measure always have."""
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
+Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]
 Jobs = Annotated[int, option("N", "Transcripts that are judged at the same time.", "--jobs", "-j", least=1)]
 
 
 def audit(
     transcripts: Annotated[list[str], argument("TRANSCRIPT", "Files, folders with transcripts, or patterns.")],
-    objective: Annotated[str | None, option("TEXT", "Judge each by this objective.")] = None,
-    goal: Annotated[
-        Path | None,
-        option("FILE", "Judge each by this goal file; default: NAME.toml or goal.toml beside each transcript."),
-    ] = None,
+    objective: Annotated[Text, option("TEXT", "Judge each by this objective.")] = None,
+    goal: Annotated[File, option("FILE", "Judge each by this goal file; default: one beside each.")] = None,
     judge: options.Judge = None,
     format_: options.Format = None,
     jobs: Jobs = 4,
-    output_file: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Keep the verdicts in this file of JSON lines; default: audits/verdicts.jsonl in GOAL_HOME.",
-            "--output",
-        ),
-    ] = None,
+    output_file: Verdicts = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
     junit: options.JUnit = None,
@@ -92,21 +83,14 @@ def audit(
 
 def calibrate(
     dataset: Annotated[Path, argument("DATASET", "JSON Lines with path, objective or goal, and label.")],
-    judge: Annotated[list[str] | None, option("MODEL", "A judge; may be repeated.")] = None,
-    policy: Annotated[
-        list[str] | None,
-        option("NAME", "bounded (as in a run, default), whole, no-citations; may be repeated."),
-    ] = None,
-    target_false_accept: Annotated[
-        float | None, option("RATE", "Find the minimum_score with this rate of false accepts, such as 0.01.")
-    ] = None,
+    judge: Annotated[Texts, option("MODEL", "A judge; may be repeated.")] = None,
+    policy: Annotated[Texts, option("NAME", "bounded (default), whole, no-citations; may be repeated.")] = None,
+    target_false_accept: Annotated[float | None, option("RATE", "Find the minimum_score for this rate.")] = None,
     jobs: Jobs = 4,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
     allow_unenforced: options.Unenforced = None,
-    results: Annotated[
-        Path | None, option("FILE", "The verdicts, as JSON Lines; known ones are kept.", "--output")
-    ] = None,
+    results: Verdicts = None,
     html: options.Html = None,
     json: options.Json = False,
 ) -> int:
@@ -151,14 +135,8 @@ def calibrate(
 
 
 def canary(
-    target: Annotated[
-        str | None,
-        argument(
-            *("GOAL_FILE|RUN", "A goal file, whose judge gets a built-in example, or a run; default: goal.toml."),
-            options.goal_files,
-        ),
-    ] = None,
-    judge: Annotated[str | None, option("NAME", "The model to test instead of the goal's judge.")] = None,
+    target: Annotated[Text, argument("GOAL_FILE|RUN", "Default: goal.toml.", options.goal_files)] = None,
+    judge: Annotated[Text, option("NAME", "The model to test instead of the goal's judge.")] = None,
     json: options.Json = False,
 ) -> int:
     """Test whether a judge accepts work without proof.
@@ -237,10 +215,7 @@ def _value(answer: Answer) -> dict[str, Any]:
 
 
 def measure(
-    names: Annotated[
-        list[str] | None,
-        argument("[RUN]...", "Ids of runs or their beginnings; default: all runs.", options.run_ids),
-    ] = None,
+    names: Annotated[Texts, argument("[RUN]...", "Ids of runs; default: all runs.", options.run_ids)] = None,
     json: options.Json = False,
 ) -> int:
     """Measure how well the records of runs were kept.

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import goalrunner
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.app import COMMANDS, app
-from goalrunner.cli.options import argument, flag, option
+from goalrunner.cli.options import File, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, nearest
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
-GoalFile = Annotated[Path | None, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
+GoalFile = Annotated[File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
 _HOOK_TIMEOUT = 3_600
 """Seconds that Claude Code waits for a check; its default is 600, and shorter for prompts."""
 
@@ -58,10 +58,7 @@ def agents(goal: GoalFile = None, json: options.Json = False) -> int:
 
 
 def doctor(
-    agent: Annotated[
-        str | None,
-        argument("AGENT", "Name of an agent; default: the goal's, GOAL_AGENT, or builtin.", options.agent_names),
-    ] = None,
+    agent: Annotated[Text, argument("AGENT", "Default: the goal's, or builtin.", options.agent_names)] = None,
     goal: GoalFile = None,
     try_: Annotated[bool, flag("--try", "Also run one real round in a temporary folder, which costs tokens.")] = False,
     json: options.Json = False,
@@ -106,7 +103,7 @@ def _target(name: str | None, goal_file: Path | None) -> Goal:
 def hook(
     action: Annotated[str, argument("[install|uninstall]", "Write or remove the setting.")],
     agent: Annotated[str, argument("claude", "The agent.")] = "",
-    goal: Annotated[Path | None, option("FILE", "The goal; default: that of the folder.", "--goal")] = None,
+    goal: Annotated[File, option("FILE", "The goal; default: that of the folder.", "--goal")] = None,
     local: Annotated[bool, flag("--local", "Use .claude/settings.local.json of this folder.")] = False,
     yes: options.Yes = False,
 ) -> int:
@@ -174,7 +171,7 @@ def _answer(goal: Path | None) -> int:
 
 
 def memory(
-    owner: Annotated[str | None, option("NAME", "Only the facts of this owner.")] = None, json: options.Json = False
+    owner: Annotated[Text, option("NAME", "Only the facts of this owner.")] = None, json: options.Json = False
 ) -> int:
     """List the facts that are kept for later runs."""
     from goalrunner.records.memory import list_items
@@ -196,9 +193,9 @@ def promote(
     item: Annotated[str, argument("ITEM", "The source: an observation (o7) or an event (e12).")],
     kind: Annotated[Literal["event", "fact", "preference", "policy_reference"], option(None, "Kind of the item.")],
     text: Annotated[str, option("TEXT", "The text; default: the output of the observation.")] = "",
-    expires: Annotated[str | None, option("TIME", 'When it expires: "90d", "12h"; default: never.')] = None,
+    expires: Annotated[Text, option("TIME", 'When it expires: "90d", "12h"; default: never.')] = None,
     sensitivity: Annotated[
-        Literal["low", "medium", "high"], option(None, "medium requires --permission, high also --expires.")
+        Literal["low", "medium", "high"], option(None, "medium: with --permission; high: also --expires.")
     ] = "low",
     permission: Annotated[str, option("TEXT", "Who gave the permission to keep it.")] = "",
     replaces: Annotated[str, option("ID", "The item that this one corrects.")] = "",
@@ -244,7 +241,7 @@ def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory pr
     return 0
 
 
-def help_(topic: Annotated[str | None, argument("[PAGE]", "Name of a page; default: list the pages.")] = None) -> int:
+def help_(topic: Annotated[Text, argument("[PAGE]", "Name of a page; default: list the pages.")] = None) -> int:
     """Show a page of the documentation, or list the pages.
 
     For the name of a command, show its help.

@@ -11,6 +11,10 @@ from typer import Argument, Option
 
 from goalrunner.core.errors import GoalError
 
+Text = str | None
+Texts = list[str] | None
+File = Path | None
+
 
 def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the ids of runs, newest first, with status and objective."""
@@ -71,30 +75,24 @@ def flag(name: str, text: str, *more: str) -> Any:
     return Option(name, *more, help=text)
 
 
-Run = Annotated[str | None, argument("RUN", "Id of a run or its beginning; default: the newest.", run_ids)]
+Run = Annotated[Text, argument("RUN", "Id of a run or its beginning; default: the newest.", run_ids)]
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
 NoPager = Annotated[bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")]
 Yes = Annotated[bool, flag("--yes", "Do not ask.", "-y")]
-Agent = Annotated[
-    str | None, option("NAME", "The agent: builtin, claude, codex, ...; goal agents lists them.", values=agent_names)
-]
-Judge = Annotated[str | None, option("NAME", "The judge's model.")]
-Format = Annotated[
-    str | None, option("NAME", "Read the transcript in this format; goal status --list-formats lists them.", "--format")
-]
+Agent = Annotated[Text, option("NAME", "The agent, such as claude; goal agents lists them.", values=agent_names)]
+Judge = Annotated[Text, option("NAME", "The judge's model.")]
+Format = Annotated[Text, option("NAME", "Its format; goal status --list-formats lists them.", "--format")]
 
-MaxIterations = Annotated[str | None, option("N", "Limit of rounds; inf lifts it.")]
-Timeout = Annotated[str | None, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf lifts it.')]
-Tokens = Annotated[str | None, option("N", "Budget of tokens; inf lifts it.")]
-Cost = Annotated[str | None, option("USD", "Budget in US dollars; inf lifts it.")]
-Unenforced = Annotated[
-    list[str] | None, option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated.")
-]
+MaxIterations = Annotated[Text, option("N", "Limit of rounds; inf lifts it.")]
+Timeout = Annotated[Text, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf lifts it.')]
+Tokens = Annotated[Text, option("N", "Budget of tokens; inf lifts it.")]
+Cost = Annotated[Text, option("USD", "Budget in US dollars; inf lifts it.")]
+Unenforced = Annotated[Texts, option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated.")]
 
-OutputFile = Annotated[Path | None, option("PATH", "Write a copy of outcome.json there.", "--output")]
+OutputFile = Annotated[File, option("PATH", "Write a copy of outcome.json there.", "--output")]
 OutcomeJson = Annotated[bool, flag("--json", "Print the outcome on stdout, progress on stderr.")]
 Quiet = Annotated[bool, flag("--quiet", "Print the last lines only.", "-q")]
-JUnit = Annotated[Path | None, option("FILE", "Write the result as JUnit XML there.", "--junit")]
-SummaryFile = Annotated[Path | None, option("FILE", "Write the result as Markdown there.", "--summary")]
-GitLab = Annotated[Path | None, option("FILE", "Write what is red as GitLab code-quality JSON there.", "--gitlab")]
-Html = Annotated[Path | None, option("FILE", "Write the result as an HTML page there.", "--html")]
+JUnit = Annotated[File, option("FILE", "Write the result as JUnit XML there.", "--junit")]
+SummaryFile = Annotated[File, option("FILE", "Write the result as Markdown there.", "--summary")]
+GitLab = Annotated[File, option("FILE", "Write what is red as GitLab code-quality JSON there.", "--gitlab")]
+Html = Annotated[File, option("FILE", "Write the result as an HTML page there.", "--html")]

@@ -13,7 +13,7 @@ import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.ci import open_files
 from goalrunner.cli.drive import drive, workspace_state
-from goalrunner.cli.options import argument, flag, option
+from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
 from goalrunner.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -21,42 +21,35 @@ if TYPE_CHECKING:
     from goalrunner.reports.result_file import ResultFile
 
 GoalArgument = Annotated[
-    str | None,
-    argument(
-        *("GOAL_FILE | TEXT", 'A goal file, or an objective: "make the tests pass"; default: goal.toml.'),
-        options.goal_files,
-    ),
+    Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml.", goal_files)
 ]
-Validator = Annotated[
-    list[str] | None,
-    option("CMD", "A shell command that validates the work; may be repeated.", values=options.validators),
-]
-ContinueFrom = Annotated[str | None, option("RUN", "Continue the conversation of that run.", values=options.run_ids)]
+Validator = Annotated[Texts, option("CMD", "A command that validates the work; may be repeated.", values=validators)]
+ContinueFrom = Annotated[Text, option("RUN", "Continue the conversation of that run.", values=options.run_ids)]
 
 
 def run(
     goal_file_or_text: GoalArgument = None,
-    objective: Annotated[str | None, option("TEXT", "The objective; replaces that of the goal file.")] = None,
-    criterion: Annotated[list[str] | None, option("TEXT", "A success criterion; may be repeated.")] = None,
-    constraint: Annotated[list[str] | None, option("TEXT", "A constraint; may be repeated.")] = None,
+    objective: Annotated[Text, option("TEXT", "The objective; replaces that of the goal file.")] = None,
+    criterion: Annotated[Texts, option("TEXT", "A success criterion; may be repeated.")] = None,
+    constraint: Annotated[Texts, option("TEXT", "A constraint; may be repeated.")] = None,
     validator: Validator = None,
     agent: options.Agent = None,
-    model: Annotated[str | None, option("NAME", "The agent's model: openai/..., scripted/FILE, ...")] = None,
-    judge: Annotated[str | None, option("NAME", "The judge's model; \"agent\" is the agent's own.")] = None,
+    model: Annotated[Text, option("NAME", "The agent's model: openai/..., scripted/FILE, ...")] = None,
+    judge: Annotated[Text, option("NAME", "The judge's model; \"agent\" is the agent's own.")] = None,
     max_iterations: options.MaxIterations = None,
     timeout: options.Timeout = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
-    workspace: Annotated[str | None, option("DIR", "The folder that the agent works in.")] = None,
+    workspace: Annotated[Text, option("DIR", "The folder that the agent works in.")] = None,
     output_file: options.OutputFile = None,
     junit: options.JUnit = None,
     summary: options.SummaryFile = None,
     gitlab: options.GitLab = None,
-    parent: Annotated[str | None, option("RUN", "The run that this goal is a part of.", values=options.run_ids)] = None,
+    parent: Annotated[Text, option("RUN", "The run that this goal is a part of.", values=options.run_ids)] = None,
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
-    record: Annotated[Path | None, option("FILE", "Record the models' replies; scripted/FILE replays them.")] = None,
+    record: Annotated[File, option("FILE", "Record the models' replies; scripted/FILE replays them.")] = None,
     continue_from: ContinueFrom = None,
     canary: Annotated[bool, flag("--canary", "Do not run if the judge accepts work without proof.")] = False,
 ) -> int:

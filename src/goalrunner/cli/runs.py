@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from goalrunner.records import run_folder
 from goalrunner.reports.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from goalrunner.core.events import Record
     from goalrunner.core.outcome import GoalOutcome
@@ -60,34 +59,12 @@ def is_file(path: Any) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Which runs are listed; an empty filter lists all of them."""
-
-    statuses: frozenset[str] = frozenset()
-    since: datetime | None = None
-    workspace: str = ""
-    limit: int | None = None
-
-    def matches(self, summary: Summary) -> bool:
-        """Return whether a run is listed."""
-        if self.since is not None:
-            try:
-                began = datetime.fromisoformat(summary.text("started_at"))
-            except ValueError:
-                return False
-            if (began if began.tzinfo else began.replace(tzinfo=UTC)) < self.since:
-                return False
-        place = os.path.realpath(summary.text("workspace") or "/")
-        return summary.status in (self.statuses or {summary.status}) and self.workspace in ("", place)
-
-
-def list_runs(*, json: bool = False, chosen: Filter = Filter()) -> int:
+def list_runs(*, json: bool = False, chosen: Callable[[Summary], bool] = bool, limit: int | None = None) -> int:
     """Print the runs, newest first; return 0."""
     from goalrunner.reports.tables import listing_text
 
     known = [Summary(values).corrected for values in run_folder.list_runs(home())]
-    found = [values for values in known if chosen.matches(Summary(values))][: chosen.limit]
+    found = [values for values in known if chosen(Summary(values))][:limit]
     if not json and not found:
         none = f"No runs yet in {home()}. To start one: goal run goal.toml"
         output.complain("No run matches. goal list shows all of them." if known else none)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import argument, flag, option
+from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
 from goalrunner.records.run_folder import list_runs, read_summary
 from goalrunner.reports.summary import LOST, Summary
@@ -26,9 +26,7 @@ _OBSERVATION = re.compile(r"[oO][1-9][0-9]*")
 
 def show(
     run: options.Run = None,
-    observation: Annotated[
-        str | None, argument("OBSERVATION", "Id of an observation, such as o4: print it whole.")
-    ] = None,
+    observation: Annotated[Text, argument("OBSERVATION", "An observation to print whole, such as o4.")] = None,
     path: Annotated[bool, flag("--path", "Print the path of the run's folder.")] = False,
     json: Annotated[bool, flag("--json", "Print path, summary and outcome as JSON.")] = False,
     evidence: Annotated[bool, flag("--evidence", "Print what the last verdict rests on.")] = False,
@@ -70,7 +68,7 @@ def show(
     elif json:
         from goalrunner.app.sub_goals import sub_goals
 
-        below = [item.summary for item in sub_goals(folder.run_id, list_runs(folder.path.parents[1]))]
+        below = [summary for _, summary in sub_goals(folder.run_id, list_runs(folder.path.parents[1]))]
         contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}
         output.say({"path": str(folder.path), **contents, "sub_goals": below})
     else:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.ci import open_files
-from goalrunner.cli.options import argument, flag, option
+from goalrunner.cli.options import File, Text, Texts, argument, flag, option
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError, nearest
+from goalrunner.reports.summary import Summary
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
@@ -22,24 +23,19 @@ EXIT_CODES = {"complete": 0, "not complete": 1, "unreadable": 1, "not audited": 
 """By the result of an audit."""
 STATUSES = ("running", "complete", "capped", "blocked", "cancelled", "failed", "lost", "unreadable")
 
-_Target = Annotated[
-    str | None,
-    argument("RUN|TRANSCRIPT", "Id of a run (default: the newest), a file or a folder; - is standard input."),
-]
+_Target = Annotated[Text, argument("RUN|TRANSCRIPT", "A run (default: the newest), a file or a folder; - is stdin.")]
 
 
 def status(
     target: _Target = None,
-    objective: Annotated[str | None, option("TEXT", "Judge the transcript by this objective.")] = None,
-    goal: Annotated[Path | None, option("FILE", "Judge the transcript by this goal file.")] = None,
+    objective: Annotated[Text, option("TEXT", "Judge the transcript by this objective.")] = None,
+    goal: Annotated[File, option("FILE", "Judge the transcript by this goal file.")] = None,
     judge: options.Judge = None,
     format_: options.Format = None,
     list_formats: Annotated[bool, flag("--list-formats", "List the formats of transcripts.")] = False,
-    workspace: Annotated[str | None, option("DIR", "Where the validators run, with --base.")] = None,
-    base: Annotated[
-        str | None, option("REV", "Run the validators as well, with the protected files of this git revision.")
-    ] = None,
-    validator: Annotated[list[str] | None, option("CMD", "A validator to run, with --base; may be repeated.")] = None,
+    workspace: Annotated[Text, option("DIR", "Where the validators run, with --base.")] = None,
+    base: Annotated[Text, option("REV", "Run the validators, too, with the protected files of this revision.")] = None,
+    validator: Annotated[Texts, option("CMD", "A validator to run, with --base; may be repeated.")] = None,
     junit: options.JUnit = None,
     summary: options.SummaryFile = None,
     gitlab: options.GitLab = None,
@@ -129,11 +125,9 @@ def audit_goal(
 
 
 def list_(
-    status: Annotated[
-        list[str] | None, option("STATUS", f"Only runs with this status: {', '.join(STATUSES)}; may be repeated.")
-    ] = None,
-    since: Annotated[str | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.')] = None,
-    workspace: Annotated[str | None, option("DIR", "Only runs in this workspace.")] = None,
+    status: Annotated[Texts, option("STATUS", f"Only these: {', '.join(STATUSES)}; may be repeated.")] = None,
+    since: Annotated[Text, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.')] = None,
+    workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
     limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", least=1)] = None,
     json: options.Json = False,
 ) -> int:
@@ -145,7 +139,17 @@ def list_(
         raise UsageError(f'--status: "{name}" is not a status', hint)
     place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
     moment = _since(since) if since is not None else None
-    return runs.list_runs(json=json, chosen=runs.Filter(wanted, moment, place, limit))
+
+    def chosen(summary: Summary) -> bool:
+        try:
+            began = datetime.fromisoformat(summary.text("started_at"))
+        except ValueError:
+            began = datetime.min.replace(tzinfo=UTC)
+        began = began if began.tzinfo else began.replace(tzinfo=UTC)
+        is_there = not place or os.path.realpath(summary.text("workspace") or "/") == place
+        return is_there and (not wanted or summary.status in wanted) and (moment is None or began >= moment)
+
+    return runs.list_runs(json=json, chosen=chosen, limit=limit)
 
 
 def _since(text: str) -> datetime:

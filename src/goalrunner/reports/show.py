@@ -109,7 +109,7 @@ def family_text(run_id: str, summaries: Sequence[Mapping[str, Any]], columns: in
     found = {str(summary["run_id"]): Summary(summary) for summary in summaries}
     parent = found[run_id].text("parent") if run_id in found else ""
     below = sub_goals(run_id, list(reversed(summaries)))
-    tree = ["└ " * (item.depth - 1) + _relative(str(item.summary["run_id"]), found) for item in below]
+    tree = ["└ " * (depth - 1) + _relative(str(summary["run_id"]), found) for depth, summary in below]
     parents = [_relative(parent, found)] if parent else []
     return Layout(columns).text([*facts("parent", parents, whole=True), *facts("sub-goals", tree, whole=True)])
 
