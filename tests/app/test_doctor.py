@@ -98,7 +98,9 @@ def test_a_real_round_creates_a_file_in_a_temporary_folder_and_its_usage_is_know
 def test_a_program_that_is_missing_is_reported_with_how_to_install_it(programs: Programs) -> None:
     found = diagnosis(programs, ASKING_KEY="x")
     assert not found.usable
-    assert check(found, "program") == Check("program", "bad", "asking is not on PATH", "apt install asking")
+    assert check(found, "program") == Check(
+        "program", "bad", "the agent asking cannot be started: asking: not found", "apt install asking"
+    )
     assert "version" not in {check.name for check in found.checks}
 
 
@@ -171,8 +173,8 @@ def test_a_command_of_the_goal_is_looked_for_and_runs_in_a_real_round_only(progr
     assert check(diagnosis(programs, config, Preset()), "program") == Check(
         "program",
         "bad",
-        "./work.sh does not exist or is not executable",
-        "create it (chmod +x ./work.sh), or name another program in [agent] command",
+        "the agent command cannot be started: ./work.sh: not found",
+        "install it, or write its full path in [agent] command",
     )
     script = programs.root / "workspace/work.sh"
     script.write_text("#!/bin/sh\nprintf 'it works' > goal-doctor.txt\n")

@@ -94,7 +94,8 @@ def test_a_program_that_is_a_link_to_a_hidden_place_is_found(programs: Programs)
     (programs.bin / "asking").symlink_to(there)
     found = diagnosis(programs, ASKING_KEY="x")
     program = check(found, "program")
-    assert (program.state, program.message) == ("bad", f"{programs.bin}/asking is not visible in the sandbox")
+    said = f"the agent asking cannot be started: {programs.bin}/asking: not found in the sandbox"
+    assert (program.state, program.message) == ("bad", said)
     assert "PATH" in program.hint
 
 
@@ -122,7 +123,7 @@ def test_the_program_of_a_goal_s_own_command_must_be_in_view(programs: Programs)
     shutil.copy(seen, hidden)
     for path, state in ((seen, "good"), (hidden, "bad")):
         found = check(diagnosis(programs, AgentConfig(use="command", command=(str(path),)), Preset()), "program")
-        assert (found.state, "not visible in the sandbox" in found.message) == (state, state == "bad")
+        assert (found.state, "not found in the sandbox" in found.message) == (state, state == "bad")
 
 
 def test_an_agent_that_is_told_of_its_sandbox_is_told_in_the_round(programs: Programs) -> None:

@@ -15,7 +15,6 @@ from typing import Literal
 
 from goalrunner import __version__
 from goalrunner.agents.external_agents import program_of, resolve_executable
-from goalrunner.agents.external_chat import HIDDEN_HINT
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.goal_tables import BUILTIN, AgentConfig
@@ -208,15 +207,3 @@ def model_check(agent: AgentConfig) -> Check:
         return Check("model", "bad", message, error.hint)
     usable = f"{agent.model} can be used, as far as is known without calling it"
     return Check("model", "note" if warned else "good", warned or usable)
-
-
-def program_check(way: Way, preset: Preset, policy: SandboxPolicy | None, folder: Path) -> Check:
-    if way.path and policy is not None and hidden_path((way.path,), policy, folder):
-        return Check("program", "bad", f"{way.path} is not visible in the sandbox", HIDDEN_HINT)
-    if way.is_there:
-        return Check("program", "good", way.path)
-    message, hint = f"{way.program} is not on PATH", f"install {way.program}, or give its full path"
-    if "/" in way.program:
-        message = f"{way.program} does not exist or is not executable"
-        hint = f"create it (chmod +x {way.program}), or name another program in [agent] command"
-    return Check("program", "bad", message, preset.installing("acp" if way.by == "acp" else "command") or hint)

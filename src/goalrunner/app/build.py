@@ -15,7 +15,7 @@ from goalrunner.app.external_agent import built_in_conversation, external_conver
 from goalrunner.app.memory import Recalled, recall
 from goalrunner.app.notify import Notifier
 from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
-from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes, summary_writer
+from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes
 from goalrunner.app.replay import ReplayingChecks, make_judge
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve
 from goalrunner.app.run_options import RunOptions
@@ -34,7 +34,7 @@ from goalrunner.goalfile import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.event_log import EventLog, LogEnd, TornTail
 from goalrunner.records.files import SystemClock
-from goalrunner.records.run_folder import RunFolder, new_run_id
+from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread
 from goalrunner.validators import build_validators, with_variables

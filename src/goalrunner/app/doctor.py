@@ -10,23 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.agents.external_agents import ACP, COMMAND, protocol_of
-from goalrunner.app.agents import Check, find_program, model_check, program_check, sign_in_check, versions, ways_of
+from goalrunner.agents.external_agents import ACP, COMMAND
+from goalrunner.app.agents import Check, find_program, model_check, sign_in_check, versions, ways_of
 from goalrunner.app.build import check
-from goalrunner.app.external_agent import resolve_agent
+from goalrunner.app.external_agent import check_installed, resolve_agent
 from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import ONLY_CHECKS, NoAgent, arun
-from goalrunner.core.agent_preset import Preset
 from goalrunner.core.critique import CriticConfig
-from goalrunner.core.errors import ExitCode, GoalError, UsageError, ValidatorMissing, WorkspaceError
+from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing, WorkspaceError
 from goalrunner.core.events import BaselineTaken, GoalCreated, Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import (
     AGENT_MODEL,
-    BUILTIN,
     AgentConfig,
     Approvals,
     Budget,
@@ -37,7 +35,6 @@ from goalrunner.core.goal_tables import (
     WorkspaceConfig,
 )
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.goalfile import preset_named
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.snapshots.git import git_program
 from goalrunner.system.bubblewrap import choose
@@ -119,26 +116,26 @@ def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False)
 
 
 def _agent_checks(goal: Goal, folder: Path, environ: Mapping[str, str], sandbox: Sandbox | None) -> list[Check]:
-    agent = goal.agent
-    if agent.use == BUILTIN:
-        return [model_check(agent)]
-    own_command = agent.use in (COMMAND, ACP)
-    preset = preset_named(agent.use, goal.agents, environ)
-    if own_command:
-        preset = Preset.model_validate({"argv" if agent.use == COMMAND else "acp": agent.command})
+    agent, config = resolve_agent(goal, environ), goal.agent
+    if agent is None:
+        return [model_check(config)]
+    preset = agent.preset
     policy = sandbox.agent_policy(goal_home(environ), preset.home) if sandbox else None
-    added = {**preset.env, **(preset.sandbox_env if sandbox else {}), **agent.env}
+    added = {**preset.env, **(preset.sandbox_env if sandbox else {}), **config.env}
     environ = {**(sandbox.environ if sandbox else environ), **added}
     ways = ways_of(preset, environ, folder)
-    protocol = protocol_of(agent, preset)
-    way = next(way for way in ways if way.by == protocol)
-    checks = [program_check(way, preset, policy, folder)]
+    way = next(way for way in ways if way.by == agent.protocol)
+    try:
+        check_installed(agent, folder, environ, policy)
+        checks = [Check("program", "good", way.path)]
+    except AgentNotInstalled as error:
+        checks = [Check("program", "bad", error.message, error.hint)]
     if checks[0].state == "good" and preset.version:
-        version = asyncio.run(versions({agent.use: preset}, environ))[agent.use]
+        version = asyncio.run(versions({agent.name: preset}, environ))[agent.name]
         unknown = f"{' '.join(preset.version)} printed no version"
         checks.append(Check("version", "good" if version else "note", version or unknown))
-    if not own_command:
-        checks.append(sign_in_check(preset, environ, policy, configured=bool(agent.args or agent.env)))
+    if agent.name not in (COMMAND, ACP):
+        checks.append(sign_in_check(preset, environ, policy, configured=bool(config.args or config.env)))
     for other in ways:
         if other is not way:
             found = f'{other.path}; use it with protocol = "{other.by}"'

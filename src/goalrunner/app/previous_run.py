@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,13 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.progress import FINAL
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import EvidenceIndex, outcome_of, summary_of
+from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.engine.recorder import Resumption
 from goalrunner.goalfile import dump_goal, load_goal, place_in, resolve_goal
 from goalrunner.records.artifacts import read_message
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED, is_written
-from goalrunner.records.run_folder import RunFolder, find_run, goal_home
+from goalrunner.records.run_folder import RunFolder, find_run, goal_home, summary_writer
 from goalrunner.records.secret_formats import is_redacted
 
 NEW_RUN = "start a new run: goal run GOAL_FILE"
@@ -158,18 +158,6 @@ def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> t
         why = f"run {run} has no conversation to continue: its agent wrote nothing"
         raise UsageError(why, "remove --continue-from")
     return messages
-
-
-def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
-    """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written."""
-    owner = {"pid": os.getpid(), "path": str(folder.path)}
-
-    def save(state: RunState) -> None:
-        summary = {**summary_of(state), **owner}
-        # The log holds all of it, and while the run goes on the next summary follows soon.
-        folder.write_json(folder.summary, summary, lasting=summary["status"] != "running")
-
-    return save
 
 
 def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> GoalOutcome | None:

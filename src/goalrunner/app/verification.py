@@ -18,9 +18,9 @@ from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import EvidenceRow, Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus
-from goalrunner.core.ports import AuditRequest
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of, summary_of
+from goalrunner.engine.checks import audit_request
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome
@@ -75,17 +75,8 @@ class CitationReview:
             item = self.evidence.observations.get(identifier)
             if item is not None and identifier not in stale and (reason := await self._stale(item, state.snapshot)):
                 stale[identifier] = reason
-        request = AuditRequest(
-            objective=state.goal.description,
-            success_criteria=state.criteria,
-            constraints=state.goal.constraints,
-            deliverable=state.plan.deliverable,
-            round=event.round,
-            trail=self.evidence.trail(self.artifacts.read, partial(read_message, self._transcript)),
-            minimum_score=state.plan.minimum_score,
-            require=state.plan.require,
-            stale=stale,
-        )
+        trail = self.evidence.trail(self.artifacts.read, partial(read_message, self._transcript))
+        request = audit_request(state, event.round, trail, stale)
         outcome = JudgeOutcome(criteria=[], score=verdict.score, complete=verdict.complete, missing=verdict.missing)
         again = check(outcome, verdict.criteria, request)
         self.checked += again.citations_checked

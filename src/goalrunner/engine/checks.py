@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Pausing
 from goalrunner.core.errors import EnvironmentFailed
-from goalrunner.core.observation import Snapshot
+from goalrunner.core.observation import Snapshot, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, CheckRun, CritiqueRequest, ValidationContext
 from goalrunner.core.run_state import Phase, RunState
@@ -206,16 +208,21 @@ class Checks:
         trail = self._journal.trail()
         paths = await self._tracker.changed(state.base, state.snapshot)
         changed = (f"{path} ({OUTSIDE})" if path in state.outside else path for path in paths)
-        return AuditRequest(
-            objective=state.goal.description,
-            success_criteria=state.criteria,
-            constraints=state.goal.constraints,
-            deliverable=state.plan.deliverable,
-            round=number,
-            trail=trail,
-            minimum_score=state.plan.minimum_score,
-            require=state.plan.require,
-            stale=await self._tracker.stale(trail.items, state.snapshot),
-            left=state.lingering,
-            changed=tuple(map(self._parts.redact, (*state.protected_changes, *changed))),
-        )
+        request = audit_request(state, number, trail, await self._tracker.stale(trail.items, state.snapshot))
+        shown = tuple(map(self._parts.redact, (*state.protected_changes, *changed)))
+        return replace(request, left=state.lingering, changed=shown)
+
+
+def audit_request(state: RunState, number: int, trail: Trail, stale: Mapping[str, str]) -> AuditRequest:
+    """Return what the judge of a run gets for a round, without what only the run itself knows."""
+    return AuditRequest(
+        objective=state.goal.description,
+        success_criteria=state.criteria,
+        constraints=state.goal.constraints,
+        deliverable=state.plan.deliverable,
+        round=number,
+        trail=trail,
+        minimum_score=state.plan.minimum_score,
+        require=state.plan.require,
+        stale=stale,
+    )

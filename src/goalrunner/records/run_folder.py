@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from goalrunner.records.files import sync_folder, write_whole
 
 if TYPE_CHECKING:
     import random
+
+    from goalrunner.core.run_state import RunState
 
 
 def goal_home(environ: Mapping[str, str]) -> Path:
@@ -218,3 +220,17 @@ def _summary(path: str, name: str) -> dict[str, Any]:
         time = 0.0
     started = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
     return {"run_id": name, "status": "unreadable", "started_at": started, "message": message}
+
+
+def summary_writer(folder: RunFolder) -> Callable[[RunState], None]:
+    """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written."""
+    from goalrunner.core.summary import summary_of  # not at the top: finding a run does not need it
+
+    owner = {"pid": os.getpid(), "path": str(folder.path)}
+
+    def save(state: RunState) -> None:
+        summary = {**summary_of(state), **owner}
+        # The log holds all of it, and while the run goes on the next summary follows soon.
+        folder.write_json(folder.summary, summary, lasting=summary["status"] != "running")
+
+    return save
