@@ -288,7 +288,7 @@ async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
     if check._watchdog:
         check._watchdog.close()
     if check.opened:
-        check.opened.close()
+        os.close(check.opened.handle)
     scene.store.close()
     return crashed()
 
@@ -347,7 +347,7 @@ async def left_open(scene: Scene, **options: Any) -> None:
     assert check._watchdog
     assert check.opened
     check._watchdog.close()
-    check.opened.close()
+    os.close(check.opened.handle)
     scene.store.close()
 
 

@@ -21,9 +21,9 @@ from goalrunner.core.ports import Confinement, Launcher
 from goalrunner.goalfile import all_presets
 from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder, goal_home
+from goalrunner.snapshots.files import clear
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
-from goalrunner.snapshots.restore import clear
 from goalrunner.system.bubblewrap import Choice, SandboxPolicy, WritableRoot, choose
 from goalrunner.system.sandbox import SandboxedLauncher
 from goalrunner.system.sandbox_view import private_paths, sandbox_environment, visible_paths

@@ -16,9 +16,9 @@ from goalrunner.checking.files import NO_SPACE_HINT, copy_written, make_parents,
 from goalrunner.checking.setup import Setup, editable_installs
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher
+from goalrunner.snapshots.files import clear, remove
 from goalrunner.snapshots.git import ask_git, content
 from goalrunner.snapshots.objects import shown
-from goalrunner.snapshots.restore import clear, remove
 from goalrunner.snapshots.store import SnapshotStore
 
 ROOM, ROOM_TMP = "now", "tmp"

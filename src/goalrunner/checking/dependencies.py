@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from goalrunner.snapshots.diff import CACHES, Patterns
+from goalrunner.snapshots.git import content
 from goalrunner.snapshots.objects import shown
 
 _CACHE_FOLDERS = frozenset(name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1])
@@ -97,7 +98,7 @@ def _node_packages(root: str, workspace: str) -> Installed:
         if rest == "/package.json":
             version = ""
             with contextlib.suppress(ValueError, AttributeError):
-                version = str(json.loads(_read(path)).get("version", ""))
+                version = str(json.loads(_text(path)).get("version", ""))
             installed.add_version(name, version)
     installed.code = {part: _digest(found) for part, found in lines.items()}
     return installed
@@ -110,7 +111,7 @@ def _python_packages(root: str, workspace: str) -> Installed:
         for folder in glob.glob(posixpath.join(site, "*-info"), root_dir=root):
             name, version = _distribution(folder)
             installed.records[folder] = _sha256(f"{root}/{folder}/RECORD")
-            if _is_editable(_read(f"{root}/{folder}/direct_url.json"), workspace):
+            if _is_editable(_text(f"{root}/{folder}/direct_url.json"), workspace):
                 installed.own.append(name)
             elif not name.startswith("~"):  # left behind by pip
                 installed.add_version(name, version)
@@ -121,7 +122,7 @@ def _python_packages(root: str, workspace: str) -> Installed:
         # A new environment has the same small files, such as pyvenv.cfg, with new times.
         is_small = top == file and info.st_size <= _SMALL and stat.S_ISREG(info.st_mode)
         part = f"{'file' if top == file else 'folder'} {top}"
-        lines.setdefault(part, []).append(_read(path) if is_small else _line(file, path, info))
+        lines.setdefault(part, []).append(_text(path) if is_small else _line(file, path, info))
     installed.code = {part: _digest(some) for part, some in lines.items()}
     return installed
 
@@ -213,7 +214,7 @@ def _recorded(root: str, installed: Installed) -> dict[str, dict[str, dict[str, 
     top_of = _tops(root)
     for folder in installed.records:
         found.setdefault(folder, {})[folder] = {}
-        for row in csv.reader(_read(f"{root}/{folder}/RECORD").splitlines()):
+        for row in csv.reader(_text(f"{root}/{folder}/RECORD").splitlines()):
             file = posixpath.normpath(posixpath.join(posixpath.dirname(folder), row[0])) if len(row) > 1 else ""
             is_code = "__pycache__" not in file and ("-info/" not in file or file.endswith("/entry_points.txt"))
             if file and is_code and not file.startswith(("/", "../")):
@@ -273,13 +274,8 @@ def _sha256(path: str) -> str:
         return ""
 
 
-def _read(path: str) -> str:
-    """Return the text of a file; empty if there is none or it cannot be read."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""
+def _text(path: str) -> str:
+    return content(path).decode(errors="surrogateescape")
 
 
 def build_state(workspace: Path, paths: Sequence[str]) -> str:

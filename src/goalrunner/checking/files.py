@@ -14,8 +14,8 @@ from pathlib import Path
 from goalrunner.checking.environment import File
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.objects import shown
-from goalrunner.snapshots.restore import remove
 
 
 def written(workspace: str, patterns: Sequence[str], since: int, skip: Collection[str] = ()) -> list[str]:

@@ -139,7 +139,7 @@ class IgnoredContent:
         new = _appeared(now, start, there.keys() - start.files.keys())
         known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
         packages = self._installed(known | now.dependencies)
-        found = labels(start.packages, packages, self._workspace)
+        found = labels(start.packages, packages, self._workspace) if packages != start.packages else {}
         found |= {folder: [f"+{folder}"] for folder in now.dependencies - known}
         caches = (path for path in build if path.endswith(CACHE))
         return Changes(

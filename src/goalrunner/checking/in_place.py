@@ -77,7 +77,7 @@ class InPlace:
                 f"the missing content is in {check.opened.folder}; the next command tries again to restore it",
                 permanent=True,
             )
-        check.opened.close()
+        os.close(check.opened.handle)
         if self.undone.lost:
             raise EnvironmentFailed(
                 f"the check removed files that cannot be restored: {'; '.join(self.undone.lost)}",

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from goalrunner.checking.files import lstat, make_parents, rename
 from goalrunner.records.files import sync_folder
-from goalrunner.snapshots.restore import remove
+from goalrunner.snapshots.files import remove
 
-NAME = "journal"
+NAME, LOG = "journal", "watchdog.log"
 
 
 class Move(NamedTuple):
@@ -82,24 +82,12 @@ class Journal:
         return {os.path.dirname(move.aside) for move in self.moves}
 
 
-@dataclass(frozen=True)
-class OpenJournal:
-    """A journal whose file this process holds locked."""
+class OpenJournal(NamedTuple):
+    """A journal whose file this process holds locked, until `handle` is closed here and in every process that got it."""
 
     handle: int
     folder: Path
     journal: Journal
-
-    def remove(self) -> None:
-        """Remove the journal and its folder: the check is undone."""
-        for name in (NAME, "watchdog.log"):
-            (self.folder / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
-
-    def close(self) -> None:
-        """Release the lock, unless another process has the file open as well."""
-        os.close(self.handle)
 
 
 def checks_folder(home: Path) -> Path:

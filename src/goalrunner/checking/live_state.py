@@ -21,8 +21,8 @@ from goalrunner.checking.environment import File
 from goalrunner.checking.files import lstat, make_parents, put_file
 from goalrunner.checking.journal import GitFile, Journal
 from goalrunner.snapshots.diff import CACHES
+from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.git import Repository, content
-from goalrunner.snapshots.restore import remove
 
 _CACHE_FOLDERS = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/"))
 _USUAL = (0o644, 0o755)

@@ -22,8 +22,8 @@ from goalrunner.checking.upper_layer import UpperLayer, filesystem, find_tools, 
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.objects import shown
-from goalrunner.snapshots.restore import remove
 from goalrunner.system.launcher import SHELL, ProcessLauncher
 
 _PREFIX = "overlay-"

@@ -21,7 +21,6 @@ from pathlib import Path
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
 from goalrunner.checking.protection import (
-    BEFORE,
     CONFIGURATION,
     LINK,
     NEW_CONFIGURATION,
@@ -86,21 +85,15 @@ async def make_plan(
     counted = tuple(item for item in counted if not (item.kind == "planted" and _CACHES.match(item.path)))
     found = tuple([item for item in counted if await _concerns_checks(store, base, now, item)])
     allowed = tuple([item for item in free if await _concerns_checks(store, base, now, item)])
-    found = (*found, *_folders_before(protection, workspace, before))
     key = _key(found, after)
     if found and key in approved and not protection.strict:
         found, allowed = (), (*allowed, *found)
     if not protection.strict:  # ignored files keep their content with protect and editable alone
         allowed = (*allowed, *_touched(protection, (*changes.changed, *changes.lost)))
-    put: dict[str, File] = {}
-    lost: list[str] = []
-    for item in found:
-        if item.kind != "planted":
-            original = await _original(store, base, before[item.path], item.path)
-            if original is None:
-                lost.append(item.path)
-            else:
-                put[on_disk(item.path)] = original
+    protected = [item.path for item in found if item.kind != "planted"]
+    kept = {path: await _original(store, base, before[path], path) for path in protected}
+    put = {on_disk(path): original for path, original in kept.items() if original is not None}
+    lost = [path for path, original in kept.items() if original is None]
     hide = {on_disk(item.path) for item in found if item.kind == "planted"}
     # Bytecode may be that of another content with the same time: that beside protected sources, and what the run wrote.
     sources = (on_disk(path) for path in before if protection.rule(path) and not protection.allowed(path))
@@ -163,14 +156,6 @@ def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Differe
             yield Difference(path, "changed", rule)
 
 
-def _folders_before(protection: Protection, workspace: Path, before: Mapping[str, Entry]) -> Iterator[Difference]:
-    """Yield new folders that stand where a file of a check would be found; no snapshot holds one that is empty."""
-    for path, rule in protection.scripts.items():
-        new = rule.startswith(BEFORE) and not any(name.startswith(f"{path}/") for name in before)
-        if new and (workspace / path).is_dir() and not protection.allowed(path):
-            yield Difference(path, "planted", rule)
-
-
 async def _links(store: SnapshotStore, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:
     names = [name for name, entry in entries.items() if entry.mode == LINK and entry.stored]
     return {name: os.fsdecode(await store.read(snapshot, name) or b"") for name in names}
@@ -196,17 +181,14 @@ def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> t
     if lost:
         return (
             f"the original content of {_shown(lost)} is needed to check your work and is not kept; restore it",
-            f"the run can go on if they may change: [workspace] allow = [{_quoted(lost)}]",
+            f"the run can go on if they may change: [workspace] allow = {json.dumps(lost[:_NAMED])}",
         )
     if protection.strict and not all(protection.allowed(name) or protection.allowed(f"{name}/x") for name in folders):
         said = f"installed packages changed ({_shown(changes.dependencies)}), which this goal does not allow"
-        hint = f'if they may change: [workspace] allow = [{_quoted(folders)}], or setup = "..." to install them in a checkout'
+        hint = f"if they may change: [workspace] allow = {json.dumps(folders[:_NAMED])}"
+        hint += ', or setup = "..." to install them in a checkout'
         return f"{said}; put them back as they were", hint
     return "", ""
-
-
-def _quoted(paths: Sequence[str]) -> str:
-    return ", ".join(f'"{path}"' for path in paths[:_NAMED])
 
 
 _LINTERS = (

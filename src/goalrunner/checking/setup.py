@@ -17,7 +17,7 @@ from goalrunner.core.activity import running
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.core.shell_programs import started
 from goalrunner.snapshots.diff import Patterns
-from goalrunner.snapshots.restore import remove
+from goalrunner.snapshots.files import remove
 from goalrunner.system.launcher import SHELL
 
 SETUP_TIMEOUT = 1_800.0

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from goalrunner.checking.files import UNFINISHED, copy_into, written
 from goalrunner.checking.journal import (
+    LOG,
+    NAME,
     Journal,
     Move,
     OpenJournal,
@@ -36,8 +38,8 @@ from goalrunner.checking.live_state import look, make_accessible, put_git_files_
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder
+from goalrunner.snapshots.files import remove
 from goalrunner.snapshots.objects import raw, shown
-from goalrunner.snapshots.restore import remove
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import process_table
 from goalrunner.system.watchdog import end_helper, end_orphans, start_helper
@@ -159,7 +161,10 @@ class _Undo:
         if not problems:
             problems += [f"live files are left in {folder}" for folder in journal.asides if not remove_aside(folder)]
         if not problems:
-            self._opened.remove()
+            for name in (NAME, LOG):
+                (self._opened.folder / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._opened.folder.rmdir()
 
 
 _SCRIPT = """\
@@ -177,7 +182,7 @@ class Watchdog:
 
     def __init__(self, opened: OpenJournal) -> None:
         undoing = [sys.executable, "-P", "-m", __name__, str(opened.handle), str(opened.folder)]
-        with (opened.folder / "watchdog.log").open("wb") as log:
+        with (opened.folder / LOG).open("wb") as log:
             self._process, self._sink = start_helper(_SCRIPT, undoing, log=log.fileno(), keep_open=[opened.handle])
 
     def close(self) -> None:

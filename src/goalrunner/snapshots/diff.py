@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -24,6 +25,8 @@ _PATCH = (
 )
 """The git command of a patch. Larger files are not shown line by line."""
 
+_ROW = re.compile(rb":(?P<entries>\d+ \d+ \w+ \w+) \w+\0(?P<path>[^\0]+)\0|\w+ \w+\n")
+"""A path that differs, or the line that begins the comparison of two trees."""
 _ABSENT = Entry("", "")
 
 K = TypeVar("K")
@@ -154,21 +157,19 @@ class SnapshotReader:
         """Return for each pair of trees the paths that differ, and their entries."""
         stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
         output = await self.git.ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin)
-        steps = []
-        place = 0
-        for old, new in pairs:
-            heading = f"{old} {new}\n".encode()
-            if not output.startswith(heading, place):
-                raise GitFailed(f"a snapshot cannot be read: the tree {old} or {new} is not in {self.git.store}")
-            place += len(heading)
-            step = {}
-            while output.startswith(b":", place):
-                meta_end = output.index(b"\0", place)
-                path_end = output.index(b"\0", meta_end + 1)
-                was_mode, mode, was_blob, blob, _ = output[place + 1 : meta_end].decode().split(" ")
-                step[output[meta_end + 1 : path_end]] = _listed(was_mode, was_blob), _listed(mode, blob)
-                place = path_end + 1
-            steps.append(step)
+        steps: list[dict[bytes, tuple[Entry, Entry]]] = []
+        for row in _ROW.finditer(output):
+            if row["path"] is None:
+                steps.append({})
+                continue
+            was_mode, mode, was, now = row["entries"].decode().split(" ")
+            # An absent path has an id of zeros.
+            steps[-1][row["path"]] = (
+                Entry(was_mode, was) if was.strip("0") else _ABSENT,
+                Entry(mode, now) if now.strip("0") else _ABSENT,
+            )
+        if len(steps) != len(pairs):
+            raise GitFailed(f"a snapshot cannot be read: a tree is not in {self.git.store}")
         return steps
 
     async def _blobs(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -202,11 +203,6 @@ def _merged(old: Mapping[K, V], new: Mapping[K, V], absent: V) -> dict[K, tuple[
     """Return by key the values before and after, where they differ."""
     pairs = {key: (old.get(key, absent), new.get(key, absent)) for key in old.keys() | new.keys()}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _listed(mode: str, blob: str) -> Entry:
-    """Return one side of a row that git printed; an absent path has a mode and an id of zeros."""
-    return Entry(mode, blob) if blob.strip("0") else _ABSENT
 
 
 def _identity(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""The kinds of paths in a workspace: content to store or to record by its hash, no content; and a quick look without git."""
+"""The kinds of paths in a workspace, a quick look at it without git, and the removal of files and folders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import stat
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from goalrunner.snapshots.objects import Entry, shown
 
@@ -227,3 +229,50 @@ def unchanged(root: bytes, before: Look, now: Look) -> bool:
         return all(content_hash(os.path.join(root, path), before.files[path][0]) == content for path, content in racy)
     except OSError:
         return False
+
+
+_PATIENCE = 5.0
+"""Seconds to wait for processes that still write into a folder."""
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, also one that is read-only; do nothing if the path does not exist."""
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+
+    def writable(function: Callable[[str], Any], name: str, _: object) -> None:
+        for there in (os.path.dirname(name), name):
+            if not os.path.islink(there):
+                os.chmod(there, stat.S_IRWXU)
+        if function in (os.scandir, os.open):  # a folder that could not be listed
+            shutil.rmtree(name, ignore_errors=True)
+        else:
+            function(name)
+
+    shutil.rmtree(path, onerror=writable)
+
+
+def clear(path: Path) -> None:
+    """Remove `path`, even if a process still writes into it: rename it, then remove it.
+
+    Raise OSError if it cannot be renamed. What cannot be removed for several seconds stays under the other name.
+    """
+    if not os.path.lexists(path):
+        return
+    aside = set_aside(path)
+    deadline = time.monotonic() + _PATIENCE
+    while os.path.lexists(aside) and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):  # a process that is being ended wrote once more
+            remove(aside)
+            return
+        time.sleep(0.05)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a path to a hidden name beside it, which `unfinished` finds; return that. Raise OSError."""
+    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    path.rename(aside)
+    return aside

@@ -261,7 +261,7 @@ def enclosing(workspace: Path) -> Repository | None:
     return next((repository for repository in found if repository), None)
 
 
-def content(path: Path) -> bytes:
+def content(path: Path | str) -> bytes:
     """Return the content of a regular file, at most 64 MB; empty if it is missing, unreadable or no regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

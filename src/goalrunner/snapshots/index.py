@@ -65,6 +65,7 @@ class Index:
             self._start.write_tracked(sorted({*found.storable, *found.unstored}))
         self._tracked = self._absent = self._start.tracked()
         await self._forget(ignored - self._tracked)
+        self._written = ""
         self._write_racy(self._racy - (ignored - self._tracked))
         self._know(held)
 

@@ -7,17 +7,15 @@ import contextlib
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import SnapshotReader
-from goalrunner.snapshots.files import Sorter, content_hash
+from goalrunner.snapshots.files import Sorter, content_hash, set_aside
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, raw
 
@@ -94,55 +92,9 @@ class Placing:
             return False
 
 
-_PATIENCE = 5.0
-"""Seconds to wait for processes that still write into a folder."""
-
-
-def remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder, also one that is read-only; do nothing if the path does not exist."""
-    if not os.path.lexists(path):
-        return
-    if path.is_symlink() or not path.is_dir():
-        path.unlink()
-        return
-
-    def writable(function: Callable[[str], Any], name: str, _: object) -> None:
-        for there in (os.path.dirname(name), name):
-            if not os.path.islink(there):
-                os.chmod(there, stat.S_IRWXU)
-        if function in (os.scandir, os.open):  # a folder that could not be listed
-            shutil.rmtree(name, ignore_errors=True)
-        else:
-            function(name)
-
-    shutil.rmtree(path, onerror=writable)
-
-
-def clear(path: Path) -> None:
-    """Remove `path`, even if a process still writes into it: rename it, then remove it.
-
-    Raise OSError if it cannot be renamed. What cannot be removed for several seconds stays under the other name.
-    """
-    if not os.path.lexists(path):
-        return
-    aside = _set_aside(path)
-    deadline = time.monotonic() + _PATIENCE
-    while os.path.lexists(aside) and time.monotonic() < deadline:
-        with contextlib.suppress(OSError):  # a process that is being ended wrote once more
-            remove(aside)
-            return
-        time.sleep(0.05)
-
-
 def remove_whole(path: Path) -> None:
     """Rename a folder, then remove it. Raise OSError."""
-    shutil.rmtree(_set_aside(path))
-
-
-def _set_aside(path: Path) -> Path:
-    aside = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
-    path.rename(aside)
-    return aside
+    shutil.rmtree(set_aside(path))
 
 
 def unfinished(folder: Path) -> list[Path]:
