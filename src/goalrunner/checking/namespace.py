@@ -86,7 +86,7 @@ class Namespace:
                 bufsize=0,
                 cwd="/",
                 env=environ,
-                start_new_session=True,
+                process_group=0,
             )
         printed = _read_until_ready(holder)
         if printed.endswith(_READY) and (first := process_table.children(holder.pid)):
@@ -152,7 +152,7 @@ class Namespace:
         if self._holder is None or self.running > 1:
             return []
         found = process_table.family([self.first]).values()
-        return [one for one in found if one.living and one.session != self._holder.pid]
+        return [one for one in found if one.living and one.session != os.getsid(0)]
 
     def ended(self) -> None:
         """Note that a command has ended, and end with SIGKILL what is left behind."""

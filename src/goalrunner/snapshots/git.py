@@ -172,7 +172,7 @@ class Git:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
+                process_group=0,  # Ctrl-C at a terminal does not reach it
             )
         except OSError as error:
             if folder.is_dir():

@@ -17,7 +17,7 @@ from signal import SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN
 
 from goalrunner.system import process_table
 from goalrunner.system.process_table import Process, lowered_limit, send_signal, tagged
-from goalrunner.system.watchdog import Watchdog, adopt_orphans
+from goalrunner.system.watchdog import Watchdog, adopt_orphans, adopted_processes
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -106,9 +106,11 @@ class ChildProcess:
             everyone = [one.pid for one in process_table.all_processes()]
         roots = [] if self.ended() else process_table.children(self.pid)
         roots += [pid for pid in everyone if pid != self.pid and self._is_ours(pid)]
-        found = process_table.family(roots)
+        orphans = adopted_processes()
+        found = process_table.family([*roots, *orphans])
         for one in found.values():
-            if not one.living and one.parent == os.getpid():
+            # A dead orphan may be a child of another part of this program, which reaps it.
+            if not one.living and one.parent == os.getpid() and one.pid not in orphans:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(one.pid, os.WNOHANG)
         return {pid: one for pid, one in found.items() if one.living}
@@ -187,7 +189,7 @@ async def started(
     token = secrets.token_hex(8)
     child = start(argv, cwd, tagged(env, watchdog.token, token) if marked else env, streams, token, grace)
     try:
-        watchdog.began(child.pid, child.limit)
+        watchdog.began(child.pid, token, child.limit)
         yield child
     finally:
         try:
