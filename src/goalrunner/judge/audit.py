@@ -94,25 +94,20 @@ class JudgeSession:
         llm: JudgeModel,
         recorder: AuditRecorder,
         form: Form,
-        answer: type[BaseModel],
-        answer_name: str,
+        answer: tuple[type[BaseModel], str],
         redact: Callable[[str], str] = str,
     ) -> None:
-        self.form = form
-        self._llm = llm
-        self._recorder = recorder
-        self._answer = answer
-        self._answer_name = answer_name
-        self._redact = redact
+        """`answer` is the form of an answer and its name."""
+        self._llm, self._recorder, self._form, self._redact = llm, recorder, form, redact
+        self._answer, self._answer_name = answer
         self._messages: list[dict[str, Any]] = []
-        self._repairs = REPAIRS
-        self._finish_reason = ""
+        self._repairs, self._finish_reason = REPAIRS, ""
 
     async def begin(self, request: AuditRequest, nonce: str, max_tokens: int) -> None:
         """Add the rules and the prompt."""
         # In a thread: outputs may be large, and the deadline must not wait for them.
-        prompt = await in_thread(partial(audit_prompt, request, nonce=nonce, max_tokens=max_tokens, form=self.form))
-        self._messages = [{"role": "system", "content": self.form.rules}, {"role": "user", "content": prompt}]
+        prompt = await in_thread(partial(audit_prompt, request, nonce=nonce, max_tokens=max_tokens, form=self._form))
+        self._messages = [{"role": "system", "content": self._form.rules}, {"role": "user", "content": prompt}]
 
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
@@ -148,7 +143,7 @@ class JudgeSession:
             reason = f"The answer was cut at the token limit. {reason}"
         self._recorder.audit_failed("parse", reason)
         self._repairs -= 1
-        self.add(repair_prompt(reason, self.form))
+        self.add(repair_prompt(reason, self._form))
         return self._repairs >= 0
 
 
@@ -188,7 +183,7 @@ class LLMJudge:
             request = replace(request, require="runner")
         nonce = self._nonce()
         form = audit_form(self._config.system_prompt)
-        session = JudgeSession(self._llm, recorder, form, JudgeOutcome, "verdict", self._redact)
+        session = JudgeSession(self._llm, recorder, form, (JudgeOutcome, "verdict"), self._redact)
         most = self._most(request, form)
         await session.begin(request, nonce, most)
         expanded, checked = False, None
@@ -234,7 +229,7 @@ class LLMJudge:
         """
         nonce = self._nonce()
         form = opinion_form(claim, nonce)
-        session = JudgeSession(self._llm, recorder, form, Opinion, "opinion", self._redact)
+        session = JudgeSession(self._llm, recorder, form, (Opinion, "opinion"), self._redact)
         await session.begin(request, nonce, self._most(request, form))
         while True:
             text = await session.ask()

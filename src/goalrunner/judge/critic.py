@@ -71,7 +71,7 @@ class ModelCritic:
         form = replace(OPINION, rules=CRITIC_SYSTEM_PROMPT, question=f"{title}\n{response}\n\n{CRITIC_FORMAT}")
         window = self._llm.context_window()
         most = DEFAULT_AUDIT_TOKENS if window is None else min(DEFAULT_AUDIT_TOKENS, window // 2)
-        session = JudgeSession(self._llm, _Account(recorder), form, CriticAnswer, "critique", self._redact)
+        session = JudgeSession(self._llm, _Account(recorder), form, (CriticAnswer, "critique"), self._redact)
         await session.begin(request.evidence, nonce, max(most, least_tokens(request.evidence, form)))
         while True:
             text = await session.ask()

@@ -88,11 +88,10 @@ def same_words(quote: str, output: str) -> str:
     lines = output.splitlines()
     if len(lines) > 2 * _SEARCHED:
         lines = [*lines[:_SEARCHED], *lines[-_SEARCHED:]]
-    wanted = forms_of("\n".join(map(normalised, filter(str.strip, quote.splitlines()))))
-    height = len([line for line in quote.splitlines() if line.strip()])
-    steady = [normalised(line) for line in lines]
-    for at in range(len(lines) - height + 1):
-        shown = Output("\n".join(steady[at : at + height]))
+    quoted = [normalised(line) for line in quote.splitlines() if line.strip()]
+    wanted, steady = forms_of("\n".join(quoted)), [normalised(line) for line in lines]
+    for at in range(len(lines) - len(quoted) + 1):
+        shown = Output("\n".join(steady[at : at + len(quoted)]))
         if any(shown.holds(form) for form in wanted):
-            return "\n".join(lines[at : at + height])
+            return "\n".join(lines[at : at + len(quoted)])
     return quote

@@ -32,14 +32,6 @@ class FactEvidence(_Strict):
     fact: str = Field(description='a fact from its heading, such as "exit 0"')
 
 
-def _single(citation: object) -> list[object]:
-    # Models that have to fill in every key write the other one as null or "".
-    kinds = [key for key in ("quote", "fact") if citation.get(key)] if isinstance(citation, dict) else []
-    if not isinstance(citation, dict) or not kinds:
-        return [citation]
-    return [{key: content for key, content in citation.items() if key in ("observation", kind)} for kind in kinds]
-
-
 class CriterionOutcome(_Strict):
     """The judge's answer about one criterion or constraint."""
 
@@ -52,7 +44,14 @@ class CriterionOutcome(_Strict):
     @classmethod
     def _one_kind_each(cls, value: object) -> object:
         """Return the citations; one that has a quote and a fact as two, both of which must hold."""
-        return [one for item in value for one in _single(item)] if isinstance(value, list) else value
+        if not isinstance(value, list):
+            return value
+        found: list[object] = []
+        for item in value:
+            # Models that have to fill in every key write the other one as null or "".
+            kinds = [key for key in ("quote", "fact") if item.get(key)] if isinstance(item, dict) else []
+            found += [{"observation": item.get("observation"), kind: item[kind]} for kind in kinds] or [item]
+        return found
 
     def verdict(self) -> CriterionVerdict:
         """Return the same as a part of a verdict, with its citations not yet checked."""
@@ -175,29 +174,25 @@ def matched(outcome: JudgeOutcome, requirements: Sequence[Requirement]) -> tuple
     Raise AbsentRequirementError if a verdict that says complete has no entry for a requirement, or has constraints alone.
     One that says not complete may have entries for open criteria only.
     """
-    entries: dict[str, CriterionVerdict] = {}
-    covered: set[str] = set()
-    has_criterion = False
-    for number, criterion in enumerate(outcome.criteria):
-        requirement = _requirement(criterion.criterion, requirements)
-        entry = criterion.verdict()
-        key = str(number)
-        if requirement is None:
-            # A criterion that the judge derived, perhaps twice.
-            key = f"derived {_uncapitalised(entry.criterion)}"
-            entry = _merged(entries[key], entry) if key in entries else entry
-        else:
-            covered.add(requirement.label)
-            entry = entry.model_copy(update={"criterion": requirement.text})
-        has_criterion = has_criterion or requirement is None or not requirement.constraint
-        entries[key] = entry
-    if outcome.complete and (requirements or entries):
-        absent = [requirement for requirement in requirements if requirement.label not in covered]
+    found = [(one.verdict(), _requirement(one.criterion, requirements)) for one in outcome.criteria]
+    if outcome.complete and (requirements or found):
+        absent = [one for one in requirements if one not in (requirement for _, requirement in found)]
         if absent:
             listed = "; ".join(f"{requirement.label}: {requirement.text}" for requirement in absent)
             raise AbsentRequirementError(f"The verdict has no entry for {listed}.")
-        if not has_criterion:
+        if all(requirement and requirement.constraint for _, requirement in found):
             raise AbsentRequirementError("The verdict has no criterion of the objective.")
+    entries: dict[str, CriterionVerdict] = {}
+    for number, (entry, requirement) in enumerate(found):
+        if requirement is not None:
+            entries[str(number)] = entry.model_copy(update={"criterion": requirement.text})
+            continue
+        # A criterion that the judge derived, perhaps twice: satisfied if both are, with the evidence of both.
+        key = f"derived {_uncapitalised(entry.criterion)}"
+        other = entries.get(key, entry)
+        update = {"satisfied": other.satisfied and entry.satisfied, "missing": other.missing or entry.missing}
+        evidence = entry.evidence if other is entry else other.evidence + entry.evidence
+        entries[key] = other.model_copy(update={**update, "evidence": evidence})
     return tuple(entries.values())
 
 
@@ -221,12 +216,6 @@ def _with_words(text: str, requirements: Sequence[Requirement]) -> Requirement |
         if found:
             return found[0] if len(found) == 1 else None
     return None
-
-
-def _merged(one: CriterionVerdict, other: CriterionVerdict) -> CriterionVerdict:
-    """Return two entries with the same words as one: satisfied if both are, with the evidence of both."""
-    update = {"satisfied": one.satisfied and other.satisfied, "evidence": one.evidence + other.evidence}
-    return one.model_copy(update={**update, "missing": one.missing or other.missing})
 
 
 def _distinct(texts: Sequence[str]) -> dict[str, str]:

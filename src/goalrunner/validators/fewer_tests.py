@@ -221,12 +221,9 @@ def tests_in(source: bytes) -> tuple[str, ...]:
 
 def _runs(function: ast.FunctionDef) -> bool:
     """Return whether a function is a test that nothing but its own code can skip."""
-    marks = " ".join(map(ast.unparse, function.decorator_list))
-    known = all(
-        re.match(r"(?:pytest\.)?(?:mark\.)?(?:parametrize|filterwarnings)\(", mark)
-        for mark in map(ast.unparse, function.decorator_list)
-    )
-    given = {*re.findall(r"\w+", marks), *_FIXTURES}
+    marks = [ast.unparse(mark) for mark in function.decorator_list]
+    known = all(re.match(r"(?:pytest\.)?(?:mark\.)?(?:parametrize|filterwarnings)\(", mark) for mark in marks)
+    given = {*re.findall(r"\w+", " ".join(marks)), *_FIXTURES}
     skips = re.search(r"skip|xfail", ast.unparse(function), re.IGNORECASE)
     return (
         function.name.startswith("test")
