@@ -43,7 +43,6 @@ class RunnerCount(Frozen):
     ran: int = Field(ge=0, description="tests that passed or failed; for go test: packages")
     skipped: int = Field(0, ge=0, description="tests that were skipped, pending, todo or expected to fail")
     failed: bool = Field(False, description="whether it reports failures")
-    named: bool = Field(False, description="whether the ids of these tests are known")
     certain: bool = Field(True, description="whether it cannot be a part of what a failing test printed")
 
 
