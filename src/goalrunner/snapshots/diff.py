@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import Entry, object_id, raw, shown
+from goalrunner.snapshots.objects import Entry, object_id, raw, shown, tree_id
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -68,12 +69,16 @@ class SnapshotReader:
         if not entry.stored:
             raise WorkspaceError(f"{path} is in the snapshot only as a hash; its content was not stored")
         content = await self.git.ask("cat-file", "blob", entry.blob)
-        if object_id("blob", content) != entry.blob:  # git does not compare them
-            raise WorkspaceError(
-                f"the kept content of {path} differs from the snapshot: a file in {self.git.store} was changed",
-                f"remove {self.git.store} and start a new run; the original content is lost",
-            )
+        if object_id("blob", content) != entry.blob:
+            raise self.changed(path)
         return content
+
+    def changed(self, what: str) -> WorkspaceError:
+        """Return the error for an object with another content than its id says; git does not compare them."""
+        return WorkspaceError(
+            f"the kept content of {what} differs from the snapshot: a file in {self.git.store} was changed",
+            f"remove {self.git.store} and start a new run; the original content is lost",
+        )
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return what differs, sorted by path, without caches and the goal's `outputs`."""
@@ -185,13 +190,18 @@ class SnapshotReader:
                 raise GitFailed(f"a snapshot cannot be read: the object {name} is not in {self.git.store}")
             place = heading_end + 1 + int(heading[2])
             blobs[name] = output[heading_end + 1 : place]
+            if object_id("blob", blobs[name]) != name:
+                raise self.changed("a list of paths")
             place += 1
         return blobs
 
     async def _list(self, tree: str) -> Mapping[str, Entry]:
         output = await self.git.ask("ls-tree", "-r", "-z", "--full-tree", tree)
-        rows = (row.partition(b"\t") for row in output.split(b"\0")[:-1])
+        rows = [row.partition(b"\t") for row in output.split(b"\0")[:-1]]
         listed = {path: Entry(meta[:6].decode(), meta[12:].decode()) for meta, _, path in rows}
+        files = [(path, entry.mode, entry.blob) for path, entry in listed.items()]
+        if await asyncio.to_thread(tree_id, files, b"content") != tree:
+            raise self.changed("a folder")
         manifest = listed.pop(b"unstored", None)
         unstored = (await self._blobs([manifest.blob]))[manifest.blob] if manifest else b"{}"
         return {shown(path.removeprefix(b"content/")): entry for path, entry in listed.items()} | read_manifest(

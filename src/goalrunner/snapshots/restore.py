@@ -17,7 +17,7 @@ from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import SnapshotReader
 from goalrunner.snapshots.files import Sorter, content_hash, set_aside
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, raw
+from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, object_id, raw
 
 
 class Placing:
@@ -37,6 +37,9 @@ class Placing:
             await self._with_new_index(
                 folder, "-c", "checkout.workers=0", "read-tree", "--reset", "-u", f"{snapshot.tree}:content"
             )
+            entries = await self._reading.entries(snapshot)
+            if changed := await asyncio.to_thread(_changed, folder, entries):
+                raise self._reading.changed(changed)
             unstored = await self._reading.unstored(snapshot)
             missing = await asyncio.to_thread(
                 lambda: [path for path, entry in sorted(unstored.items()) if not self._copied(path, entry, folder)]
@@ -90,6 +93,17 @@ class Placing:
             return content_hash(target, os.lstat(target).st_mode).hex() == entry.blob
         except (OSError, shutil.Error):
             return False
+
+
+def _changed(folder: Path, entries: Mapping[str, Entry]) -> str:
+    """Return the first stored path whose content in a checkout is not that of its id; empty if there is none."""
+    for path, entry in entries.items():
+        place = os.path.join(os.fsencode(folder), raw(path))
+        if entry.stored:
+            data = os.readlink(place) if os.path.islink(place) else Path(os.fsdecode(place)).read_bytes()
+            if object_id("blob", data) != entry.blob:
+                return path
+    return ""
 
 
 def remove_whole(path: Path) -> None:
