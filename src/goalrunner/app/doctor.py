@@ -14,26 +14,16 @@ from goalrunner.agents.external_agents import ACP, COMMAND
 from goalrunner.app.agents import Check, find_program, model_check, sign_in_check, versions, ways_of
 from goalrunner.app.build import check
 from goalrunner.app.external_agent import check_installed, resolve_agent
+from goalrunner.app.keywords import Callback
 from goalrunner.app.preflight import choose_environment, describe_checks, needs_environment
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import ONLY_CHECKS, NoAgent, arun
-from goalrunner.core.critique import CriticConfig
 from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing, WorkspaceError
-from goalrunner.core.events import BaselineTaken, GoalCreated, Record
+from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import (
-    AGENT_MODEL,
-    AgentConfig,
-    Approvals,
-    Budget,
-    JudgeConfig,
-    MemoryConfig,
-    NotifyConfig,
-    ValidatorSpec,
-    WorkspaceConfig,
-)
+from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, NotifyConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.snapshots.git import git_program
@@ -168,20 +158,6 @@ def sandbox_check(goal: Goal, environ: Mapping[str, str]) -> tuple[Check, Sandbo
 _VALIDATOR = "validator"  # the name of the check of the validators' command lines
 
 
-class _Seen:
-    """An observer that keeps the baseline and the id of the run."""
-
-    def __init__(self) -> None:
-        self.run_id = ""
-        self.event: BaselineTaken | None = None
-
-    def on_record(self, record: Record) -> None:
-        if isinstance(record.event, GoalCreated):
-            self.run_id = record.event.goal.run_id
-        elif isinstance(record.event, BaselineTaken):
-            self.event = record.event
-
-
 @dataclass(frozen=True)
 class Baseline:
     """The results before any work, why a run would end there (`problem`), and the exit code if a signal ended it."""
@@ -198,19 +174,20 @@ class Baseline:
 
 def take_baseline(goal: Goal, options: RunOptions) -> Baseline:
     """Run the validators once as `goal run` does before round 1, without agent and judge, and keep no run."""
-    tables = {"agent": AgentConfig(), "judge": JudgeConfig(), "budget": Budget(), "memory": MemoryConfig()}
-    rest = {"critic": CriticConfig(), "approvals": Approvals(), "risk_class": "low"}
-    bare = goal.model_copy(update={**tables, **rest, "notify": NotifyConfig(bell=False)})
-    seen = _Seen()
-    own = replace(options, observers=(seen,), conversation=NoAgent(), needs_round=True)
+    without = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
+    defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in without}
+    bare = goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
+    seen: list[Event] = []
+    own = replace(options, observers=(Callback(seen.append),), conversation=NoAgent(), needs_round=True)
     try:
         outcome = asyncio.run(arun(bare, own))
     except GoalError as error:
         return Baseline(problem=str(error))
     problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message
     if not problem or outcome.stop_reason is not StopReason.INTERNAL_ERROR:  # its message names a file of the run
-        remove_run(options.home, RunFolder(options.home / "runs" / seen.run_id))
-    return Baseline(seen.event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)
+        remove_run(options.home, RunFolder(Path(outcome.run_path)))
+    event = next((event for event in reversed(seen) if isinstance(event, BaselineTaken)), None)
+    return Baseline(event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,8 @@ def read_chat(run: Reference, *, home: Path | str | None = None) -> list[dict[st
 
 
 def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ...]:
-    reader = Resumption(fresh_rounds=fresh_rounds)
-    for record in read_records(folder.events):
-        reader.add(record)
-    return reader.messages(partial(read_message, folder.transcript))
+    left = Resumption(read_records(folder.events), fresh_rounds=fresh_rounds)
+    return left.messages(partial(read_message, folder.transcript))
 
 
 @dataclass(frozen=True)

@@ -220,10 +220,8 @@ def _replayed(resources: RunResources, folder: RunFolder, loaded: LoadedRun) -> 
     """Return the driver over the loaded log, with conversation, workspace and models as they were."""
     parts = resources.parts
     resources.journal.resume_from(loaded.state, loaded.evidence)
-    reader = Resumption(fresh_rounds=not resources.config.goal.preserve_context)
-    for record in read_records(folder.events):
-        reader.add(record)
-    left = reader.read(parts.transcript.read, parts.artifacts)
+    left = Resumption(read_records(folder.events), fresh_rounds=not resources.config.goal.preserve_context)
+    left.read(parts.transcript.read, parts.artifacts)
     run = resources.run(left)
     run.tracker.recall(left.snapshots, left.ends, left.round_start)
     if isinstance(run.conversation, Resumable) and left.chat:

@@ -21,6 +21,7 @@ from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, observations_of, outcome_of, summary_of
 from goalrunner.engine.checks import audit_request
+from goalrunner.engine.recorder import Resumption
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check
 from goalrunner.judge.verdict_schema import JudgeOutcome
@@ -45,8 +46,7 @@ class CitationReview:
         self.artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
         self._outputs, self._home, self._environ = tuple(outputs), home, environ
         self._store: KeptStore | None = None
-        self._taken: dict[str, Snapshot] = {}
-        self._ends: dict[int, str] = {}
+        self._left = Resumption()
 
     async def add(self, record: Record) -> None:
         """Add a record. Raise RecordError if it does not follow the others, or is a verdict that does not hold."""
@@ -56,17 +56,13 @@ class CitationReview:
                     self._store = KeptStore(Path(workspace), self._home, self._environ, self._outputs)
                 except WorkspaceError as error:
                     self.gone = error.message
-            case events.SnapshotTaken(snapshot=snapshot):
-                self._taken[snapshot.id] = snapshot
-            case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
-                self._taken[snapshot.id] = snapshot
-                self._ends[number] = snapshot.id
             case events.VerdictRecorded(verdict=verdict) if verdict.source == "judge" and self.state is not None:
                 await self._check(record.event, self.state)
             case _:
                 pass
         self.state = apply(self.state, record)
         self.evidence.add(record)
+        self._left.add(record)
 
     async def _check(self, event: events.VerdictRecorded, state: RunState) -> None:
         verdict = event.verdict
@@ -89,7 +85,8 @@ class CitationReview:
     async def _stale(self, item: Observation, final: Snapshot | None) -> str:
         """Return why an observation was outdated at `final`; empty if it was not, or if that is no longer known."""
         try:
-            return await why_stale(item, self._taken, self._ends, final, self._changes) if final is not None else ""
+            taken = {snapshot.id: snapshot for snapshot in self._left.snapshots}
+            return await why_stale(item, taken, self._left.ends, final, self._changes) if final is not None else ""
         except WorkspaceError as error:
             self.gone = self.gone or error.message
             self.unchecked += 1

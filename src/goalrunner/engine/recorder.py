@@ -6,7 +6,7 @@ The artifact is written first, then the transcript, then the event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -162,7 +162,7 @@ class RunRecorder:
 class Resumption:
     """What an earlier process recorded of a run, collected from its log. With `fresh_rounds`, each round is a new chat."""
 
-    def __init__(self, *, fresh_rounds: bool = False) -> None:
+    def __init__(self, records: Iterable[Record] = (), *, fresh_rounds: bool = False) -> None:
         self.chat: tuple[Message, ...] = ()
         """The messages with which the conversation continues; set by `read`, as the next two."""
         self.response = ""  # text of the last message of the current round
@@ -182,6 +182,8 @@ class Resumption:
         self._session: AgentSession | None = None
         self._begun = False
         self._objective: int | None = None
+        for record in records:
+            self.add(record)
 
     def add(self, record: Record) -> None:  # noqa: C901  one arm per event
         """Process one record."""
@@ -238,14 +240,9 @@ class Resumption:
         self.chat = self.messages(message)
         last = (message for message in reversed(self.chat) if message.get("role") == "assistant")
         self.response = next((text_of(message.get("content")) for message in last), "")
-        cut = [self._called] if self._called is not None else []
-        self.unfinished = Unfinished(
-            {name: recorded(observation, artifacts) for name, observation in self._results.items()},
-            tuple(call.tool_call_id for call in cut),
-            self._session,
-            self._objective,
-            {call.tool_call_id: (call.tool, call.summary) for call in cut},
-        )
+        cut = {call.tool_call_id: (call.tool, call.summary) for call in (self._called,) if call is not None}
+        results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
+        self.unfinished = Unfinished(results, tuple(cut), self._session, self._objective, cut)
         return self
 
 
