@@ -92,10 +92,7 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.MessageRecorded():
             return _heard(state, event)
         case events.ToolCalled():
-            # The approval of the call is used, and permits no other one.
-            call = event.tool_call_id
-            of_it = with_approvals(state, lambda one: one.tool_call_id == call and one.decision is not None, used=True)
-            return with_fields(of_it, calling=call, awaiting=_in_flight(state))
+            return _called(state, event.tool_call_id)
         case events.SnapshotTaken():
             return with_fields(state, base=event.snapshot) if event.moment == "start" else state
         case events.StartKept():
@@ -117,7 +114,9 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.AuditStarted():
             return with_fields(progress.begun(state, f"audit-{event.round}"), awaiting="judge")
         case events.AuditFailed():
-            return _audit_failed(state, event)
+            failed = with_fields(state, audit_problem=event.detail)
+            # An answer that cannot be read is asked for again.
+            return failed if event.kind == "parse" else count_round(failed, passed=False)
         case events.VerdictRecorded():
             return _judged(state, event)
         case events.WorkspaceChanged():
@@ -197,6 +196,12 @@ def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
     return state
 
 
+def _called(state: RunState, call: str) -> RunState:
+    # The approval of the call is used, and permits no other one.
+    used = with_approvals(state, lambda one: one.tool_call_id == call and one.decision is not None, used=True)
+    return with_fields(used, calling=call, awaiting=_in_flight(state))
+
+
 def _in_flight(state: RunState) -> Account | None:
     """Whose call a crash would cut while a tool runs, or a person is waited for: the built-in agent's model is not being
     asked then, but an external agent says what a turn used when it is over."""
@@ -233,14 +238,6 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
         lingering=event.left,
         awaiting=None,
     )
-
-
-def _audit_failed(state: RunState, event: events.AuditFailed) -> RunState:
-    count = getattr(state.audit_failures, event.kind) + 1
-    failures = state.audit_failures.model_copy(update={event.kind: count, "detail": event.detail})
-    failed = with_fields(state, audit_failures=failures)
-    # An answer that cannot be read is asked for again; a judge that cannot be reached ends the run.
-    return failed if event.kind == "parse" else count_round(failed, passed=False)
 
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:

@@ -67,15 +67,6 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-class AuditFailures(Frozen):
-    """How often the judge gave no usable answer, by kind."""
-
-    parse: int = 0
-    transport: int = 0
-    authentication: int = 0
-    detail: str = Field("", description="what was wrong with the last one")
-
-
 class Baseline(Frozen):
     """How the validators stood before round 1."""
 
@@ -195,7 +186,7 @@ class RunState(Frozen):
     unstable: int = Field(0, description="audits in a row that failed on freshness alone")
     attempts: tuple[GoalAttempt, ...] = ()
     usage: dict[str, Usage] = Field({}, description="by account")
-    audit_failures: AuditFailures = AuditFailures()
+    audit_problem: str = Field("", description="why the judge last gave no usable answer")
     models: dict[str, str] = Field({})
     labels: tuple[str, ...] = Field((), description="what weakens the proof of this run")
     workspace: str = ""

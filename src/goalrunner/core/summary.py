@@ -142,10 +142,10 @@ def observations_of(event: events.Event) -> tuple[Observation, ...]:
 
 def last_verdict(state: RunState) -> GoalVerdict | None:
     """Return the last verdict; None only if no round was checked. One that is not complete says what is missing."""
-    verdict, failures = state.verdict, state.audit_failures
+    verdict, problem = state.verdict, state.audit_problem
     unasked = state.status is GoalStatus.FAILED and (state.memory.current_step or "").startswith("audit-")
     if state.iterations and (verdict is None or unasked):
-        why = f"the judge could not be asked: {failures.detail}" if failures.detail else state.message
+        why = f"the judge could not be asked: {problem}" if problem else state.message
         return GoalVerdict(score=0.0, complete=False, missing=why or NOT_SAID, source="fallback")
     if verdict is None or verdict.complete or verdict.missing.strip():
         return verdict
