@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from goalrunner.app.audits import AuditJob, Auditor, Policy
 from goalrunner.app.judging import goal_judge
 from goalrunner.app.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.core.errors import UsageError
-from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
@@ -28,11 +27,21 @@ _FORM = 'Each line is a JSON object: {"path": "chat.jsonl", "objective": "The te
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-class _Row(BaseModel, strict=True, hide_input_in_errors=True):
+_LABELS = {"complete": True, "incomplete": False}
+
+
+class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
+    """A line of the dataset: a transcript, what it is judged by, and whether the work is really complete."""
+
     path: _Text
     objective: _Text | None = None
     goal: _Text | None = None
-    label: bool | Literal["complete", "incomplete"]
+    label: Annotated[
+        bool, BeforeValidator(lambda value: _LABELS.get(value, value) if isinstance(value, str) else value)
+    ]
+    line: int = 0
+    folder: Path = Path()
+    """What the paths are relative to."""
 
     @model_validator(mode="after")
     def _has_one_goal(self) -> Self:
@@ -40,16 +49,10 @@ class _Row(BaseModel, strict=True, hide_input_in_errors=True):
             raise ValueError("either objective or goal (a goal file) is needed")
         return self
 
-
-class Sample(Frozen):
-    """A line of the dataset: a transcript, what it is judged by, and whether the work is really complete."""
-
-    line: int
-    path: str
-    file: Path
-    label: bool
-    objective: str = ""
-    goal: Path | None = None
+    @property
+    def file(self) -> Path:
+        """The transcript."""
+        return self.folder / self.path
 
 
 def read_dataset(path: Path) -> list[Sample]:
@@ -65,21 +68,12 @@ def read_dataset(path: Path) -> list[Sample]:
         if not text.strip():
             continue
         try:
-            row = _Row.model_validate_json(text)
+            sample = Sample.model_validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = "".join(f"{key}: " for key in first["loc"][:1])
             raise UsageError(f"{path}:{number}  {where}{first['msg'].removeprefix('Value error, ')}", _FORM) from None
-        samples.append(
-            Sample(
-                line=number,
-                path=row.path,
-                file=path.parent / row.path,
-                label=row.label in (True, "complete"),
-                objective=row.objective or "",
-                goal=path.parent / row.goal if row.goal else None,
-            )
-        )
+        samples.append(sample.model_copy(update={"line": number, "folder": path.parent}))
     if not samples:
         raise UsageError(f"{path}: the dataset has no samples", _FORM)
     return samples
@@ -121,7 +115,7 @@ def _job(sample: Sample, series: Series) -> AuditJob:
     """Return the audit of a sample. No minimum score applies: a calibration looks for it. Raise GoalFileError."""
     given: dict[str, Any] = {"judge.model": series.judge}
     if sample.goal is not None:
-        goal = load_goal(sample.goal, given, os.environ, runnable=False)
+        goal = load_goal(sample.folder / sample.goal, given, os.environ, runnable=False)
     else:
         goal = resolve_goal({}, {"objective": sample.objective, **given}, os.environ, runnable=False)
     update = {"minimum_score": 0.0, **({"max_tokens": _WHOLE} if series.policy == "whole" else {})}

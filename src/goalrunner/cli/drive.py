@@ -155,27 +155,14 @@ class TerminalApprover:
 
     async def _read(self) -> bytes:
         """Return a typed line; empty on Ctrl-D, and if the terminal is gone."""
-        import asyncio
-
         from goalrunner.system.launcher import in_thread
-
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
 
         def read() -> bytes:
             with contextlib.suppress(OSError):
                 return os.read(self._handle, _MAX_BYTES)
             return b""
 
-        try:
-            loop.add_reader(self._handle, ready.set)
-        except OSError:  # macOS cannot wait for a terminal that was opened as /dev/tty
-            return bytes(await in_thread(read))
-        try:
-            await ready.wait()
-            return read()
-        finally:
-            loop.remove_reader(self._handle)
+        return bytes(await in_thread(read))
 
     def _say(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
