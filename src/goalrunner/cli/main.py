@@ -19,6 +19,8 @@ _LONGEST = 300
 
 T = TypeVar("T")
 
+is_program = False  # whether this process is the program `goal`, and all of its children belong to the run
+
 
 def program() -> NoReturn:
     """Run the command line of the process and end it.
@@ -26,6 +28,8 @@ def program() -> NoReturn:
     After an import of LiteLLM, even a partial one, the interpreter is not finalized: its finalizers import modules and can
     wait forever for the lock of an interrupted import. All output is flushed by then.
     """
+    global is_program
+    is_program = True
     gc.disable()  # until `wait_for`: little of what is loaded at the start is garbage
     code = main()
     if "litellm" in sys.modules:
