@@ -61,8 +61,8 @@ def test_what_cannot_be_written_is_refused_before_the_run(tmp_path: Path, capsys
     assert main([*arguments, "--junit", str(tmp_path / "missing" / "j.xml")]) == 2
     assert main([*arguments, "--gitlab", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert f"Error: --junit {tmp_path}/missing/j.xml: the folder {tmp_path}/missing does not exist" in said
-    assert f"Error: --gitlab {tmp_path} is a folder" in said
+    assert f"Error: --junit {tmp_path}/missing/j.xml: {tmp_path}/missing is not a folder" in said
+    assert f"Error: --gitlab {tmp_path}: is a directory" in said
     assert not (tmp_path / "ran").exists()
 
 

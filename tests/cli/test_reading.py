@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from goalrunner.cli.main import fast_path, main
 from goalrunner.core.events import RECORD, Record
 from goalrunner.records.event_log import link
+from goalrunner.records.files import WriterLock
 from tests.support import told_run
 from tests.support.told_run import outcome, summary
 
@@ -115,22 +115,15 @@ def test_status_without_a_run_is_the_newest(own_home: Path, capsys: pytest.Captu
 def test_a_run_under_way_is_no_success_and_no_failure_is_claimed(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep(
-        own_home,
-        "k3f9-one",
-        status="running",
-        exit_code=None,
-        pid=os.getpid(),
-        updated_at="9999-01-01T00:00:00+00:00",
-    )
+    keep(own_home, "k3f9-one", status="running", exit_code=None)
+    lock = WriterLock(own_home / "runs" / "k3f9-one" / "events.lock")
     assert main(["status"]) == 4
     assert "status     running\n" in capsys.readouterr().out
+    lock.close()
 
 
 def test_a_run_whose_process_is_gone_is_lost_everywhere(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    keep(own_home, "k3f9-one", status="running", exit_code=None, pid=ended.pid)
+    keep(own_home, "k3f9-one", status="running", exit_code=None, pid=7)
     assert main(["status", "--json"]) == 4
     assert json.loads(capsys.readouterr().out)["status"] == "lost"
     main(["list", "--json"])

@@ -134,7 +134,7 @@ def test_a_copy_that_cannot_be_put_there_is_refused_before_anything_is_spent(
     folder = goal_file.parent / "no"
     assert (
         capsys.readouterr().err
-        == f"Error: --output no/out.json: the folder {folder} does not exist\nmkdir -p {folder}\n"
+        == f"Error: --output no/out.json: {folder} is not a folder\nchoose another path, or: mkdir -p {folder}\n"
     )
     assert api.goals == []
 
@@ -164,7 +164,7 @@ def test_a_copy_that_fails_in_the_end_is_no_success(
             ["--record", "new.jsonl", "--output", "new.jsonl"],
             "--output new.jsonl is the file of --record; the outcome would replace it",
         ),
-        (["--output", "."], "--output . is a folder"),
+        (["--output", "."], "--output .: is a directory"),
         (["--record", "."], "--record . is a folder"),
     ],
 )

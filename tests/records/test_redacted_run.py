@@ -19,7 +19,7 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile import load_goal
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RunFolder, read_summary
-from goalrunner.reports.summary import redacted_line
+from goalrunner.reports.figures import redacted_line
 from tests.support.recordings import agent, judge, quote, recording, shell
 from tests.support.tokens import some
 

@@ -100,7 +100,7 @@ def test_a_quoted_line_keeps_its_indentation_and_is_wrapped_between_words() -> N
         "               if  x: and the next and",
         "                 the next and the next",
         "                 and the next and the",
-        "                 next and the next and…",
+        "                 next and the next…",
     ]
 
 
@@ -233,4 +233,4 @@ def test_wrapping_loses_nothing_where_there_are_rows_enough(text: str) -> None:
 
 
 def test_what_does_not_fit_is_marked() -> None:
-    assert wrap("one two three four", 9, 2) == ["one two", "three fo…"]
+    assert wrap("one two three four", 9, 2) == ["one two", "three…"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from goalrunner.reports.summary import outcome_text
+from goalrunner.reports.figures import outcome_text
 from tests.support.told_run import outcome
 
 

@@ -13,9 +13,9 @@ from goalrunner.app.checker import CHANGED_FILES, NEEDED_IGNORED, NOT_ISOLATED
 from goalrunner.app.resolve import SELF_JUDGED
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.state_updates import REPORTED_LABEL, UNASKED_LABEL, UNGUARDED
+from goalrunner.reports.figures import Summary
 from goalrunner.reports.narrative import waits_for
 from goalrunner.reports.status import label_lines, status_text
-from goalrunner.reports.summary import Summary
 from goalrunner.reports.tables import agents_text, waiting_line
 
 

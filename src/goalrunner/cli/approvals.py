@@ -17,9 +17,9 @@ from goalrunner.core.run_state import RunState
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, list_runs
+from goalrunner.reports.figures import Summary
 from goalrunner.reports.layout import clean, one_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
-from goalrunner.reports.summary import Summary
 
 ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
 WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]

@@ -45,9 +45,9 @@ class CiFiles:
         """
         from goalrunner.app.export import RunChange
         from goalrunner.reports import ci
-        from goalrunner.reports.markdown import summary_markdown
         from goalrunner.reports.next_steps import Origin, origin_of
         from goalrunner.reports.progress import LastingStream
+        from goalrunner.reports.status import summary_markdown
 
         state: RunState | None = None
         changed: tuple[Change, ...] = ()

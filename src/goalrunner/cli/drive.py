@@ -39,8 +39,8 @@ def drive(
 
     `copy` is a copy of the outcome; it and the files for CI were opened before the agent could redirect them.
     """
+    from goalrunner.reports.figures import outcome_text
     from goalrunner.reports.progress import open_progress
-    from goalrunner.reports.summary import outcome_text
     from goalrunner.system.watchdog import claim_adopted
 
     if main.is_program:

@@ -58,7 +58,7 @@ def say(content: Any) -> None:
     """
     binary = getattr(sys.stdout, "buffer", None)
     if not isinstance(content, str | bytes):
-        from goalrunner.reports.summary import json_text
+        from goalrunner.reports.figures import json_text
 
         content = json_text(content)
     try:

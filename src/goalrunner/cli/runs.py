@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from goalrunner.cli import output
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.records import run_folder
-from goalrunner.reports.summary import Summary
+from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

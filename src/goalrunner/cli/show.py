@@ -13,7 +13,7 @@ from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, RecordError, UsageError
 from goalrunner.records.run_folder import list_runs, read_summary
-from goalrunner.reports.summary import LOST, Summary
+from goalrunner.reports.figures import LOST, Summary
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import TranscriptRef

@@ -12,7 +12,7 @@ from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.ci import open_files
 from goalrunner.cli.options import File, Text, Texts, argument, flag, option
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError, nearest
-from goalrunner.reports.summary import Summary
+from goalrunner.reports.figures import Summary
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.errors import RunNotFound, UsageError, record_errors
-from goalrunner.records.files import sync_folder, write_whole
+from goalrunner.records.files import is_written, sync_folder, write_whole
 
 if TYPE_CHECKING:
     import random
@@ -195,7 +195,10 @@ def _names(home: Path) -> list[str]:
 
 
 def read_summary(folder: RunFolder) -> dict[str, Any]:
-    """Return the summary of a run, with the folder's name as `run_id`; see `list_runs` for a damaged one."""
+    """Return the summary of a run, with the folder's name as `run_id`; see `list_runs` for a damaged one.
+
+    The status of a running run whose process is gone is "lost".
+    """
     return _summary(str(folder.path), folder.run_id)
 
 
@@ -207,6 +210,8 @@ def _summary(path: str, name: str) -> dict[str, Any]:
             summary = json.loads(file.read())
         if isinstance(summary, dict) and isinstance(summary.get("started_at"), str):
             summary["run_id"] = name
+            if summary.get("status") == "running" and not is_written(Path(f"{path}/events.jsonl")):
+                summary["status"] = "lost"
             return summary
     except OSError as error:
         message = f"summary.json: {(error.strerror or 'cannot be read').lower()}"

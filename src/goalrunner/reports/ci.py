@@ -7,13 +7,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from goalrunner.reports import figures
+from goalrunner.reports.figures import LOG_COMMAND
 from goalrunner.reports.layout import Layout, cut, one_line
-from goalrunner.reports.summary import LOG_COMMAND
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -145,16 +145,12 @@ def gitlab_text(problems: Iterable[Problem]) -> str:
     return json.dumps(values, indent=2) + "\n"
 
 
-Kind = Literal["", "failure", "error", "skipped"]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test case; `kind` is empty if it passed."""
+class Case(NamedTuple):
+    """One test case; without a `kind` it passed, and what it says of a failure is not shown."""
 
     group: str
     name: str
-    kind: Kind = ""
+    kind: Literal["", "failure", "error", "skipped"]
     type: str = ""
     message: str = ""
     details: str = ""
@@ -178,9 +174,10 @@ def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), cr
     `results` are the last ones of the validators; the output of hidden ones is left out. Those of `criteria` that the last
     verdict does not name were not judged, so they are skipped.
     """
-    cases = [_run_case(outcome), *map(_validator_case, results), *_criterion_cases(outcome)]
-    judged = {case.name for case in cases if case.group == "criteria"}
-    cases += [Case("criteria", text, "skipped", message="not judged") for text in criteria if text not in judged]
+    judged = list(_criterion_cases(outcome))
+    names = {case.name for case in judged}
+    skipped = [Case("criteria", text, "skipped", message="not judged") for text in criteria if text not in names]
+    cases = [_run_case(outcome), *map(_validator_case, results), *judged, *skipped, *_limit_cases(outcome)]
     properties = {
         "run_id": outcome.run_id,
         "status": str(outcome.status),
@@ -188,26 +185,24 @@ def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), cr
         "score": figures.score(outcome.verdict.score) if outcome.verdict else "",
         "labels": "; ".join(outcome.labels),
     }
-    cases, timestamp = [*cases, *_limit_cases(outcome)], (outcome.started_at or "")[:19]
+    timestamp = (outcome.started_at or "")[:19]
     return suite_text(outcome.objective, cases, seconds=outcome.duration, timestamp=timestamp, properties=properties)
 
 
 def _run_case(outcome: GoalOutcome) -> Case:
-    case = Case("run", "complete", output=f"run {outcome.run_id}", seconds=outcome.duration)
-    if outcome.passed:
-        return case
+    kind: Literal["failure", "error"] = "failure" if outcome.status == "capped" else "error"
     reason, missing = str(outcome.stop_reason or outcome.status), outcome.verdict.missing if outcome.verdict else ""
-    message, details = f"{outcome.status}: {reason.replace('_', ' ')}", outcome.message or missing
-    kind: Kind = "failure" if outcome.status == "capped" else "error"
-    return replace(case, kind=kind, type=reason, message=message, details=details)
+    said, output = f"{outcome.status}: {reason.replace('_', ' ')}", f"run {outcome.run_id}"
+    details = outcome.message or missing
+    return Case("run", "complete", "" if outcome.passed else kind, reason, said, details, output, outcome.duration)
 
 
 def _validator_case(result: ValidatorResult) -> Case:
     feedback = "" if result.hidden else result.feedback
     texts = () if result.hidden else (result.command, result.summary, feedback if result.passed else "")
-    case = Case("validators", result.name, output="\n".join(filter(None, texts)), seconds=result.duration)
-    said = public_remark(result)
-    return case if result.passed else replace(case, kind="failure", type=result.reason, message=said, details=feedback)
+    kind: Literal["", "failure"] = "" if result.passed else "failure"
+    said, output = public_remark(result), "\n".join(filter(None, texts))
+    return Case("validators", result.name, kind, result.reason, said, feedback, output, result.duration)
 
 
 def public_remark(result: ValidatorResult) -> str:
@@ -216,17 +211,14 @@ def public_remark(result: ValidatorResult) -> str:
 
 
 def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
-    """Yield a case for each criterion of the last verdict, with its citations as output."""
     from goalrunner.reports.review import criterion_facts
 
     rows = [row for row in outcome.evidence if row.kind == "criterion"]
     for criterion, group in groupby(rows, key=lambda row: row.criterion):
         found = list(group)
-        case, missing = Case("criteria", criterion, output=Layout().text(criterion_facts(found))), found[0].missing
-        if not found[0].satisfied:
-            missing = missing or "not satisfied"
-            case = replace(case, kind="failure", type="not_satisfied", message=missing, details=missing)
-        yield case
+        kind: Literal["", "failure"] = "" if found[0].satisfied else "failure"
+        missing, output = found[0].missing or "not satisfied", Layout().text(criterion_facts(found))
+        yield Case("criteria", criterion, kind, "not_satisfied", missing, missing, output)
 
 
 def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
@@ -245,5 +237,5 @@ def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
         output = " of ".join(f"{value:,.3f}".rstrip("0").rstrip(".") for value in (amount, limit))
         # A budget can also be exhausted because what was used is unknown.
         stopped = outcome.stop_reason == reason and (name in over or not {"tokens", "cost_usd"} & set(over))
-        case, message = Case("limits", name, output=output), f"the limit was reached: {output}"
-        yield replace(case, kind="failure", type=reason, message=message) if stopped else case
+        said = f"the limit was reached: {output}"
+        yield Case("limits", name, "failure" if stopped else "", reason, said, output=output)

@@ -1,15 +1,20 @@
-"""Durations, tokens, dollars, scores and limits as text."""
+"""Durations, tokens, dollars and limits as text; the summary of a run, and the JSON of an outcome."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from goalrunner.reports.layout import cut, one_line
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import DiffStat
-    from goalrunner.core.outcome import Usage
+    from goalrunner.core.outcome import GoalOutcome, Usage
 
 NO_PRICE = "no price"
 """Shown where dollars are unknown; never 0."""
@@ -134,3 +139,147 @@ def limits(values: Mapping[str, float | None]) -> str:
         *([dollars(cost)] if cost is not None else []),
     ]
     return " · ".join(parts if parts[2:] else [*parts, "no budget"])
+
+
+RUNNING = "running"
+LOST = "lost"
+"""Shown for a run with the status `running` whose process is gone."""
+UNREADABLE = "unreadable"
+
+NOT_ENDED = 4
+"""Exit code of a run that has not ended, is lost or cannot be read."""
+LONGEST_ACTION = 120
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The values of `summary.json`, read with the type that each should have."""
+
+    values: Mapping[str, Any]
+
+    def text(self, key: str) -> str:
+        """Return a string; empty if there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str) -> float | None:
+        """Return a number; None if there is none."""
+        return _number(self.values.get(key))
+
+    def integer(self, key: str) -> int:
+        """Return a count; 0 if there is none."""
+        return int(self.number(key) or 0)
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of strings."""
+        value = self.values.get(key)
+        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+    def tables(self, key: str) -> list[dict[str, Any]]:
+        """Return a list of tables."""
+        value = self.values.get(key)
+        return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+    def numbers(self, key: str) -> dict[str, float]:
+        """Return a table of numbers."""
+        value = self.values.get(key)
+        items = value.items() if isinstance(value, dict) else ()
+        return {name: number for name, item in items if (number := _number(item)) is not None}
+
+    @property
+    def status(self) -> str:
+        """The status."""
+        return self.text("status") or UNREADABLE
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the run; 4 if it has none."""
+        code, ended = self.values.get("exit_code"), self.status not in (RUNNING, LOST, UNREADABLE)
+        return code if ended and isinstance(code, int) and not isinstance(code, bool) else NOT_ENDED
+
+    @property
+    def spend(self) -> str:
+        """Time, tokens and dollars in one line."""
+        time = elapsed(self.number("duration") or 0.0)
+        if not self.has_spent:
+            return time
+        tokens = used(self.tokens, self.integer("estimated_tokens"), self.uncounted)
+        judge, counted = self.integer("judge_tokens"), 0 if self.uncounted else self.integer("tokens")
+        share = judge_share(judge, self.number("judge_cost_usd"), counted, self.number("cost_usd"))
+        return " · ".join((time, tokens, self.cost + (share if judge else "")))
+
+    @property
+    def tokens(self) -> int | None:
+        """The known tokens; None if nothing is known."""
+        number = self.number("tokens")
+        return None if number is None or (self.uncounted and not number) else int(number)
+
+    @property
+    def uncounted(self) -> int:
+        """Calls whose tokens are unknown. A run whose process was killed may have one more than it has recorded."""
+        return self.integer("uncounted_calls") + (self.status == LOST)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars; None if not all of them are known."""
+        return None if self.status == LOST else self.number("cost_usd")
+
+    @property
+    def known_cost_usd(self) -> float:
+        """The known part of the dollars."""
+        return self.number("known_cost_usd") or self.number("cost_usd") or 0.0
+
+    @property
+    def cost(self) -> str:
+        """Dollars as text."""
+        return paid(self.cost_usd, self.known_cost_usd, self.uncounted)
+
+    @property
+    def has_spent(self) -> bool:
+        """Whether anything was used, or may have been."""
+        return bool(self.integer("tokens") or self.uncounted or self.known_cost_usd)
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        """The approvals that wait: kind and action by id."""
+        found = {}
+        for one in self.tables("approvals"):
+            kind, action = str(one.get("kind", "?")), cut(one_line(str(one.get("action", ""))), LONGEST_ACTION)
+            found[str(one.get("id", "?"))] = action if action.startswith(f"{kind}: ") else f"{kind}: {action}"
+        return found
+
+    @property
+    def corrected(self) -> dict[str, Any]:
+        """The values; for a lost run, with its status and what is known of its usage."""
+        if self.status != LOST:
+            return {**self.values, "status": self.status}
+        spent = {"uncounted_calls": self.uncounted, "cost_usd": self.cost_usd, "known_cost_usd": self.known_cost_usd}
+        return {**self.values, "status": LOST, "tokens": self.tokens, **spent}
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) < 1e300 else None
+
+
+def redacted_line(counts: Mapping[str, float]) -> str:
+    """Return "3 secrets replaced: github token 2, OPENAI_API_KEY 1"; empty if nothing was replaced."""
+    if not counts:
+        return ""
+    kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{kind} {number:,}" for kind, number in kinds)
+    return f"{count(int(sum(counts.values())), 'secret')} replaced: {listed}"
+
+
+def outcome_text(outcome: GoalOutcome) -> str:
+    """Return an outcome as JSON text: the fields of `outcome.json`."""
+    return json_text(outcome.model_dump(mode="json"))
+
+
+def json_text(value: Any) -> str:
+    """Return an indented JSON text that contains no command of a CI system, such as `##[add-mask]`, wherever it is printed."""
+    return LOG_COMMAND.sub(r"\\u0023", json.dumps(value, indent=2)) + "\n"
+
+
+LOG_COMMAND = re.compile(r"#(?=#\w*\[)")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from goalrunner.reports import figures
 from goalrunner.reports.ci import Case, public_remark, suite_text
@@ -58,13 +58,10 @@ def audits_junit(audits: Sequence[TranscriptAudit]) -> str:
 
 
 def _case(audit: TranscriptAudit) -> Case:
-    output = audit_text(audit) if audit.verdict is not None else ""
-    case = Case("transcripts", audit.transcript, output=output, seconds=audit.seconds)
-    if audit.result == "complete":
-        return case
-    said = audit.missing or audit.result
-    case = replace(case, type=audit.result.replace(" ", "_"), message=said, details=said)
-    return replace(case, kind="failure" if audit.result == "not complete" else "error")
+    kinds: dict[str, Literal["", "failure", "error"]] = {"complete": "", "not complete": "failure"}
+    kind, type_ = kinds.get(audit.result, "error"), audit.result.replace(" ", "_")
+    said, output = audit.missing or audit.result, audit_text(audit) if audit.verdict is not None else ""
+    return Case("transcripts", audit.transcript, kind, type_, said, said, output, audit.seconds)
 
 
 def audits_page(audits: Sequence[TranscriptAudit]) -> str:

@@ -93,7 +93,10 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
             head = head[:space]
         lines.append(head.rstrip())
         rest = rest[len(head) :].lstrip()
-    return [*lines, cut(rest, columns)]
+    last = cut(rest, columns)
+    if last != rest and " " in last:
+        last = last.rpartition(" ")[0] + ELLIPSIS
+    return [*lines, last]
 
 
 def hanging(line: str, columns: int, rows: int) -> list[str]:

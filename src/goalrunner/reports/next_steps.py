@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import listed
+from goalrunner.reports.figures import RUNNING, Summary
 from goalrunner.reports.layout import Fact
-from goalrunner.reports.summary import RUNNING, Summary
 
 if TYPE_CHECKING:
     from goalrunner.core.events import RunStarted
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _BEFORE_ROUND_1 = ("validator_missing", "environment_failed", "baseline_green", "model_not_found")
 """Failures before round 1 that are mostly errors in the goal file, which a run that is resumed does not read again."""
 _WRONG_KEYS = {
-    "validator_missing": "validators",
+    "validator_missing": "--validator, or validators",
     "baseline_green": "validators or baseline",
     "environment_failed": "[workspace]",
-    "model_not_found": "model",
+    "model_not_found": "--model or --judge, GOAL_MODEL or GOAL_JUDGE, or the model",
     "impossible": "objective, success_criteria or validators",
 }
 _NOT_EDITABLE = "; not editable)"
@@ -111,7 +111,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "or allow", f"editable = [..., {listed(paths[:_NAMED])}]{more} in [workspace]{start}"
     keys = _WRONG_KEYS.get(reason, "")
     if is_wrong and (reason != "environment_failed" or keys in summary.text("message")):
-        yield "correct", f"{keys} in {file}, or the option or variable that was given"
+        yield "correct", f"{keys} in {file}"
     if early or is_wrong:
         yield "start over", f"goal run {file}"
     if summary.values.get("round_ended") is True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -35,12 +34,12 @@ class ResultFile:
         No link leads out of the `workspaces` and of the current folder: an agent could have made it, to replace another file.
         """
         self._name = name = f"{option} {path}"
-        for what, other in (taken or {}).items():
-            if _same(path, other):
-                raise UsageError(f"{name} is {what}; the outcome would replace it", "give another path")
         self.path = path
-        self._handle = _open_stream(path, name)
         self._target = Path(os.path.realpath(path))
+        for what, other in (taken or {}).items():
+            if os.path.realpath(other) == str(self._target):
+                raise UsageError(f"{name} is {what}; the outcome would replace it", "give another path")
+        self._handle = _open_stream(path, name)
         if self._handle is not None:
             weakref.finalize(self, os.close, self._handle)
             return
@@ -48,7 +47,11 @@ class ResultFile:
         for folder in (Path.cwd(), *(workspace.resolve() for workspace in workspaces)):
             if any(one.is_relative_to(folder) for one in named) and not self._target.is_relative_to(folder):
                 raise UsageError(f"{name} leads out of {folder} through a link", f"name its target: {self._target}")
-        _check_folder(path, self._target, name)
+        folder = self._target.parent
+        if not os.path.isdir(folder):  # noqa: PTH112 - never raises
+            raise UsageError(f"{name}: {folder} is not a folder", f"choose another path, or: mkdir -p {folder}")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError(f"{name}: the folder {folder} may not be written to", _ANOTHER)
 
     @property
     def is_stream(self) -> bool:
@@ -60,31 +63,20 @@ class ResultFile:
         data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
         try:
             if self._handle is None:
-                self._replace(data)
+                folder = open_folder(Path("/"), self._target.parent.parts[1:])
+                try:
+                    # With the permissions of any new file of the user.
+                    write_whole(Path(self._target.name), data, mode=0o666, folder=folder)
+                finally:
+                    os.close(folder)
             else:
                 with open(self._handle, "wb", closefd=False) as stream:
                     stream.write(data)
-        except OSError as error:
-            raise GoalError(f"{self._name} could not be written: {error.strerror or error}") from error
-
-    def _replace(self, data: bytes) -> None:
-        try:
-            folder = open_folder(Path("/"), self._target.parent.parts[1:])
         except NotADirectoryError:
             why = "a folder of its path was replaced by a link or a file during the run"
             raise GoalError(f"{self._name} could not be written: {why}") from None
-        try:
-            # With the permissions of any new file of the user.
-            write_whole(Path(self._target.name), data, mode=0o666, folder=folder)
-        finally:
-            os.close(folder)
-
-
-def _same(path: Path, other: Path) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        if os.path.samefile(path, other):  # noqa: PTH121
-            return True
-    return os.path.realpath(path) == os.path.realpath(other)
+        except OSError as error:
+            raise GoalError(f"{self._name} could not be written: {error.strerror or error}") from error
 
 
 def _open_stream(path: Path, name: str) -> int | None:
@@ -96,9 +88,6 @@ def _open_stream(path: Path, name: str) -> int | None:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
             return None
-        for test, what in ((stat.S_ISDIR, "folder"), (stat.S_ISSOCK, "socket")):
-            if test(mode):
-                raise UsageError(f"{name} is a {what}", "give the path of a file")
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         os.set_blocking(handle, True)  # only opening a pipe must not wait for its reader
         return handle
@@ -106,19 +95,6 @@ def _open_stream(path: Path, name: str) -> int | None:
         return None
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENXIO:
-            hint = f"start its reader first, such as: cat {path} &"
-            raise UsageError(f"{name} is a pipe that no process reads", hint) from None
+            raise UsageError(f"{name}: no process reads it", f"start its reader first, such as: cat {path} &") from None
         why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"{name}: {why}", _ANOTHER) from None
-
-
-def _check_folder(path: Path, target: Path, name: str) -> None:
-    folder = path.absolute().parent if not path.is_symlink() else target.parent
-    link = f" leads to {target}" if path.is_symlink() else ""
-    if not os.path.isdir(folder):  # noqa: PTH112 - never raises
-        exists = os.path.lexists(folder)
-        what = "is not a folder" if exists else "does not exist"
-        hint = _ANOTHER if exists else f"mkdir -p {folder}"
-        raise UsageError(f"{name}{link}: the folder {folder} {what}", hint)
-    if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"{name}: the folder {target.parent} may not be written to", _ANOTHER)

@@ -17,6 +17,7 @@ from goalrunner.core.progress import total_of
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
+from goalrunner.reports.figures import LOST, Summary
 from goalrunner.reports.layout import Fact, Layout, Line, Quoted, cut, facts, home_path, one_line
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps, origin_of, summary_of
@@ -24,7 +25,6 @@ from goalrunner.reports.progress import Progress
 from goalrunner.reports.review import result_text
 from goalrunner.reports.status import closing_lines
 from goalrunner.reports.steps import LONGEST_WORDS
-from goalrunner.reports.summary import LOST, Summary
 
 _NEWEST = 8
 """References, steps and approvals that are shown, the newest."""

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports import figures
+from goalrunner.reports.figures import LONGEST_ACTION, RUNNING, Summary
 from goalrunner.reports.layout import Fact, Layout, Line, cut, one_line, table, table_room, wrap
-from goalrunner.reports.summary import LONGEST_ACTION, RUNNING, Summary
 
 if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts, Check
