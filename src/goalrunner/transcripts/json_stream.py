@@ -36,17 +36,14 @@ class Record:
     """The member of the outer object; empty if the records are the lines or the elements of the file."""
     element: bool = True
     """Whether it is an element of a list; False: the whole member."""
-    end: int = 0
-    """Bytes or characters of the file up to its end."""
 
 
 def lines(file: BinaryIO, longest: int = LONGEST) -> Iterator[Record]:
     """Yield the values of JSON Lines. Empty lines are skipped. Raise StreamError with the line."""
-    number = end = 0
+    number = 0
     # Not splitlines(), which also splits at characters that may stand inside a JSON string.
     while line := file.readline(longest + 1):
         number += 1
-        end += len(line)
         if len(line) > longest:
             raise StreamError(f"the line is longer than {longest // 2**20} MiB", number)
         if line.strip():
@@ -56,7 +53,7 @@ def lines(file: BinaryIO, longest: int = LONGEST) -> Iterator[Record]:
                 torn = number > 1 and line.startswith(b"{") and not line.endswith(b"\n")
                 torn = torn and not isinstance(error, RecursionError)
                 raise StreamError(reason_of(error), number, torn=torn) from None
-            yield Record(value, number, end=end)
+            yield Record(value, number)
 
 
 def loads(data: bytes) -> Any:
@@ -94,7 +91,7 @@ def document(file: BinaryIO, longest: int = LONGEST) -> Generator[Record, None, 
                 yield from scanner.elements(key)
             else:
                 line = scanner.line
-                yield Record(scanner.value(), line, key, element=False, end=scanner.end)
+                yield Record(scanner.value(), line, key, element=False)
             if scanner.peek() != "}":
                 scanner.expect(",")
         scanner.expect("}")
@@ -110,13 +107,7 @@ class _Scanner:
         self._file, self._longest = file, longest
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._text, self._at = "", 0
-        self._dropped = 0  # characters before the text that is held
         self._column = 1  # of the character at `_at`
-
-    @property
-    def end(self) -> int:
-        """Characters that were read."""
-        return self._dropped + self._at
 
     def peek(self) -> str:
         """Return the next character that is not space; empty at the end."""
@@ -140,12 +131,12 @@ class _Scanner:
         if self.peek() == "]":
             self.expect("]")
             if key:
-                yield Record([], self.line, key, element=False, end=self.end)
+                yield Record([], self.line, key, element=False)
             return
         while True:
             self.peek()
             line = self.line
-            yield Record(self.value(), line, key, end=self.end)
+            yield Record(self.value(), line, key)
             if self.peek() == "]":
                 self.expect("]")
                 return
@@ -195,7 +186,6 @@ class _Scanner:
             raise self._too_long()
         while data := self._file.read(max(_CHUNK, held)):
             if more := self._decoded(data):
-                self._dropped += self._at
                 self._text, self._at = self._text[self._at :] + more, 0
                 return True
         self._decoded(b"")

@@ -51,6 +51,7 @@ class Source:
         self.is_folder = os.path.isdir(path)  # noqa: PTH112 - never raises
         self._line = 0
         self._copy: BinaryIO | None = None
+        self._file: BinaryIO | None = None
 
     def close(self) -> None:
         """Remove the copy of a pipe."""
@@ -97,7 +98,7 @@ class Source:
             with closing(self._records()) as records:
                 for record in records if self.form else ():
                     found.append(record)
-                    if len(found) >= _SAMPLED or record.end > _SAMPLED_SIZE:
+                    if len(found) >= _SAMPLED or (self._file and self._file.tell() > _SAMPLED_SIZE):
                         break
         except StreamError:
             pass  # the reader reports it
@@ -137,6 +138,7 @@ class Source:
             yield from self._files()
             return
         with self._opened() as file:
+            self._file = file
             if self.form == "one":
                 try:
                     yield Record(json_stream.loads(file.read()), 1)
@@ -181,7 +183,7 @@ class Source:
                         return False
                     if record.key in _CONTAINERS and (record.element or record.value == []):
                         return True
-                    if record.end > self.longest:
+                    if file.tell() > self.longest:
                         return True
         except StreamError:
             return True
