@@ -182,36 +182,32 @@ def shorten(messages: Sequence[Message], target: int, protected: Collection[int]
 
 
 def _shortened(message: Message, keep: int) -> Message:
-    changed = dict(message)
-    content = message.get("content")
+    def cut(text: str) -> str:
+        return head_and_tail(text, keep, _NOTE) if len(text) > keep + _SAVING else text
+
+    changed, content = dict(message), message.get("content")
     if isinstance(content, str):
-        changed["content"] = _cut(content, keep)
+        changed["content"] = cut(content)
     elif isinstance(content, list):
-        changed["content"] = [_cut_block(block, keep) for block in content]
+        texts = (isinstance(block, dict) and isinstance(block.get("text"), str) for block in content)
+        changed["content"] = [
+            {**block, "text": cut(block["text"])} if is_text else block
+            for block, is_text in zip(content, texts, strict=True)
+        ]
     if message.get("tool_calls"):
-        changed["tool_calls"] = [_cut_call(call, keep) for call in message["tool_calls"]]
+        changed["tool_calls"] = [_cut_call(call, cut) for call in message["tool_calls"]]
     return changed
 
 
-def _cut(text: str, keep: int) -> str:
-    return head_and_tail(text, keep, _NOTE) if len(text) > keep + _SAVING else text
-
-
-def _cut_block(block: Any, keep: int) -> Any:
-    if isinstance(block, dict) and isinstance(block.get("text"), str):
-        return {**block, "text": _cut(block["text"], keep)}
-    return block
-
-
-def _cut_call(call: dict[str, Any], keep: int) -> dict[str, Any]:
+def _cut_call(call: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
     """Truncate the long strings of a call. Its arguments stay a JSON object, because providers parse them."""
     function = call["function"]
-    if len(function["arguments"]) <= keep + _SAVING:
+    if cut(function["arguments"]) == function["arguments"]:
         return call
     try:
-        arguments = _mapped(json.loads(function["arguments"]), lambda text: _cut(text, keep))
+        arguments = _mapped(json.loads(function["arguments"]), cut)
     except (ValueError, RecursionError):
-        arguments = {"malformed_arguments": _cut(function["arguments"], keep)}
+        arguments = {"malformed_arguments": cut(function["arguments"])}
     return {**call, "function": {**function, "arguments": json.dumps(arguments, ensure_ascii=False)}}
 
 
