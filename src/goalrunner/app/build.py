@@ -16,7 +16,7 @@ from goalrunner.app.memory import Recalled, recall
 from goalrunner.app.notify import Notifier
 from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes
-from goalrunner.app.replay import ReplayingChecks, make_judge
+from goalrunner.app.replay import make_checker, make_judge
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
@@ -83,7 +83,7 @@ def open_resources(
         store = SnapshotStore(workspace, config.home, outputs=outputs, start=folder.start)
     checker = None
     if store is not None and config.check is not None:
-        checker = ReplayingChecks(config, config.check, store, folder, launcher)
+        checker = make_checker(config, config.check, store, folder, launcher)
     own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
     parts = Parts(
         conversation=options.conversation or _conversation(config, folder.run_id, launcher),

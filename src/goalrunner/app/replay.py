@@ -102,12 +102,20 @@ class ReplayingChecks(CheckRunner):
         return await launcher.launch([SHELL, "-c", command], cwd=opened.path, env=env, output=output, timeout=timeout)
 
 
-def make_judge(config: RunConfig, checker: ReplayingChecks | None) -> LLMJudge | None:
-    """Return the judge of a run; None if it has none. Without a word of the goal, a closed sandbox turns replay on."""
-    if "judge" not in config.models:
-        return None
+def make_checker(
+    config: RunConfig, choice: Choice, store: SnapshotStore, folder: RunFolder, processes: ProcessLauncher
+) -> CheckRunner:
+    """Return the checks of a run. Without a word of the goal, a closed sandbox turns replay on."""
     wanted = config.goal.judge.replay
     if wanted is None:
         wanted = config.sandbox.name != NONE and not config.goal.workspace.network
-    replay = checker.replay if wanted and checker is not None else None
+    kind = ReplayingChecks if wanted else CheckRunner
+    return kind(config, choice, store, folder, processes)
+
+
+def make_judge(config: RunConfig, checker: CheckRunner | None) -> LLMJudge | None:
+    """Return the judge of a run; None if it has none."""
+    if "judge" not in config.models:
+        return None
+    replay = checker.replay if isinstance(checker, ReplayingChecks) else None
     return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=replay)

@@ -186,7 +186,7 @@ class Run:
                     return step
                 case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
                     pass
-                case events.RunEnded(status=GoalStatus.COMPLETE):
+                case events.RunEnded() if step.stop_reason.status is GoalStatus.COMPLETE:
                     if await self._checks.unchanged():
                         return step
                 case events.RunEnded():
