@@ -18,7 +18,7 @@ from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.files import clear, remove
 from goalrunner.snapshots.git import ask_git, content
-from goalrunner.snapshots.objects import shown
+from goalrunner.snapshots.objects import ONE_PACK, shown
 from goalrunner.snapshots.store import SnapshotStore
 
 ROOM, ROOM_TMP = "now", "tmp"
@@ -210,8 +210,6 @@ _OPTIONS = (
     "-c", "core.fsync=none", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.autocrlf=false",
     "-c", "user.name=goal", "-c", "user.email=goal@localhost", "--no-replace-objects",
 )  # fmt: skip
-_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
-"""Options with which `git add` writes one pack: a file for each object takes several times as long."""
 
 
 class _Failed(EnvironmentFailed):
@@ -242,7 +240,7 @@ def _make_repository(folder: Path, workspace: Path, environ: Mapping[str, str]) 
         (store / "info").mkdir(exist_ok=True)
         # Files are committed as they are, whatever the workspace's own attributes say.
         (store / "info" / "attributes").write_text("* -text -ident !filter !working-tree-encoding\n", encoding="utf-8")
-        git(*_ONE_PACK, "add", "-A", "-f", ".")
+        git(*ONE_PACK, "add", "-A", "-f", ".")
         tree = git("write-tree")
         with contextlib.suppress(_Failed, ValueError):
             names = ("HEAD", "HEAD^{tree}", "--git-path", "objects", "--git-path", "shallow")

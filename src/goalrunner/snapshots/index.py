@@ -11,7 +11,7 @@ from functools import partial
 
 from goalrunner.snapshots.files import UNREADABLE, Sorter, closed_folders
 from goalrunner.snapshots.git import Answer, Git, GitFailed, both
-from goalrunner.snapshots.objects import Entry, write_file
+from goalrunner.snapshots.objects import ONE_PACK, Entry, write_file
 from goalrunner.snapshots.repositories import Start
 
 _TRIES = 6
@@ -19,8 +19,6 @@ _EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _PLACEHOLDER = b".goalrunner-looks-inside"
 _MANY = 1_000
 _BATCH = 5_000
-_BULK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
-"""Git writes big files into one pack: half the time and a tenth of the disk space of loose objects."""
 
 
 class Unsettled(GitFailed):
@@ -40,7 +38,7 @@ class Index:
         self._start = start
         self._rules = f"--exclude-from={start.rules}"
         self._sorter = sorter
-        self._bulk = _BULK if packs else ()
+        self._bulk = ONE_PACK if packs else ()
         self._racy = frozenset[bytes]()
         with contextlib.suppress(FileNotFoundError):
             self._racy = frozenset((git.store / "racy").read_bytes().split(b"\0")[:-1])

@@ -119,6 +119,8 @@ _CONFIG = """\
 [maintenance]
 \tauto = false
 """
+ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
+"""Options with which git writes one pack: half the time and a tenth of the disk space of a file for each object."""
 _ATTRIBUTES = "* -text !eol !crlf -ident -filter !working-tree-encoding !diff !merge !export-ignore !export-subst\n"
 """Takes precedence over every .gitattributes: content is bytes, without conversion of line ends, filters or encodings."""
 
@@ -223,18 +225,12 @@ class Claim:
 
 
 def refuse_claimed(workspace: Path, lock: Path) -> None:
-    """Raise WorkspaceBusy if another run is active in this workspace; `lock` is as for `Claim`. Nothing is claimed.
+    """Raise WorkspaceBusy if another run is active in this workspace; `lock` is as for `Claim`.
 
     A run that would be refused anyway is refused before it leaves a folder of its own.
     """
-    try:
-        handle = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # a workspace that cannot be read gives an error of its own later
-        return
-    try:
-        _lock(handle, workspace, lock)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError):  # a workspace that cannot be read gives an error of its own later
+        Claim(workspace, lock).close()
 
 
 def _lock(handle: int, workspace: Path, lock: Path) -> None:
