@@ -37,8 +37,7 @@ from goalrunner.transcripts import SavedTrail, check_format, read_transcript
 Policy = Literal["bounded", "whole", "no-citations"]
 """How a verdict comes about: as in a run; with as much evidence as the model takes; or without the check of citations."""
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")
-"""Names of files that are taken as transcripts in a folder."""
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")  # names of files that are taken as transcripts in a folder
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
         bool, BeforeValidator(lambda value: _LABELS.get(value, value) if isinstance(value, str) else value)
     ]
     line: int = 0
-    folder: Path = Path()
-    """What the paths are relative to."""
+    folder: Path = Path()  # what the paths are relative to
 
     @model_validator(mode="after")
     def _has_one_goal(self) -> Self:
@@ -101,14 +100,10 @@ class Calibration:
     samples: Sequence[Sample]
     verdicts: Mapping[Series, Sequence[tuple[Sample, TranscriptAudit]]]
     faults: Sequence[Fault]
-    asked: int
-    """Audits of this call; the other verdicts were known."""
-    left: int
-    """Audits that were not made, because the budget was spent."""
-    stopped: str
-    """Why audits are left; empty if none are."""
-    spent: Usage
-    """By this call."""
+    asked: int  # audits of this call; the other verdicts were known
+    left: int  # audits that were not made, because the budget was spent
+    stopped: str  # why audits are left; empty if none are
+    spent: Usage  # by this call
 
 
 def _job(sample: Sample, series: Series) -> AuditJob:

@@ -23,8 +23,7 @@ from goalrunner.llm.scripted import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript
 
-_AT_ONCE = 4
-"""Copies that a judge is asked about at the same time. A recording is played in its order, one at a time."""
+_AT_ONCE = 4  # copies that a judge is asked about at the same time. A recording is played in its order, one at a time.
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class Answer:
     mutation: Mutation
     accepted: bool | None
     """Whether the judge itself called it complete, before its citations were checked; None if no answer could be read."""
-    survived: bool
-    """Whether the verdict is complete after the check of its citations."""
+    survived: bool  # whether the verdict is complete after the check of its citations
     missing: str
 
 
@@ -120,8 +118,7 @@ def _example(goal: Goal) -> AuditRequest:
     return audit_request(task, trail, deliverable="workspace")
 
 
-EXAMPLE = "Make parse() accept empty input."
-"""The objective of the built-in example."""
+EXAMPLE = "Make parse() accept empty input."  # the objective of the built-in example
 _CRITERIA = ("parse('') returns an empty Document", "all tests pass")
 _SAID = "parse('') returns an empty Document now, and all tests pass."
 _RED = """\

@@ -27,12 +27,9 @@ _PATCH = (
 )
 """The git command of a patch that has all content; a renamed file is deleted and added."""
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
-_SUBMODULE = b"160000"
-"""The mode of a submodule in a tree."""
-_AT_ONCE = 500
-"""Paths of one command line."""
-_NAMED = 5
-"""Paths that a message names."""
+_SUBMODULE = b"160000"  # the mode of a submodule in a tree
+_AT_ONCE = 500  # paths of one command line
+_NAMED = 5  # paths that a message names
 
 
 @dataclass(frozen=True)

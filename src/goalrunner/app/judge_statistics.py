@@ -18,8 +18,7 @@ from goalrunner.core.outcome import Usage
 
 CONFIDENCE = 0.95
 BINS = 10
-STEPS = 100
-"""Steps from 0 to 1 in which a threshold is looked for; scores are shown with two digits, too."""
+STEPS = 100  # steps from 0 to 1 in which a threshold is looked for; scores are shown with two digits, too
 
 Verdicts = Sequence[tuple[Sample, TranscriptAudit]]
 
@@ -75,8 +74,7 @@ class Threshold:
     minimum_score: float | None
     false_accept: Rate
     false_reject: Rate
-    needed: int
-    """Incomplete samples without a single false accept that show the target."""
+    needed: int  # incomplete samples without a single false accept that show the target
 
     @property
     def is_shown(self) -> bool:
@@ -95,14 +93,11 @@ class SeriesStatistics:
     unreadable: int
     auroc: float | None
     brier: float | None
-    roc: Sequence[tuple[float, float]]
-    """False-accept and true-accept rate at each threshold of the score."""
+    roc: Sequence[tuple[float, float]]  # false-accept and true-accept rate at each threshold of the score
     curve: Sequence[Bin]
-    tokens: float | None
-    """Mean of an audit, as the next."""
+    tokens: float | None  # mean of an audit, as the next
     cost_usd: float | None
-    seconds: float | None
-    """Median of an audit."""
+    seconds: float | None  # median of an audit
     usage: Usage
     threshold: Threshold | None = None
 

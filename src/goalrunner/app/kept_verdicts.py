@@ -21,8 +21,7 @@ Evidence = Literal["transcript", "runner", "both", ""]
 """Who saw the evidence. transcript: it is what the transcript claims."""
 
 _HINT = "name another file with --output: verdicts are only added to a file of verdicts"
-_START = b'{"key"'
-"""The beginning of each line."""
+_START = b'{"key"'  # the beginning of each line
 
 
 class TranscriptAudit(Frozen):
@@ -32,21 +31,17 @@ class TranscriptAudit(Frozen):
     transcript: str
     result: Result
     verdict: GoalVerdict | None = None
-    problem: str = ""
-    """Why there is no verdict."""
+    problem: str = ""  # why there is no verdict
     format: str = ""
-    partial: str = ""
-    """What of the transcript was not read; empty if nothing is missing."""
+    partial: str = ""  # what of the transcript was not read; empty if nothing is missing
     evidence: Evidence = ""
-    forgeable: tuple[str, ...] = ()
-    """The cited observations that may show a file which the agent wrote."""
+    forgeable: tuple[str, ...] = ()  # the cited observations that may show a file which the agent wrote
     validators: tuple[ValidatorResult, ...] = ()
     labels: tuple[str, ...] = ()
     judge: str = ""
     usage: Usage = Usage()
     seconds: float = 0.0
-    is_known: bool = Field(default=False, exclude=True)
-    """Whether an earlier call made it."""
+    is_known: bool = Field(default=False, exclude=True)  # whether an earlier call made it
 
     @property
     def missing(self) -> str:
@@ -124,8 +119,7 @@ class SpendingRecorder:
 
     spending: Spending
     used: Usage = field(default_factory=Usage)
-    is_cut: bool = False
-    """Whether the budget ended the audit, perhaps before its last question."""
+    is_cut: bool = False  # whether the budget ended the audit, perhaps before its last question
 
     def usage(self, account: Literal["agent", "judge"], usage: Usage) -> None:
         self.used += usage

@@ -22,12 +22,9 @@ from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
 MOST_ITEMS = 50
-MOST_CHARACTERS = 8_000
-"""Of all facts that are recalled."""
-_LONGEST_FACT = 2_000
-"""Characters of a remembered fact."""
-_LONGEST = 500
-"""Characters of a recalled fact."""
+MOST_CHARACTERS = 8_000  # of all facts that are recalled
+_LONGEST_FACT = 2_000  # characters of a remembered fact
+_LONGEST = 500  # characters of a recalled fact
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,9 @@ from goalrunner.core.events import ApprovalRequested, QuestionOpened, Record, Ru
 from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.system.launcher import SHELL, child_environment
 
-WAITING = "waiting"
-"""GOAL_STATUS while the run waits for a person."""
-_TIMEOUT = 20.0
-"""Seconds that the command may take."""
-_WORTH_A_BELL = 10.0
-"""Seconds of active time from which the end of a run is signalled by the bell."""
+WAITING = "waiting"  # GOAL_STATUS while the run waits for a person
+_TIMEOUT = 20.0  # seconds that the command may take
+_WORTH_A_BELL = 10.0  # seconds of active time from which the end of a run is signalled by the bell
 _LONGEST = 200
 
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from goalrunner.snapshots.store import SnapshotStore
     from goalrunner.system.launcher import ProcessLauncher
 
-_CANNOT_RUN = (None, 126, 127)
-"""Exit codes of a command that a signal ended, or that could not be started."""
+_CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, or that could not be started
 
 
 class ReplayingChecks(CheckRunner):

@@ -21,8 +21,7 @@ from goalrunner.engine.validating import result_facts
 from goalrunner.records.run_folder import RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 
-_KEPT = 4_000_000
-"""Bytes at each end of an output that the judge can see."""
+_KEPT = 4_000_000  # bytes at each end of an output that the judge can see
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from goalrunner.app.judging import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, record_errors
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
@@ -32,23 +32,17 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.process_table import VARIABLE
 from goalrunner.transcripts.source import Source
 
-START_UNKNOWN = "start not recorded"
-"""The label of a run that began when the agent had worked already."""
-GOAL_CHANGED = "goal changed"
-"""The label of a run whose goal file is not the one that the session began with."""
-_MOST_ROUNDS = 10
-"""Rounds of a goal without any limit."""
+START_UNKNOWN = "start not recorded"  # the label of a run that began when the agent had worked already
+GOAL_CHANGED = "goal changed"  # the label of a run whose goal file is not the one that the session began with
+_MOST_ROUNDS = 10  # rounds of a goal without any limit
 _PATIENCE = {"UserPromptSubmit": 30.0, "Stop": 900.0}
 """Seconds for which a check waits until another one in the same workspace has ended."""
 _POLL = 0.2
-_LONGEST_LINE = 300
-_LONGEST = 9_000
-"""Characters of a reason. Claude Code cuts what hooks print at 10,000."""
+_LONGEST = 9_000  # characters of a reason. Claude Code cuts what hooks print at 10,000.
 _OPEN = (GoalStatus.RUNNING, GoalStatus.BLOCKED)
 """Statuses of a run that goes on at the next stop; a person may have decided meanwhile."""
 
-Answer = dict[str, str]
-"""What the hook prints as JSON; nothing if it is empty."""
+Answer = dict[str, str]  # what the hook prints as JSON; nothing if it is empty
 
 
 class HookEvent(BaseModel):
@@ -89,7 +83,7 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
         if name not in actions:
             return {}
         if goal_file is None and not session.is_open:
-            return _allowed("not checked: the folder has no goal any more") if session.had_goal else {}
+            return _allowed("not checked: the folder has no goal any more") if session.kept.goal else {}
         until = time.monotonic() + _PATIENCE[name]
         while True:
             try:
@@ -141,14 +135,9 @@ class _Session:
         name = hashlib.sha256(event.session_id.encode(errors="replace")).hexdigest()[:32]
         self._file = home / "hooks" / f"{name}.json"
         self._arrived = time.time()
-        self._kept = _Kept(since=self._arrived)
+        self.kept = _Kept(since=self._arrived)
         with contextlib.suppress(OSError, ValidationError):
-            self._kept = _Kept.model_validate_json(self._file.read_bytes())
-
-    @property
-    def had_goal(self) -> bool:
-        """Whether the session began with a goal."""
-        return bool(self._kept.goal)
+            self.kept = _Kept.model_validate_json(self._file.read_bytes())
 
     @property
     def is_open(self) -> bool:
@@ -169,27 +158,29 @@ class _Session:
         """Check what the agent did since the prompt or the last block."""
         state = self._state()
         if state is not None and state.status is GoalStatus.CAPPED:
-            said = f"the goal's limits for this session are used up: {_line(state.message)}"
-            return _allowed(f"not checked: {said} (goal show {self._kept.run})")
+            said = f"the goal's limits for this session are used up: {one_line(state.message)}"
+            return _allowed(f"not checked: {said} (goal show {self.kept.run})")
         if state is None or state.status not in _OPEN:
             self._begin(START_UNKNOWN)
             state = self._state()
             assert state is not None, "it has just begun"
-        controller = _SessionController.resume(self._kept.run, home=self._home)
+        controller = _SessionController.resume(self.kept.run, home=self._home)
         try:
             messages = self._messages(judged=state.plan.has_judge and state.plan.deliverable == "workspace")
-            step = run_blocking(controller.check(messages, max(0.0, self._arrived - self._kept.since)), "goal hook", "")
+            step = run_blocking(controller.check(messages, max(0.0, self._arrived - self.kept.since)), "goal hook", "")
         finally:
             controller.close()
         if isinstance(step, GoalDone):
             return _allowed(_ending(step.outcome))
         self._keep()
-        return {"decision": "block", "reason": _shortened(step.followup)}
+        half, text = _LONGEST // 2, step.followup
+        cut = text if len(text) <= _LONGEST else f"{text[:half]}\n[...]\n{text[-half:]}"
+        return {"decision": "block", "reason": cut}
 
     def _state(self) -> RunState | None:
         """Return the state of the session's run; None if there is none, or none any more, or none of this folder's goal."""
-        folder = RunFolder(self._home / "runs" / self._kept.run)
-        state = load_state(folder) if self._kept.run and folder.events.exists() else None
+        folder = RunFolder(self._home / "runs" / self.kept.run)
+        state = load_state(folder) if self.kept.run and folder.events.exists() else None
         goal = self._goal_file
         is_other = state and goal and state.goal_file and os.path.realpath(state.goal_file) != os.path.realpath(goal)
         return None if is_other else state
@@ -201,23 +192,23 @@ class _Session:
         limits = {"max_iterations": _MOST_ROUNDS} if goal.max_iterations is goal.timeout is None else {}
         goal = goal.model_copy(update={"budget": budget, **limits})
         digest = file_hash(self._goal_file)
-        self._kept.goal = self._kept.goal or digest
-        if digest != self._kept.goal:  # by the user or by the agent
+        self.kept.goal = self.kept.goal or digest
+        if digest != self.kept.goal:  # by the user or by the agent
             labels = (*labels, GOAL_CHANGED)
         controller = _SessionController.of(goal, self._home, self._goal_file, labels)
         try:
             controller.start()
         finally:
             controller.close()
-        self._kept.run = Path(controller.run_path).name
+        self.kept.run = Path(controller.run_path).name
         self._keep()
 
     def _keep(self) -> None:
         """Note the run, and that the agent works from now on; forget sessions whose runs were removed."""
-        self._kept.since = time.time()
+        self.kept.since = time.time()
         with record_errors(f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._file, self._kept.model_dump_json().encode())
+            write_whole(self._file, self.kept.model_dump_json().encode())
         for other in self._file.parent.glob("*.json"):
             with contextlib.suppress(OSError, ValidationError):  # a file that is not ours stays
                 if not (self._home / "runs" / _Kept.model_validate_json(other.read_bytes()).run).is_dir():
@@ -251,14 +242,5 @@ def _ending(outcome: GoalOutcome) -> str:
     labels = f" [{', '.join(outcome.labels)}]" if outcome.labels else ""
     if outcome.passed:
         return f"complete, verified in round {outcome.iterations}{labels} (goal show {outcome.run_id})"
-    said = _line(outcome.message or (outcome.verdict.missing if outcome.verdict else ""))
+    said = one_line(outcome.message or (outcome.verdict.missing if outcome.verdict else ""))
     return f"not verified: {outcome.status}, {said}{labels} (goal status {outcome.run_id})"
-
-
-def _line(text: str) -> str:
-    return text.partition("\n")[0][:_LONGEST_LINE]
-
-
-def _shortened(text: str) -> str:
-    half = _LONGEST // 2
-    return text if len(text) <= _LONGEST else f"{text[:half]}\n[...]\n{text[-half:]}"

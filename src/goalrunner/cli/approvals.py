@@ -24,8 +24,7 @@ from goalrunner.reports.review import ANSWER, approval_text, question_text
 ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
 WaitingRun = Annotated[Text, argument("RUN", "Id of a run; default: the one that waits.", options.run_ids)]
 
-_DECIDED = ("complete", "cancelled", "running")
-"""Statuses of runs that take no decision from another terminal."""
+_DECIDED = ("complete", "cancelled", "running")  # statuses of runs that take no decision from another terminal
 _SHOWN = 5
 
 

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 class CiFiles:
     """The files that are wanted, opened before the agent could redirect them."""
 
-    copies: Mapping[str, ResultFile]
-    """By option: "--junit"."""
+    copies: Mapping[str, ResultFile]  # by option: "--junit"
     environ: Mapping[str, str]
-    is_step: bool = True
-    """Whether a step of GitHub Actions gets annotations and a summary."""
+    is_step: bool = True  # whether a step of GitHub Actions gets annotations and a summary
 
     def write_outcome(self, outcome: GoalOutcome, stream: TextIO) -> None:
         """Write the files of a run that has ended, with no more than its outcome if its log cannot be read."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.reports.result_file import ResultFile
 
-_MAX_BYTES = 1 << 16
-"""Bytes of a typed line that are read."""
+_MAX_BYTES = 1 << 16  # bytes of a typed line that are read
 
 
 def drive(

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from goalrunner.reports.html import RunPage
 
 
-_SUBJECT = 72
-"""Characters of the first line of a commit message."""
+_SUBJECT = 72  # characters of the first line of a commit message
 
 
 def export(

@@ -24,10 +24,8 @@ from goalrunner.records.run_folder import RunFolder, list_runs
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import one_line, table
 
-_REPORTS = 20
-"""Lines of progress of a calibration."""
-_NARROWEST = 8
-"""Columns that the faults of a measure always have."""
+_REPORTS = 20  # lines of progress of a calibration
+_NARROWEST = 8  # columns that the faults of a measure always have
 _STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
 
 Verdicts = Annotated[File, option("FILE", "Keep the verdicts there; default: a file in GOAL_HOME.", "--output")]

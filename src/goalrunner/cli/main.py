@@ -12,10 +12,8 @@ from goalrunner import __version__
 from goalrunner.cli import output
 from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
 
-READER_GONE = 141
-"""Exit code if the reader of stdout has closed it: 128 + SIGPIPE."""
-_LONGEST = 300
-"""Characters of an unexpected exception that are printed."""
+READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGPIPE
+_LONGEST = 300  # characters of an unexpected exception that are printed
 
 T = TypeVar("T")
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 GoalFile = Annotated[File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
-_HOOK_TIMEOUT = 3_600
-"""Seconds that Claude Code waits for a check; its default is 600, and shorter for prompts."""
+_HOOK_TIMEOUT = 3_600  # seconds that Claude Code waits for a check; its default is 600, and shorter for prompts
 
 
 def agents(goal: GoalFile = None, json: options.Json = False) -> int:

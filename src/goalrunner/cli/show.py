@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from goalrunner.records.run_folder import RunFolder
 
 _POLL = 0.2
-_OBSERVATION = re.compile(r"[oO][1-9][0-9]*")
-"""No id of a run begins with this letter."""
+_OBSERVATION = re.compile(r"[oO][1-9][0-9]*")  # no id of a run begins with this letter
 
 
 def show(
