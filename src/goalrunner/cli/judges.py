@@ -155,16 +155,11 @@ def canary(
         goal = goals.resolved(path, {"objective": None if path else EXAMPLE, "judge.model": judge})
     report = _questioned(judged_by(goal), folder)
     if json:
-        output.say(
-            {
-                "judge": report.judge,
-                "misses": [answer.mutation.name for answer in report.misses],
-                "unreadable": [answer.mutation.name for answer in report.unread],
-                "unchanged": _value(report.unchanged),
-                "copies": [_value(answer) for answer in report.answers],
-                "usage": report.usage.model_dump(mode="json"),
-            }
-        )
+        copies = [_value(answer) for answer in (report.unchanged, *report.answers)]
+        names = {"misses": report.misses, "unreadable": report.unread}
+        listed = {key: [answer.mutation.name for answer in found] for key, found in names.items()}
+        usage = report.usage.model_dump(mode="json")
+        output.say({"judge": report.judge, **listed, "unchanged": copies[0], "copies": copies[1:], "usage": usage})
     else:
         _print(report)
     return 1 if report.misses else int(ExitCode.FAILED if report.unread else ExitCode.COMPLETE)

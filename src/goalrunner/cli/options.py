@@ -29,13 +29,12 @@ def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
             yield str(summary["run_id"]), f"{summary.get('status', '')}: {summary.get('objective', '')}"
 
 
-def agent_names(incomplete: str) -> Iterator[str]:
-    """Yield the names of agents."""
+def agent_names(incomplete: str) -> list[str]:
+    """Return the names of agents."""
     from goalrunner.agents import external_agents
-    from goalrunner.core.goal_tables import BUILTIN
 
-    names = {BUILTIN, *external_agents.agent_names(), *external_agents.user_files(os.environ)}
-    yield from (name for name in sorted(names) if name.startswith(incomplete))
+    names = {"builtin", *external_agents.agent_names(), *external_agents.user_files(os.environ)}
+    return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
 def validators(incomplete: str) -> Iterator[tuple[str, str]]:
@@ -51,10 +50,10 @@ def validators(incomplete: str) -> Iterator[tuple[str, str]]:
     yield from ((one.command.replace(" ", space), one.why) for one in found if one.command.startswith(incomplete))
 
 
-def goal_files(incomplete: str) -> Iterator[str]:
-    """Yield the TOML files of the current folder, goal.toml first."""
+def goal_files(incomplete: str) -> list[str]:
+    """Return the TOML files of the current folder, goal.toml first."""
     names = sorted((path.name for path in Path.cwd().glob("*.toml")), key=lambda name: (name != "goal.toml", name))
-    yield from (name for name in names if name.startswith(incomplete))
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def option(

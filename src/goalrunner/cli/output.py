@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import os
 import shutil
@@ -156,17 +157,13 @@ def typed(question: str, default: str = "", accepts: Callable[[str], bool] = boo
 def settle() -> None:
     """Discard what cannot be written: the flush at the end of the interpreter would change the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
+        with contextlib.suppress(OSError, ValueError):
             try:
+                stream.flush()
+            except OSError:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
-            except (OSError, ValueError):
-                continue
-        except ValueError:
-            continue
 
 
 def columns(stream: TextIO | None = None) -> int | None:
