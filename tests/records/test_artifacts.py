@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,7 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_messages_survive(tmp_path: Path, quick_disk: None, messages: list[dict[str, Any]]) -> None:
     path = tmp_path / "any.jsonl"
     path.unlink(missing_ok=True)
-    with TranscriptFile(path, Redactor({})) as transcript:
+    with closing(TranscriptFile(path, Redactor({}))) as transcript:
         refs = [transcript.append(message) for message in messages]
         assert [transcript.read(ref) for ref in refs] == messages
 
@@ -316,7 +317,7 @@ def test_a_torn_tail_is_cut_and_the_transcript_goes_on(transcript: TranscriptFil
         file.write(b'{"content": "tw')
     assert read_messages(path) == [{"content": "one"}]
 
-    with TranscriptFile(path, Redactor({})) as again:
+    with closing(TranscriptFile(path, Redactor({}))) as again:
         ref = again.append({"content": "three"})
         assert again.read(ref) == {"content": "three"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def run(tmp_path: Path) -> Path:
     """The folder of a run with one shell call, one validator and a response."""
     redactor = Redactor({})
     artifacts = ArtifactStore(tmp_path / "artifacts", redactor)
-    with TranscriptFile(tmp_path / "transcript.jsonl", redactor) as transcript:
+    with closing(TranscriptFile(tmp_path / "transcript.jsonl", redactor)) as transcript:
         asked = transcript.append({"role": "user", "content": "Go."})
         said = transcript.append({"role": "assistant", "content": "I run it."})
     shell = Observation(

@@ -26,7 +26,7 @@ from goalrunner.agents.usage import AcpUsage
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentNotInstalled, AgentNotSignedIn, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
-from goalrunner.system.connection import Connector
+from goalrunner.system.connection import ProcessConnector
 
 NEW_SESSION = "its earlier session could not be resumed; a new one began, with the history in its prompt"
 
@@ -47,7 +47,7 @@ class AcpConversation(ExternalConversation):
         self,
         agent: ExternalAgent,
         command: Sequence[str],
-        connector: Connector,
+        connector: ProcessConnector,
         *,
         guarded: bool = True,
         waits: Rule = nothing_waits,

@@ -29,7 +29,7 @@ from goalrunner.llm import LLM
 from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher, child_environment
-from goalrunner.system.sandbox import SandboxedConnector, SandboxedLauncher, hidden_path
+from goalrunner.system.sandbox import SandboxedLauncher, hidden_path
 
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
 _INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*")
@@ -127,14 +127,13 @@ def external_conversation(
     if agent.protocol == "command":
         roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, watchdog=launcher.watchdog)
         return CommandConversation(external, SandboxedLauncher(roomy, policy) if policy else roomy)
-    connector = ProcessConnector(launcher.grace, watchdog=launcher.watchdog)
-    sandboxed = SandboxedConnector(connector, policy) if policy else connector
+    connector = ProcessConnector(launcher.grace, policy, watchdog=launcher.watchdog)
 
     def waits(kind: Literal["shell", "write"], words: str, /) -> bool:
         """Return whether a person has to decide on this action."""
         return bool(rule_for(kind, words, agent.goal.approvals, agent.goal.risk_class))
 
-    return AcpConversation(external, preset.acp, sandboxed, guarded=bool(agent.guarding_key), waits=waits)
+    return AcpConversation(external, preset.acp, connector, guarded=bool(agent.guarding_key), waits=waits)
 
 
 def built_in_conversation(

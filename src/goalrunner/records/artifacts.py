@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import RecordError, record_errors
@@ -170,12 +170,6 @@ class TranscriptFile:
     def close(self) -> None:
         """Close the file; closing twice does nothing."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def read_message(path: Path, ref: TranscriptRef) -> Message:

@@ -7,16 +7,18 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
-from typing import Protocol
 
 from goalrunner.core.errors import AgentNotInstalled
+from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, started
 from goalrunner.system.launcher import GRACE, opened_sink
 from goalrunner.system.process_table import Process, send_signal
+from goalrunner.system.sandbox import unstartable, unstarted
 from goalrunner.system.watchdog import Watchdog
 
 _PIECE = 64 * 1024
@@ -90,42 +92,44 @@ async def _ready(add: Callable[..., object], remove: Callable[[int], object], pi
             remove(pipe)
 
 
-class Connector(Protocol):
-    """Starts a child process with which messages are exchanged, and ends all of its processes."""
-
-    def connect(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
-    ) -> AbstractAsyncContextManager[ProcessConnection]:
-        """Return a context in which the process runs; stderr goes to the file `errors`.
-
-        Raise AgentNotInstalled if the program cannot be started.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class ProcessConnector:
-    """A `Connector` on this machine. `grace` is in seconds.
+    """Starts child processes with which messages are exchanged, in a sandbox if there is a policy. `grace` is in seconds.
 
     Its processes end with this program, even if the program is killed.
     """
 
     grace: float = GRACE
+    policy: SandboxPolicy | None = None
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
 
     @asynccontextmanager
     async def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AsyncIterator[ProcessConnection]:
-        """See `Connector`. Raise AgentNotInstalled, or RecordError if `errors` cannot be written."""
+        """Return a context in which the process runs; stderr goes to the file `errors`, and at its end all processes end.
+
+        Raise AgentNotInstalled if the program cannot be started, and RecordError if `errors` or its /tmp cannot be written.
+        """
+        if self.policy is not None and (missing := unstartable(argv, cwd, env)) is not None:
+            raise AgentNotInstalled(missing.reason)
         with opened_sink(errors) as second, contextlib.closing(Pipes()) as pipes:
-            streams = (pipes.child_stdin, pipes.child_stdout, second)
-            process = started(argv, cwd=cwd, env=env, streams=streams, watchdog=self.watchdog, grace=self.grace)
+            process = started(
+                self.policy.confined(argv, cwd) if self.policy else argv,
+                cwd=cwd,
+                env=env,
+                streams=(pipes.child_stdin, pipes.child_stdout, second),
+                watchdog=self.watchdog,
+                grace=self.grace,
+            )
             try:
                 async with process as child:
                     pipes.close(pipes.child_stdin, pipes.child_stdout)  # the child has inherited them
+                    connection = ProcessConnection(child, pipes, self.grace)
+                    if self.policy is not None:
+                        connection.explain = partial(unstarted, self.policy, said=errors, argv=argv, cwd=cwd, env=env)
                     try:
-                        yield ProcessConnection(child, pipes, self.grace)
+                        yield connection
                         pipes.close_input()  # most programs end by themselves when their input ends
                         await child.wait(FAREWELL)
                     finally:

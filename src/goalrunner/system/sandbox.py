@@ -1,22 +1,19 @@
-"""Launchers that start everything in a sandbox, and programs that the sandbox hides."""
+"""A launcher that starts everything in a sandbox, and programs that the sandbox hides."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from goalrunner.core.errors import AgentNotInstalled
 from goalrunner.core.ports import HIDDEN, Completion, Launcher, LaunchOptions
 from goalrunner.system.bubblewrap import SandboxPolicy
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND, NotStarted, refusal
-from goalrunner.system.connection import ProcessConnection, ProcessConnector
 from goalrunner.system.launcher import tail_of
 from goalrunner.system.sandbox_view import is_visible
 
@@ -72,26 +69,6 @@ class SandboxedLauncher:
         # A command that never ran has no exit code of its own.
         started = done.exit_code if done.exit_code in _NOT_STARTED else NOT_FOUND
         return replace(done, exit_code=started if HIDDEN in why else None, error=why)
-
-
-@dataclass(frozen=True)
-class SandboxedConnector:
-    """A `Connector` in a sandbox."""
-
-    inner: ProcessConnector
-    policy: SandboxPolicy
-
-    @asynccontextmanager
-    async def connect(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
-    ) -> AsyncIterator[ProcessConnection]:
-        """See `Connector`. Raise AgentNotInstalled, or RecordError if its /tmp cannot be made."""
-        if (missing := unstartable(argv, cwd, env)) is not None:
-            raise AgentNotInstalled(missing.reason)
-        confined = self.policy.confined(argv, cwd)
-        async with self.inner.connect(confined, cwd=cwd, env=env, errors=errors) as connection:
-            connection.explain = partial(unstarted, self.policy, said=errors, argv=argv, cwd=cwd, env=env)
-            yield connection
 
 
 def unstarted(

@@ -21,7 +21,7 @@ from goalrunner.system import bubblewrap
 from goalrunner.system.bubblewrap import Bubblewrap, WritableRoot, choose
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import SandboxedConnector, SandboxedLauncher
+from goalrunner.system.sandbox import SandboxedLauncher
 from tests.support.sandboxes import SandboxedWorkspace, needs_sandbox
 
 
@@ -271,7 +271,7 @@ def test_an_ordinary_user_has_the_same_sandbox(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_sandbox
 async def test_who_is_talked_to_is_in_the_sandbox_as_well(sandboxed: SandboxedWorkspace) -> None:
-    connector = SandboxedConnector(ProcessConnector(), sandboxed.policy)
+    connector = ProcessConnector(policy=sandboxed.policy)
     left = "setsid sh -c 'echo > up; exec sleep 7601' & until [ -e up ]; do :; done"
     line = f"read word; cat {sandboxed.home}/runs/r1/events.jsonl; {left}; echo $word; read word; echo $word"
     errors = sandboxed.root / "errors"

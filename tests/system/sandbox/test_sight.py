@@ -9,7 +9,7 @@ import pytest
 
 from goalrunner.core.ports import HIDDEN, Confinement
 from goalrunner.system.connection import ProcessConnector
-from goalrunner.system.sandbox import SandboxedConnector, hidden_path
+from goalrunner.system.sandbox import hidden_path
 from goalrunner.system.sandbox_view import is_visible
 from tests.support.sandboxes import SandboxedWorkspace, needs_sandbox
 
@@ -65,7 +65,7 @@ async def test_a_connection_knows_why_its_program_could_not_be_started(
     sandboxed: SandboxedWorkspace, argv: list[str]
 ) -> None:
     tool = sandboxed.home / "tool"
-    connector = SandboxedConnector(ProcessConnector(), sandboxed.policy)
+    connector = ProcessConnector(policy=sandboxed.policy)
     words = [word.format(tool=tool) for word in argv]
     async with connector.connect(
         words, cwd=sandboxed.workspace, env=sandboxed.env, errors=sandboxed.output
@@ -78,7 +78,7 @@ async def test_a_connection_knows_why_its_program_could_not_be_started(
 
 @needs_sandbox
 async def test_a_connection_to_what_runs_has_no_obstacle(sandboxed: SandboxedWorkspace) -> None:
-    connector = SandboxedConnector(ProcessConnector(), sandboxed.policy)
+    connector = ProcessConnector(policy=sandboxed.policy)
     words = ["/bin/sh", "-c", "echo nosuch: not found >&2; read answer; exit 127"]
     async with connector.connect(
         words, cwd=sandboxed.workspace, env=sandboxed.env, errors=sandboxed.output
