@@ -97,11 +97,12 @@ def checks_folder(home: Path) -> Path:
 
 def create(folder: Path, journal: Journal) -> OpenJournal:
     """Write a journal into its folder and lock it; it is durable on disk on return. Raise OSError."""
+    data = json.dumps(vars(journal)).encode()
     handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with open(handle, "w", closefd=False) as file:
-            file.write(json.dumps(vars(journal)))
+        with open(handle, "wb", closefd=False) as file:
+            file.write(data)
         os.fsync(handle)
         for parent in (folder, folder.parent, folder.parent.parent):
             with contextlib.suppress(OSError):  # not every file system can
