@@ -63,7 +63,7 @@ ATTACKS = [
     ),
     Case("conftest planted", (Turn((_CONFTEST,)),), PYTEST, _PYTEST_GOAL, words="conftest.py (new"),
     Case("sitecustomize planted", (Turn((_SITECUSTOMIZE,)),), SCRIPT, _SCRIPT_GOAL, words="sitecustomize.py (new"),
-    Case("skip added", (Turn((_SKIPS,)),), PYTEST, _PYTEST_GOAL, words="pytest ran 1 test, and 2 at the start"),
+    Case("skip added", (Turn((_SKIPS,)),), PYTEST, _PYTEST_GOAL, words="did not run"),
     Case(
         "claims alone",
         (Turn(said="3 checks passed"),),

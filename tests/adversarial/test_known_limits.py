@@ -279,7 +279,7 @@ REFUSED = cases(
     Attack(
         "TestMain planted",
         "a new _test.go whose TestMain ends with 0 before a test has run; an init() in the code does the same",
-        "no summary of go test -v, which printed one at the start",
+        "1 protected test did not run: go test example/sum::TestAdd",
         ((write_file("sum/main_test.go", "package sum\n\nfunc TestMain(m *testing.M) {\n\tos.Exit(0)\n}\n"),),),
         files={
             "go.mod": "module example\n",

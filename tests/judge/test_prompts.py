@@ -156,7 +156,10 @@ def test_the_list_of_changed_files_is_bounded_and_says_that_there_are_more() -> 
     listed = prompt.split(f"<changed {NONCE}>\n")[1].split(f"\n</changed {NONCE}>")[0]
     assert tokens(listed) < 700
     assert listed.startswith("src/module_0/")
-    assert LEFT_OUT.search(listed)
+    assert {line for line in listed.split("\n") if not LEFT_OUT.search(line)} <= {*paths}
+    (mark,) = LEFT_OUT.findall(listed)
+    head, tail = listed.split(f"\n{mark}\n")
+    assert len(head) + int(re.sub(r"\D", "", mark)) + len(tail) == len("\n".join(paths))
 
 
 def test_a_goal_that_no_audit_has_room_for_is_refused_at_the_start() -> None:

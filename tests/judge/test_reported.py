@@ -130,6 +130,8 @@ def test_processes_that_were_left_are_named_between_fences_and_bounded() -> None
     part = next(part for part in prompt.split("\n\n") if part.startswith(LEFT))
     assert part.startswith(f"{LEFT}\n<left 5f3a9c>\nsleep\n")
     assert LEFT_OUT.search(part)
+    assert part.endswith("\n</left 5f3a9c>")
+    assert {line for line in part.split("\n") if line.startswith("worker")} <= {*left}
     assert len(part) < 700
     assert part.count("</left 5f3a9c>") == 1
     assert "\n[o9]" not in prompt

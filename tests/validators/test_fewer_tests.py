@@ -26,8 +26,8 @@ def result(*counts: RunnerCount, ids: tuple[str, ...] = (), passed: bool = True,
 
 
 def recorded(name: str, *, passed: bool = True) -> ValidatorResult:
-    record = record_of(OUTPUTS / f"{name}.txt", (), "", names_go=True)
-    return ValidatorResult(name="tests", passed=passed, suite=record)
+    record, ids = record_of(OUTPUTS / f"{name}.txt", (), "", names_go=True)
+    return ValidatorResult(name="tests", passed=passed, test_ids=tuple(sorted(ids)), suite=record)
 
 
 def comparison(
@@ -49,7 +49,8 @@ def comparison(
         ("mocha", "no summary of mocha"),
         ("node", "node --test ran 1 test, and 4 at the start"),
         ("spec", "node --test ran 1 test, and 4 at the start"),
-        ("go", "go test -v ran 0 tests, and 3 at the start"),
+        ("go", "3 protected tests did not run: go test example/sum::TestAdd"),
+        ("cargo", "2 protected tests did not run: tests/it.rs::adds"),
     ],
 )
 def test_a_process_that_ends_before_its_tests_is_red(runner: str, words: str) -> None:
@@ -74,9 +75,16 @@ def test_the_right_code_is_green_without_a_label(runner: str) -> None:
     assert comparison(recorded(f"red-{runner}"), recorded(f"green-{runner}")) == (True, "", ())
 
 
+def test_names_of_rust_that_cannot_be_read_are_not_missed() -> None:
+    base, now = recorded("green-cargo"), recorded("green-cargo").model_copy(update={"test_ids": ()})
+    assert comparison(base, now) == (True, "", ())
+    one = now.model_copy(update={"test_ids": ("tests/it.rs::other",)})
+    assert comparison(base, one)[1] == "1 protected test did not run: tests/it.rs::adds"
+
+
 def test_a_package_that_could_not_be_built_must_run_a_test() -> None:
     passed, why, _ = comparison(recorded("unbuilt-go"), recorded("exit-go"))
-    assert (passed, why) == (False, "go test -v ran 0 tests, and 1 at the start")
+    assert (passed, why) == (False, "1 protected test did not run: go test example/sum")
     assert comparison(recorded("unbuilt-go"), recorded("green-go")) == (True, "", ())
 
 

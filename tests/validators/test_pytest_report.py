@@ -13,7 +13,7 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import ShellValidator
-from goalrunner.validators.pytest_report import needed_reports
+from goalrunner.validators.pytest_report import ways
 from goalrunner.validators.runners import calls
 from tests.support.agents import validation
 
@@ -60,7 +60,11 @@ async def check(workspace: Path, files: dict[str, str], line: str, **env: str) -
     "line",
     [
         "pytest -qq",
+        "PYTHONPATH=. pytest -q",
         "PYTHONPATH=.:$PYTHONPATH pytest -q",
+        pytest.param("python -I -m pytest", marks=pytest.mark.slow),
+        pytest.param("python -E -m pytest", marks=pytest.mark.slow),
+        pytest.param("python -m coverage run --data-file=../data -m pytest", marks=pytest.mark.slow),
         pytest.param("pytest -q --junitxml=mine.xml && grep -q test_a mine.xml", marks=pytest.mark.slow),
         pytest.param("cd tests && pytest && cd ..", marks=pytest.mark.slow),
         pytest.param("pytest -p xdist -n 1", marks=pytest.mark.slow),
@@ -79,8 +83,13 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, l
         (RED, "pytest -qq || true", "its report has 1 failed"),
         pytest.param(RED, "pytest tests/test_r.py; pytest tests/test_a.py", "its report has 1 failed", marks=pytest.mark.slow),
         pytest.param(RED, "pytest -q | tail -n 1", "its report has 1 failed", marks=pytest.mark.slow),
-        pytest.param(RED, "PYTHONPATH=. pytest -q | tail -n 1", "its summary reports 1 failed", marks=pytest.mark.slow),
+        pytest.param(RED, "PYTHONPATH=. pytest -q | tail -n 1", "its report has 1 failed", marks=pytest.mark.slow),
         (LEAVES, "python -m pytest", "pytest began and was ended before it could report (os._exit in the code under test?)"),
+        (
+            LEAVES,
+            "PYTHONPATH=. pytest",
+            "no pytest reported to the runner: it was not started, or something else ran in its place",
+        ),
         (
             {**GREEN, "pytest.py": "print('2 passed in 0.01s')"},
             "python -m pytest",
@@ -109,7 +118,7 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, l
         ),
         ({"tests/test_broken.py": "import no_such_module\n"}, "pytest || true", "its report has 1 failed"),
     ],
-    ids=["or", "semicolon", "pipe", "own-path", "exit", "shadow", "skipped", "stopped", "unplugged", "broken"],
+    ids=["or", "semicolon", "pipe", "own-path", "exit", "exit-option", "shadow", "skipped", "stopped", "unplugged", "broken"],
 )  # fmt: skip
 async def test_what_exit_0_hides_is_red(workspace: Path, files: dict[str, str], line: str, says: str) -> None:
     result = await check(workspace, files, line)
@@ -117,10 +126,11 @@ async def test_what_exit_0_hides_is_red(workspace: Path, files: dict[str, str], 
     assert result.summary == f"exit 0, but {says}"
 
 
-async def test_a_red_run_counts_its_tests(workspace: Path) -> None:
+@pytest.mark.parametrize("line", ["pytest -q", "PYTHONPATH=. pytest -q"])
+async def test_a_red_run_counts_its_tests(workspace: Path, line: str) -> None:
     files = {**RED, "tests/test_x.py": "import pytest\n@pytest.mark.xfail\ndef test_x(): assert 0\n"}
     files["tests/test_bad.py"] = "import no_such_module\n"
-    result = await check(workspace, files, "pytest -q --continue-on-collection-errors")
+    result = await check(workspace, files, f"{line} --continue-on-collection-errors")
     assert (result.passed, result.exit_code, result.tests_run, result.tests_failed) == (False, 1, 5, 2)
     assert result.test_ids == (
         *BOTH,
@@ -147,7 +157,13 @@ async def test_a_program_that_drops_the_environment_is_run_another_way(workspace
     wrapper = workspace.parent / "bin" / "pytest"
     wrapper.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} -m pytest "$@"\n')
     result = await check(workspace, GREEN, "pytest -q")
-    assert (result.passed, result.tests_run) == (True, None), result.feedback
+    assert (result.passed, result.test_ids) == (True, BOTH), result.feedback
+
+
+async def test_a_project_without_reports_of_pytest_is_run_without_one(workspace: Path) -> None:
+    files = {**GREEN, "pytest.ini": "[pytest]\naddopts = -p no:junitxml\n"}
+    result = await check(workspace, files, "PYTHONPATH=. pytest -q")
+    assert (result.passed, result.tests_run, result.suite.counts[0].ran) == (True, None, 2), result.feedback
 
 
 async def test_what_is_not_a_certain_run_needs_no_report(workspace: Path) -> None:
@@ -159,20 +175,25 @@ async def test_what_is_not_a_certain_run_needs_no_report(workspace: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "env", "expected"),
     [
-        ("pytest", {}, 1),
-        ("pytest && pytest x || pytest y", {}, 2),
-        ("PYTHONPATH=src:$PYTHONPATH pytest", {}, 1),
-        ("PYTHONPATH=src pytest", {}, None),
-        ("coverage run -m pytest", {}, None),
-        ("pytest", {"COVERAGE_PROCESS_START": "x"}, None),
-        ("python -I -m pytest", {}, None),
-        ("pytest --collect-only", {}, None),
-        ("env -i pytest", {}, None),
-        ("! pytest", {}, None),
-        ("make test", {}, None),
+        ("pytest", {}, {"plugin": 1, "option": 1}),
+        ("pytest && pytest x || pytest y", {}, {"plugin": 2, "option": 1}),
+        ("PYTHONPATH=src:$PYTHONPATH pytest", {}, {"plugin": 1, "option": 1}),
+        ("PYTHONPATH=src pytest", {}, {"option": 1}),
+        ("PYTHONPATH=src pytest || PYTHONPATH=src pytest --lf", {}, {"option": 1}),
+        ("true || PYTHONPATH=src pytest", {}, {"option": 0}),
+        ("coverage run -m pytest", {}, {"option": 1}),
+        ("coverage run -m pytest --junit-xml=a.xml", {}, {}),
+        ("pytest", {"COVERAGE_PROCESS_START": "x"}, {"option": 1}),
+        ("python -I -m pytest", {}, {"option": 1}),
+        ("pytest -p no:junitxml", {}, {"plugin": 1}),
+        ("PYTEST_ADDOPTS=-q pytest", {}, {"plugin": 1}),
+        ("PYTHONPATH=src pytest", {"PYTEST_ADDOPTS": "--junitxml=a.xml"}, {}),
+        ("pytest --collect-only", {}, {}),
+        ("env -i pytest", {}, {}),
+        ("! pytest", {}, {}),
+        ("make test", {}, {}),
     ],
 )
-def test_whether_pytest_can_report_follows_from_the_command_line(
-    line: str, env: dict[str, str], expected: int | None
-) -> None:
-    assert needed_reports(calls(line), line, env) == expected
+def test_the_ways_follow_from_the_command_line(line: str, env: dict[str, str], expected: dict[str, int]) -> None:
+    assert ways(calls(line), line, env) == expected
+    assert [*ways(calls(line), line, env)] == [*expected]

@@ -123,7 +123,7 @@ def contradiction(line: str, output: Path, report: Report | None, needed: int) -
     """
     if report is not None and (problem := report.problem(needed)):
         return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    summary = _against(line, text_of_end(output)[0], reported=report is not None)
+    summary = _against(line, text_of_end(output)[0], reported=report is not None and report.began > 0)
     if summary is None:
         return None
     if summary.says:

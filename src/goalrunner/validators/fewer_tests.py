@@ -11,10 +11,12 @@ from goalrunner.checking.protection import Difference, Protection
 from goalrunner.core.verdict import TEST_IDS, RunnerCount, ValidatorResult
 from goalrunner.validators.baseline_status import BaseResults
 from goalrunner.validators.spec_validator import Answer
+from goalrunner.validators.suites import GO
 
 _NAMED = 3
 """Tests that a label names."""
 _NAMED_IN_FEEDBACK = 5
+_RUST = re.compile(r"[^:]+\.rs::|doc::")
 _RULE = (
     "Tests in protected files must all run again: none may be skipped, deselected or expected to fail, and the process "
     "must not end before its last test. If they are to change, the goal file must say so: [workspace] allow."
@@ -80,9 +82,12 @@ def complete(
         return path not in changed and rules.rule(path) is not None and not rules.allowed(path)
 
     suite = bool(tests) and not free and all(map(is_protected, tests))
+
+    def is_needed(path: str) -> bool:
+        return suite if path.startswith(GO) else is_protected(path)
+
     found = [
-        (compared(base.of(now.name), now, is_protected, suite=suite, freed=bool(free)), output)
-        for now, output in answers
+        (compared(base.of(now.name), now, is_needed, suite=suite, freed=bool(free)), output) for now, output in answers
     ]
     labels = dict.fromkeys(label for (_, more), _ in found for label in more)
     return tuple((result, output) for (result, _), output in found), tuple(labels)
@@ -100,6 +105,7 @@ def compared(
     labels = [f"tests filtered: {', '.join(now.suite.filters)}"] if now.suite.filters else []
     if base is None or base.suite.varying:
         return now, tuple(labels)
+    base = _legible(base, now)
     if gone := missing_tests(base, now, protected):
         count = f"{len(gone)} protected test{'' if len(gone) == 1 else 's'}"
         summary = f"{count} did not run: {gone[0]}{', ...' if len(gone) > 1 else ''}"
@@ -114,6 +120,15 @@ def compared(
             return _red(now, wrong), ()
         labels += [label] if label else []
     return now, tuple(labels)
+
+
+def _legible(base: ValidatorResult, now: ValidatorResult) -> ValidatorResult:
+    """Return the base without the tests of Rust if some ran now, but no name can be read between what they print."""
+    ran = any(count.ran for count in now.suite.counts if count.runner == "cargo test")
+    if not ran or any(_RUST.match(identifier) for identifier in now.test_ids):
+        return base
+    ids = tuple(identifier for identifier in base.test_ids if not _RUST.match(identifier))
+    return base.model_copy(update={"test_ids": ids})
 
 
 def ended_early(now: ValidatorResult, program: str) -> ValidatorResult:

@@ -21,7 +21,7 @@ from goalrunner.core.activity import running
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT, ValidatorSpec
 from goalrunner.core.ports import Completion, Launcher, ValidationContext, Validator
-from goalrunner.core.verdict import NOT_PASSED, ValidatorResult
+from goalrunner.core.verdict import NOT_PASSED, TEST_IDS, ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
 from goalrunner.validators import child
 from goalrunner.validators.absent_programs import Place
@@ -30,7 +30,7 @@ from goalrunner.validators.baseline_status import obstacle
 from goalrunner.validators.child import arguments_of, outcome_of, traceback_end
 from goalrunner.validators.exit_codes import contradiction, summary_of
 from goalrunner.validators.fewer_tests import ended_early
-from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PytestReporting, Report, needed_reports
+from goalrunner.validators.pytest_report import PYTEST_NO_TESTS, PytestReporting, Report, ways
 from goalrunner.validators.runners import calls
 from goalrunner.validators.spec_validator import (
     Answer,
@@ -59,15 +59,17 @@ class ShellValidator(SpecValidator):
         self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
     ) -> Answer:
         reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, cwd, context.workspace)
-        completion, report, needed = await self._run(context, cwd, reader.environment(env), shared)
+        completion, report, needed = await self._run(context, cwd, reader.environment(env), shared, reader.texts)
         reported = report if report is not None and report.files else None
-        suite = await in_thread(reader.read, completion.output, context.scratch(".plain"), reported is not None)
+        plain, counted = context.scratch(".plain"), bool(reported and reported.began)
+        suite, named = await in_thread(reader.read, completion.output, plain, counted)
         result = self._cut_short(completion) or await self._judged(context, completion, report, needed)
         if result.passed and suite.ended_early and result.exit_code == 0:
             result = ended_early(result, suite.ended_early)
         tests: dict[str, object] = {"suite": suite, "steady": not passed_variables(self._spec)}
+        tests["test_ids"] = tuple(sorted({*named, *(reported.ids if reported else ())})[:TEST_IDS])
         if reported:
-            tests |= {"tests_run": reported.run, "tests_failed": reported.failed, "test_ids": reported.ids}
+            tests |= {"tests_run": reported.run, "tests_failed": reported.failed}
         result = result.model_copy(update=tests)
         place = Place(context.workspace, cwd, self._variables)
         why = await in_thread(obstacle, result, place)
@@ -78,16 +80,15 @@ class ShellValidator(SpecValidator):
         return result, completion.output if completion.output.exists() else None
 
     async def _run(
-        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path]
+        self, context: ValidationContext, cwd: Path, env: Mapping[str, str], shared: Sequence[Path], texts: str
     ) -> tuple[Completion, Report | None, int]:
         """Run it to its end; with what its pytest reports, and how many reports there must be."""
-        needed = needed_reports(self._calls, self.command, env)
-        if needed is not None:
-            reporting = PytestReporting.begin(context.scratch(".pytest"))
+        for way, needed in ways(self._calls, self.command, env, texts).items():
+            reporting = PytestReporting.begin(way, context.scratch(".pytest"))
             try:
                 completion = await self._launch(context, cwd, reporting.environment(env), (*shared, reporting.folder))
                 if not reporting.not_loaded(tail_of(completion.output)):
-                    return completion, await in_thread(reporting.read, context.workspace), needed
+                    return completion, await in_thread(reporting.read, cwd, context.workspace), needed
                 completion.output.unlink(missing_ok=True)
             finally:
                 shutil.rmtree(reporting.folder, ignore_errors=True)

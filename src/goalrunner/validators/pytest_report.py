@@ -1,15 +1,20 @@
-"""Reports of pytest to the runner, in JSON files outside of the workspace: how they are made and read."""
+"""Reports of pytest to the runner, in files outside of the workspace: how they are made and read.
+
+They are written by a plugin; where it cannot be loaded, by pytest itself as JUnit XML.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
+import shlex
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from xml.etree import ElementTree
 
 from pydantic import ValidationError
 
@@ -24,36 +29,44 @@ LARGEST = 64_000_000
 _MOST_FILES = 100
 _SET = re.compile(r"\b(PYTHONPATH|PYTEST_PLUGINS)\b")
 _KEPT = re.compile(r"\$\{?(PYTHONPATH|PYTEST_PLUGINS)\b")
+_TAKEN = re.compile(r"--junit-?xml|no:junitxml")
+"""Options for a report of the user's own, or for none."""
+Way = Literal["plugin", "option"]
 _Ending = Literal["skipped", "xfailed", "passed", "failed"]
 _RANK: dict[_Ending, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
 
 
-def needed_reports(calls: Sequence[Call], line: str, env: Mapping[str, str]) -> int | None:
-    """Return how many reports there must be if the line ends with exit code 0; None if its pytest cannot report.
+def ways(calls: Sequence[Call], line: str, env: Mapping[str, str], texts: str = "") -> dict[Way, int]:
+    """Return the ways to a report of this line, in the order in which they are to be tried.
 
-    It reports by a plugin on PYTHONPATH; under `coverage run` the plugin would be measured.
+    With each stands how many reports there must be if the line ends with exit code 0. The plugin is on PYTHONPATH; under
+    `coverage run` it would be measured. By an option in PYTEST_ADDOPTS, each pytest replaces the report of the one before;
+    it is not given if the line or the project's settings, `texts`, have it.
     """
     pytests = [call for call in calls if call.runner.name == "pytest"]
     watched = [call.program for call in pytests if call.tests and not call.program.clean]
     if not watched or any(call.program.command.negated for call in pytests):
-        return None
+        return {}
     measured = any("coverage" in program.through for program in watched) or any(
         env.get(name) for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
     )
     unreachable = any(program.isolated for program in watched) or {*_SET.findall(line)} - {*_KEPT.findall(line)}
     certain = sum(not (program.command.fallback or program.command.optional) for program in watched)
-    return None if measured or unreachable else certain
+    taken = "PYTEST_ADDOPTS" in line or _TAKEN.search(f"{env.get('PYTEST_ADDOPTS', '')} {line} {texts}")
+    found: dict[Way, int] = {} if measured or unreachable else {"plugin": certain}
+    return found if taken else {**found, "option": min(certain, 1)}
 
 
 @dataclass(frozen=True)
 class PytestReporting:
-    """One run of a line that reports. `folder` is fresh and removed by the caller."""
+    """One run of a line that reports in one way. `folder` is fresh and removed by the caller."""
 
+    way: Way
     folder: Path
     plugin: str
 
     @classmethod
-    def begin(cls, folder: Path) -> PytestReporting:
+    def begin(cls, way: Way, folder: Path) -> PytestReporting:
         """Make the folder with the plugin. Raise OSError."""
         folder.mkdir(mode=0o700)
         plugin = f"goal_report_{secrets.token_hex(8)}"
@@ -61,20 +74,24 @@ class PytestReporting:
         # Under a name that is no file: coverage must not count its lines.
         text = f"exec(compile({source!r}, '<goal report>', 'exec'))\n"
         (folder / f"{plugin}.py").write_text(text, encoding="utf-8")
-        return cls(folder, plugin)
+        return cls(way, folder, plugin)
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment in which pytest reports."""
-        added = {"PYTHONPATH": (os.pathsep, str(self.folder)), "PYTEST_PLUGINS": (",", self.plugin)}
+        option = f"--junitxml={shlex.quote(str(self.folder / 'report.xml'))} -o junit_family=xunit1"
+        added = {"PYTEST_ADDOPTS": (" ", option)}
+        if self.way == "plugin":
+            added = {"PYTHONPATH": (os.pathsep, str(self.folder)), "PYTEST_PLUGINS": (",", self.plugin)}
         return {**env, **{name: mark.join(filter(None, (env.get(name), text))) for name, (mark, text) in added.items()}}
 
     def not_loaded(self, output: str) -> bool:
         """Return whether pytest could not load the plugin. `output` is the end of the check's output."""
-        return f"No module named '{self.plugin}'" in output
+        return self.way == "plugin" and f"No module named '{self.plugin}'" in output
 
-    def read(self, workspace: Path) -> Report:
+    def read(self, cwd: Path, workspace: Path) -> Report:
         """Return what was reported."""
-        return read_reports(self.folder.glob("*.json"), len([*self.folder.glob("*.began")]), workspace)
+        paths = self.folder.glob("*.json" if self.way == "plugin" else "*.xml")
+        return read_reports(paths, len([*self.folder.glob("*.began")]), cwd, workspace)
 
 
 class _File(Frozen):
@@ -91,7 +108,7 @@ class Report:
 
     files: int = 0
     began: int = 0
-    """pytest processes that are known to have started."""
+    """pytest processes that are known to have started; 0 without the plugin."""
     run: int = 0
     """Tests that passed, failed, or failed as expected."""
     failed: int = 0
@@ -120,14 +137,14 @@ class Report:
         return ""
 
 
-def read_reports(paths: Iterable[Path], began: int, workspace: Path) -> Report:
+def read_reports(paths: Iterable[Path], began: int, cwd: Path, workspace: Path) -> Report:
     """Read every file; a test that is in several counts once, with its worst ending."""
     endings: dict[str, _Ending] = {}
     stopped, files = "", 0
     for path in sorted(paths)[:_MOST_FILES]:
         try:
-            content = _File.model_validate_json(_content(path))
-        except (OSError, ValidationError) as error:
+            content = _read(path, cwd, workspace)
+        except (OSError, ValidationError, ElementTree.ParseError) as error:
             return Report(files=files, began=began, unreadable=str(error).partition("\n")[0])
         files += 1
         stopped = stopped or content.stopped
@@ -148,6 +165,50 @@ def read_reports(paths: Iterable[Path], began: int, workspace: Path) -> Report:
         ids=tuple(counted[:TEST_IDS]),
         stopped=stopped,
     )
+
+
+def _read(path: Path, cwd: Path, workspace: Path) -> _File:
+    """Return what a report says. Raise OSError, ValidationError and ParseError."""
+    content = _content(path)
+    if path.suffix == ".json":
+        return _File.model_validate_json(content)
+    # JUnit XML does not name the root folder: it is the current one or above.
+    own = Path(os.path.realpath(cwd))
+    above = [folder for folder in (own, *own.parents) if folder.is_relative_to(os.path.realpath(workspace))]
+    cases = ElementTree.fromstring(content).iter("testcase")  # noqa: S314 - expat refuses entities that explode
+    endings: dict[str, _Ending] = {}
+    for case in cases:
+        root, node = _node(case, above)
+        node, ending = os.path.join(root, node), _ending(case)  # noqa: PTH118
+        if _RANK[ending] >= _RANK[endings.get(node, "skipped")]:
+            endings[node] = ending
+    return _File(root=str(own), stopped="", endings=endings)
+
+
+def _ending(case: ElementTree.Element) -> _Ending:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    skipped = case.find("skipped")
+    if skipped is None:
+        return "passed"
+    return "xfailed" if skipped.get("type") == "pytest.xfail" else "skipped"
+
+
+def _node(case: ElementTree.Element, folders: Sequence[Path]) -> tuple[str, str]:
+    """Return the folder and the id of a test, which JUnit XML gives as `tests.test_a.TestX`, its name, and a file.
+
+    The file is the one that defines the test; a class may inherit it. A file that was not collected has its name alone.
+    """
+    file, names, name = case.get("file", ""), case.get("classname", ""), case.get("name", "")
+    parts = (names or name).split(".")
+    known = [f"{'/'.join(parts[:end])}.py" for end in range(len(parts), 0, -1)]
+    for path in (file, *known):
+        module = path.removesuffix(".py").replace("/", ".")
+        folder = next((str(folder) for folder in folders if (folder / path).is_file()), "")
+        if path and f"{names or name}.".startswith(f"{module}.") and (folder or path == file):
+            classes = (names or name)[len(module) :].split(".")
+            return folder, "::".join(filter(None, (path, *classes, name if names else "")))
+    return "", "::".join(filter(None, (file or names, name)))
 
 
 def _content(path: Path) -> bytes:

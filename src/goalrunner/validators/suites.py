@@ -13,19 +13,24 @@ from goalrunner.validators.check_files import lines_followed, text_of
 from goalrunner.validators.runners import GO_PACKAGE, RUNNERS, Call, Runner
 from goalrunner.validators.spec_validator import text_of_end
 
+GO = "go test "
+"""What the id of a Go test begins with; its package follows."""
 _MOST_BYTES = 8_000_000
 """Of the output, from its end."""
 _MOST = 100
 """Summaries of one runner."""
 _GO_FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS")
-_GO_TEST = re.compile(r"--- (?:PASS|FAIL): [^\s/]+ \([0-9.]+s\)$", re.MULTILINE)
+_GO_TEST = re.compile(rf"--- (?:PASS|FAIL): (?P<test>[^\s/]+) \([0-9.]+s\)$|{GO_PACKAGE.pattern}", re.MULTILINE)
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
 _GO_UNREADABLE = re.compile(r"-json\b|GOFLAGS|-bench\b|-test\.|-v\b|[|>`]|\$\(go")
 """What uses the output of go itself."""
 _CARGO_STEP = re.compile(
-    r"^(?: +Running (?:unittests )?(\S+) \(.*\)| +(Doc-tests) \S+| *(running \d+ tests?) *| *test result: .*)$",
+    r"^(?: +Running (?:unittests )?(\S+) \(.*\)| +(Doc-tests) \S+| *(running \d+ tests?) *"
+    r"|test (?P<test>\S.*?)(?: - should panic| - compile(?: fail)?)? \.\.\. (?:ok|FAILED)(?: \(\d.*\))?"
+    r"| *test result: \S+ (?P<passed>\d+) passed; (?P<failed>\d+) failed; .*)$",
     re.MULTILINE,
 )
+_CARGO_DOC = re.compile(r"(\S+) - (.*?) ?\(line (\d+)\)")
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
 _VARYING = re.compile(
     r"(?<![\w-])(--testmon|--picked|--lf|--last-failed|--onlyChanged|--onlyFailures|--changedSince|--lastCommit|--changed"
@@ -59,8 +64,8 @@ class SuiteReader:
 
     def __init__(self, spec: ValidatorSpec, calls: Sequence[Call], cwd: Path, workspace: Path) -> None:
         self._calls = calls
-        self._texts = script_text(spec, cwd, workspace)
-        self._names_go = names_go_tests(self._texts)
+        self.texts = script_text(spec, cwd, workspace)
+        self._names_go = names_go_tests(self.texts)
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment in which `go test` names its tests, unless the user's settings of go have GOFLAGS."""
@@ -69,18 +74,18 @@ class SuiteReader:
             return dict(env)
         return {**env, "GOFLAGS": f"{env.get('GOFLAGS', '')} -v".strip()}
 
-    def read(self, output: Path, plain: Path, reported: bool) -> SuiteRecord:
-        """Return what the output tells. `reported`: pytest wrote a report.
+    def read(self, output: Path, plain: Path, reported: bool) -> tuple[SuiteRecord, list[str]]:
+        """Return what the output tells, and the ids of the tests that it names. `reported`: the plugin of pytest counts.
 
         The names of Go tests are taken out of the output, through the file `plain`.
         """
-        record = record_of(output, self._calls, self._texts, reported=reported, names_go=self._names_go)
+        found = record_of(output, self._calls, self.texts, reported=reported, names_go=self._names_go)
         if self._names_go and output.exists():
             lines = output.read_bytes().splitlines(keepends=True)
             frames = (_GO_FRAME.fullmatch(line.decode(errors="replace").rstrip()) for line in lines)
             plain.write_bytes(b"".join(line for line, frame in zip(lines, frames, strict=True) if not frame))
             os.replace(plain, output)  # noqa: PTH105 - one call
-        return record
+        return found
 
 
 def names_go_tests(texts: str) -> bool:
@@ -101,24 +106,29 @@ def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
 
 def record_of(
     output: Path, calls: Sequence[Call], texts: str, *, reported: bool = False, names_go: bool = False
-) -> SuiteRecord:
-    """Return what an output tells. `reported`: pytest wrote a report; `names_go`: `go test` was asked for names."""
+) -> tuple[SuiteRecord, list[str]]:
+    """Return what an output tells, and the ids of the tests of go and cargo that it names.
+
+    `reported`: the plugin of pytest counts; `names_go`: `go test` was asked for names.
+    """
     text, whole = text_of_end(output, _MOST_BYTES)
     counts: list[RunnerCount] = []
     for runner in RUNNERS:
         if runner.name == "go test":
-            counts += _of_go(text, asked=names_go)
+            counts += _of_go(text)
         elif not (reported and runner.name == "pytest"):
             counts += _of(runner, text)
     filters = filters_of(calls, texts)
-    return SuiteRecord(
+    early, cargo = _of_cargo(text)
+    record = SuiteRecord(
         counts=tuple(counts),
-        ended_early=_ended_early(text),
+        ended_early=early,
         filters=filters,
         varying=any(map(_VARYING.fullmatch, filters)) or "-o" in filters,
         quiet=_QUIET.search(texts) is not None,
         whole=whole,
     )
+    return record, [*_go_ids(text, asked=names_go), *cargo] if whole else []
 
 
 def _of(runner: Runner, output: str) -> list[RunnerCount]:
@@ -139,31 +149,52 @@ def _of(runner: Runner, output: str) -> list[RunnerCount]:
     ]
 
 
-def _of_go(output: str, *, asked: bool) -> list[RunnerCount]:
-    """Return a summary of the packages of `go test`, and one of the tests that it names.
-
-    A package that could not be built counts as a test if go was `asked` for the names.
-    """
+def _of_go(output: str) -> list[RunnerCount]:
+    """Return a summary of the packages of `go test`."""
     found = GO_PACKAGE.finditer(output)
     packages = [one for one in found if one[1] != "?   " and "no tests to run" not in one[0]]
     failed = any(one[1] == "FAIL" for one in packages)
-    unbuilt = sum(one[0].endswith("failed]") for one in packages) if asked else 0
-    counts = [RunnerCount(runner="go test", ran=len(packages), failed=failed)] if packages else []
-    if packages and (unbuilt or re.search(r"^=== RUN", output, re.MULTILINE)):
-        counts.append(RunnerCount(runner="go test -v", ran=len(_GO_TEST.findall(output)) + unbuilt, failed=failed))
-    return counts
+    return [RunnerCount(runner="go test", ran=len(packages), failed=failed)] if packages else []
 
 
-def _ended_early(output: str) -> str:
-    """Return a test program of cargo that started and printed no result; empty if there is none."""
-    target, began = "", False
+def _go_ids(output: str, *, asked: bool) -> list[str]:
+    """Return `go test package::Test` for each test; if go was `asked` for names, `go test package` for an unbuilt one."""
+    ids: list[str] = []
+    names: list[str] = []
+    for found in _GO_TEST.finditer(output) if asked or "=== RUN" in output else ():
+        if found["test"]:
+            names.append(found["test"])
+        else:
+            ids += [f"{GO}{found[3]}::{name}" for name in names]
+            ids += [f"{GO}{found[3]}"] if asked and found[0].endswith("failed]") else []
+            names = []
+    return ids
+
+
+def _of_cargo(output: str) -> tuple[str, list[str]]:
+    """Return a test program of cargo that started and printed no result, and the ids `tests/file.rs::module::test`.
+
+    The ids are relative to the package. There are none if output of tests stands between the names.
+    """
+    early, target, began, ids, names, legible = "", "", False, [], 0, True
     for step in _CARGO_STEP.finditer(output):
+        if step["test"]:
+            ids += [_cargo_id(target, step["test"])] if target else []
+            names += 1
+            continue
         if step[1] or step[2]:
-            if began and target:
-                return target
+            early = early or (target if began else "")
             target = step[1] or "doc"
-        began = bool(step[3])
-    return target if began else ""
+        elif step["passed"]:
+            legible = legible and names == int(step["passed"]) + int(step["failed"])
+        began, names = bool(step[3]), 0
+    return early or (target if began else ""), ids if legible else []
+
+
+def _cargo_id(target: str, name: str) -> str:
+    found = _CARGO_DOC.fullmatch(name) if target == "doc" else None
+    # The line of a documentation test moves with the code above it, like the variant of a test.
+    return f"{found[1]}::{found[2] or 'doc'}[{found[3]}]" if found else f"{target}::{name}"
 
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
