@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import subprocess
 import zlib
 from pathlib import Path
@@ -84,19 +83,6 @@ def worked(
 def without_caches(folder: Path) -> dict[str, object]:
     """The files of a workspace, but for what patches leave out."""
     return {name: held for name, held in listing(folder).items() if not name.startswith((".git", "__pycache__"))}
-
-
-def test_the_patch_of_a_folder_without_git_makes_the_same_files_of_the_start(tmp_path: Path, own_home: Path) -> None:
-    workspace = written(tmp_path / "work")
-    worked(tmp_path, workspace, own_home)
-    patch = tmp_path / "change.patch"
-    assert main(["export", "--patch", "-o", str(patch)]) == 0
-    other = written(tmp_path / "other")
-    git(other, "init", "-q")
-    git(other, "apply", str(patch))
-    assert without_caches(other) == without_caches(workspace)
-    assert os.access(other / "run.sh", os.X_OK)
-    assert not (other / "__pycache__").exists()
 
 
 def test_a_branch_has_the_change_and_leaves_everything_else_alone(

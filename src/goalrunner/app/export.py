@@ -94,7 +94,7 @@ class RunChange:
         trees = [f"{snapshot.tree}:content" for snapshot in (self._start, self._end)]
         parts = []
         for first in range(0, len(paths), _AT_ONCE):
-            named = [f":(literal){os.fsdecode(raw(path))}" for path in paths[first : first + _AT_ONCE]]
+            named = [raw(path) for path in paths[first : first + _AT_ONCE]]
             parts.append(await self._git.ask(*_PATCH, *trees, "--", *named))
         return b"".join(parts)
 
