@@ -61,7 +61,7 @@ def test_tokens_are_exact_at_the_boundary_over_processes(goal: Goal) -> None:
     outcome = goal.outcome()
     assert outcome["stop_reason"] == "budget_exhausted"
     assert outcome["usage"]["agent"]["input_tokens"] == 100
-    assert ended.out.count("warning    100 of 100 tokens are spent (100 % of the limit)") == 1
+    assert ended.out.count("warning    100 tokens of 100 are spent (100 % of the limit)") == 1
     refused = goal.resume()
     assert (refused.code, refused.err.splitlines()[1]) == (2, f"raise it: goal resume {goal.folder.name} --tokens 200")
 

@@ -120,7 +120,7 @@ def test_lost_runs_and_those_that_cannot_be_read_are_named_before_they_go(goal: 
     lost = aged(goal.folder, finished_at=None)
     seen = goal.command("prune", "--older-than", "30d", "--dry-run", "--json")
     assert json.loads(seen.out)["why"][lost] == {
-        "why": "lost: its process is gone; could be resumed",
+        "why": "lost; could be resumed",
         "resumable": True,
     }
     refused = goal.command("prune", "--older-than", "30d")

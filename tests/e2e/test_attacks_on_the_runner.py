@@ -129,7 +129,7 @@ def test_every_process_of_the_agent_ends_with_its_round_and_is_named(place: Path
         finally:
             own.kill()
     assert ended.code == 0, ended
-    said = next(line for line in ended.out.splitlines() if "which were ended" in line)
+    said = next(line for line in ended.out.splitlines() if "left running were ended" in line)
     assert said.count("python") == 2
     left = subprocess.run(["pgrep", "-af", f"{place}|server.py"], capture_output=True, text=True, check=False)
     assert not [line for line in left.stdout.splitlines() if "server.py hidden" in line or "server.py plain" in line]

@@ -217,7 +217,7 @@ def secret_notes(frozen: str, goal: Goal, goal_file: Path | None, environ: Mappi
     where = goal_file or "the agent's own file"
     resume = f"goal resume reads it from {where} again" if again else "this run cannot be resumed"
     advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
-    return (f"{_name(places[0])}: a secret is not stored with the run, and {resume}; {advice}",)
+    return (f"{', '.join(map(_name, places))}: a secret is not stored with the run, and {resume}; {advice}",)
 
 
 def with_secrets(frozen: str, goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -198,7 +198,9 @@ class Narrative:
         self.red = tuple(result for result in state.validators if not result.passed)
         self.origin, self.round = origin_of(state), state.round
         most = f" of {state.plan.max_iterations}" if state.plan.max_iterations else ""
-        rounds = f"{state.iterations}{most} {'round' if state.iterations == 1 and not most else 'rounds'}"
+        rounds = (
+            f"{state.iterations}{most} {'round' if (state.plan.max_iterations or state.iterations) == 1 else 'rounds'}"
+        )
         started = events.RunStarted(
             workspace=state.workspace, models=state.models, agent_command=state.agent_command, version=""
         )

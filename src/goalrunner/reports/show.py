@@ -13,7 +13,7 @@ from goalrunner.core.events import Record, RoundFinished, RunEnded
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
-from goalrunner.core.progress import total_of
+from goalrunner.core.progress import accounts_of, total_of
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
@@ -98,6 +98,8 @@ def _end(state: RunState | None, narrative: Narrative, folder: str, *, has_outco
         yield from closing_lines(outcome, red=red, shown=narrative.missing, origin=narrative.origin)
         return
     yield Fact(LOST, "The process of this run has ended unexpectedly; everything that it recorded is kept.", "warn")
+    # No process is left that could report the usage of an interrupted turn.
+    outcome = outcome.model_copy(update={"usage": accounts_of(state, over=True)})
     step, summary = state.memory.current_step, summary_of(outcome, origin_of(state))
     seen = f"last seen in {step.replace('-', ' ')}" if step else "last seen between two steps"
     yield Fact("", " · ".join((seen, f"{figures.count(state.iterations, 'round')} checked", summary.spend)))

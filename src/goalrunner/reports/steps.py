@@ -236,7 +236,8 @@ class Spending:
             limit = getattr(plan, name)
             if limit and amount >= NEARLY * limit and (name, limit) not in self._warned:
                 self._warned.add((name, limit))
-                yield Fact("warning", f"{text} are used ({figures.share(amount, limit)} of the limit)", tone="warn")
+                verb = "used" if name == "timeout" else "spent"
+                yield Fact("warning", f"{text} are {verb} ({figures.share(amount, limit)} of the limit)", tone="warn")
 
     def parts(self, seconds: float, *, began: bool = False) -> list[str]:
         """Return time, tokens and dollars, each with its limit. After a round `began`, no report is no usage of 0."""
