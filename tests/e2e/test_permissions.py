@@ -52,7 +52,9 @@ def place(tmp_path: Path) -> Path:
 def test_a_home_that_may_not_be_read(place: Path, command: str) -> None:
     home = place / "locked"
     assert goal(*command.split(), cwd=place, GOAL_HOME=str(home)) == Ended(
-        2, "", f"Error: {home}/runs cannot be read: permission denied\nset GOAL_HOME to a folder that you may read\n"
+        2,
+        "",
+        f"Error: {home}/runs cannot be read: permission denied\nset GOAL_HOME to the folder that holds the runs\n",
     )
 
 

@@ -6,6 +6,7 @@ The process of a hook ends after each event, so the run is left and resumed. GOA
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import time
@@ -85,15 +86,34 @@ def answer(event: HookEvent, goal_file: Path | None, home: Path, environ: Mappin
         if goal_file is None and not session.is_open:
             return _allowed("not checked: the folder has no goal any more") if session.kept.goal else {}
         until = time.monotonic() + _PATIENCE[name]
-        while True:
-            try:
-                return actions[name]()
-            except WorkspaceBusy:  # a run goes on there
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_POLL)
+        with _turn(home, until):
+            while True:
+                try:
+                    return actions[name]()
+                except WorkspaceBusy:  # a run goes on there
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(_POLL)
     except GoalError as error:
         return {"systemMessage": f"goal did not check this session: {error}"}
+
+
+@contextlib.contextmanager
+def _turn(home: Path, until: float) -> Iterator[None]:
+    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock)."""
+    name = hashlib.sha256(os.fsencode(os.path.realpath("."))).hexdigest()[:32]
+    try:
+        (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(home / "hooks" / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise UsageError(f"{home} cannot be written: {error}", "set GOAL_HOME to a folder of yours") from error
+    with os.fdopen(handle, "rb"):
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(_POLL)
+        yield
 
 
 class _SessionController(GoalController):

@@ -121,7 +121,9 @@ def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Ke
         elif is_key or detail["type"] == "extra_forbidden":
             _report_unknown(spot, spot_of(path[: -1 - is_key]), model)
         else:
-            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail))
+            short = detail["type"] == "tuple_type" and spot.label == "validator"
+            wanted = "a string or a list of strings" if short else ""
+            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, wanted))
 
 
 _KINDS = {
@@ -135,9 +137,10 @@ _KINDS = {
 }
 
 
-def _reason(detail: Any) -> str:
+def _reason(detail: Any, wanted: str | None) -> str:
     """Return what is wrong with a value, in pydantic's words but for the names of types."""
-    wanted = _KINDS.get(detail["type"].partition("_")[0]) if detail["type"] != "string_pattern_mismatch" else None
+    if not wanted and detail["type"] != "string_pattern_mismatch":
+        wanted = _KINDS.get(detail["type"].partition("_")[0])
     if wanted:
         return f"must be {wanted}, not {kind(detail['input'])}"
     return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(detail['input'])}"
