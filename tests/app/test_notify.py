@@ -69,3 +69,10 @@ def test_the_bell_is_for_long_runs_and_can_be_switched_off() -> None:
     assert told(ENDED) == [PersonNeeded("goal: complete k3f9-make", bell=True)]
     assert told(ENDED, elapsed=2) == [PersonNeeded("goal: complete k3f9-make", bell=False)]
     assert told(ENDED, bell=False) == [PersonNeeded("goal: complete k3f9-make", bell=False)]
+
+
+def test_the_command_is_not_ended_with_the_commands_of_the_agent(tmp_path: Path) -> None:
+    """A process in another session is taken for one that the agent left behind."""
+    path = tmp_path / "told"
+    told(ENDED, f"ps -o sid= -p $$ > {path}")
+    assert int(path.read_text()) == os.getsid(0)

@@ -323,6 +323,18 @@ async def test_ignored_scripts_and_tests_that_changed_are_named() -> None:
     assert labels(plan, green=True) == ("checks changed: check.sh, tests/test_a.py",)
 
 
+async def test_a_folder_that_stands_before_a_file_of_a_check_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "check").mkdir()
+    ignored = cast("IgnoredContent", None)
+    snapshots = (_snapshot("a"), _snapshot("a"))
+    rules = Protection(scripts={"check": f'{BEFORE} "v"'})
+    plan = await make_plan(Store(a=_CALC), tmp_path, rules, ignored, Changes(), *snapshots)
+    assert [str(item) for item in plan.differences] == [f'check (new; {BEFORE} "v")']
+    assert "check" in plan.originals.hide
+    plan = await make_plan(Store(a={"check/a": "x"}), tmp_path, rules, ignored, Changes(), *snapshots)
+    assert not plan.differences
+
+
 async def test_an_approval_is_for_exactly_one_content() -> None:
     plan = await _plan(_DEFAULT, _CALC, {"tests/test_calc.py": _SKIP})
     approved = frozenset({plan.key})

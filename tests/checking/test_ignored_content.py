@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +259,19 @@ def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: 
     found = {entry.path: entry for entry in classify(tmp_path, ["pgdata/"])}
     assert found["pgdata/base"] == Ignored("pgdata/base", "other", True, "cannot be read")
     assert found["pgdata/a"].folder is False
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="root may look up everything")
+def test_folders_that_can_only_be_listed_are_one_entry(tmp_path: Path) -> None:
+    write(tmp_path, "data/base/1", "data/a")
+    code = "import sys; from goalrunner.checking.ignored_classes import Classifier; from pathlib import Path; "
+    code += "found = Classifier(Path(sys.argv[1]), ['data/'], (), home=None); "
+    code += "print([entry.path for entry in found.found], sorted(found.others))"
+    as_user = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    (tmp_path / "data/base").chmod(0o600)
+    done = subprocess.run([*as_user, sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    (tmp_path / "data/base").chmod(0o700)
+    assert (done.stdout, done.stderr) == ("['data/base'] ['data/a']\n", "")
 
 
 def test_names_are_bytes(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_real_judge_is_calibrated_from_the_command_line(workplace: Workplace, 
         accepted.count(False),
         accepted.count(True),
     )
-    assert (folder / "page.html").read_text().endswith("</html>")
+    assert (folder / "page.html").read_text().endswith("</html>\n")
     # The honest numbers of this model; the verdicts are known, so that it is not asked again.
     print(_ran(line, folder))
 

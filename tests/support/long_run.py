@@ -12,6 +12,7 @@ from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.summary import evidence_of, outcome_of
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.records.artifacts import ArtifactStore
+from goalrunner.records.event_log import encode, link
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
@@ -41,7 +42,10 @@ def long_run(root: Path, home: Path, rounds: int) -> RunFolder:
         events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=f"not complete after {rounds} rounds")
     )
     records = numbered(*happened)
-    folder.events.write_text("".join(f"{record.model_dump_json()}\n" for record in records))
+    lines = [b""]
+    for record in records:
+        lines.append(encode(record.model_copy(update={"p": link(lines[-1])}).model_dump(mode="python")))
+    folder.events.write_bytes(b"\n".join(lines[1:]) + b"\n")
     state, rows = evidence_of(records)
     assert state
     outcome = outcome_of(state, str(folder.path)).model_copy(update={"evidence": rows})

@@ -108,6 +108,12 @@ async def test_without_input_a_command_reads_the_end_at_once(shell: Shell) -> No
     assert done.exit_code == 0
 
 
+async def test_without_input_standard_input_is_no_file_that_a_search_would_read(shell: Shell) -> None:
+    done = await shell("test -c /dev/stdin")
+
+    assert done.exit_code == 0
+
+
 async def test_a_command_that_does_not_read_its_input_does_not_block(shell: Shell) -> None:
     done = await shell("exit 0", stdin=b"x" * 1_000_000)
 

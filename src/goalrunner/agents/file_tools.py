@@ -16,10 +16,8 @@ from pydantic import Field, WithJsonSchema
 
 from goalrunner.agents.tool import Effect, Place, Scratch, Tool, ToolError, ToolOutput
 
-_LARGEST_READ, _LARGEST_COMPARED, _LARGEST_EDITED = 50_000_000, 5_000_000, 10_000_000
-"""Bytes of a file."""
-_MOST_LINES, _MOST_NAMED = 2_000, 10
-_PROBE, _CONTEXT = 8_000, 3
+_LARGEST_READ, _LARGEST_COMPARED, _LARGEST_EDITED = 50_000_000, 5_000_000, 10_000_000  # bytes
+_MOST_LINES, _MOST_NAMED, _PROBE, _CONTEXT, _MOST_COMPARED = 2_000, 10, 8_000, 3, 2_000
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -103,14 +101,20 @@ class Diff:
 def unified(old: str, new: str, path: str, *, created: bool = False) -> Diff:
     """Return the change from `old` to `new`, with three lines of context. Only \\n ends a line."""
     before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
-    # The common beginning and end are not compared, because the cost of a comparison is quadratic.
+    # The cost of a comparison is quadratic: the common beginning and end, and more lines than a limit, are not compared.
     head = _in_common(before, after)
     tail = _in_common(before[head:][::-1], after[head:][::-1])
     skipped, left_out = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
     before, after = (lines[skipped : len(lines) - left_out] for lines in (before, after))
     rendered = [f"--- {'/dev/null' if created else path}\n", f"+++ {path}\n"]
     added = removed = 0
-    for group in SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT) if old != new else ():
+    if len(before) + len(after) > _MOST_COMPARED:
+        head, old_end, new_end = head - skipped, len(before) - tail + left_out, len(after) - tail + left_out
+        whole = ("equal", 0, head, 0, head), ("replace", head, old_end, head, new_end)
+        groups = [[*whole, ("equal", old_end, len(before), new_end, len(after))]]
+    else:
+        groups = list(SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))
+    for group in groups if old != new else ():
         (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = group[0], group[-1]
         spans = _span(skipped + old_start, skipped + old_end), _span(skipped + new_start, skipped + new_end)
         rendered.append(f"@@ -{spans[0]} +{spans[1]} @@\n")

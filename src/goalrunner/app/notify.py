@@ -65,7 +65,7 @@ class Notifier:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 timeout=_TIMEOUT,
-                start_new_session=True,
+                process_group=0,  # in the session of this program, whose processes are not taken for the agent's
                 check=False,
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:

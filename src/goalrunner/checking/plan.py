@@ -21,6 +21,7 @@ from pathlib import Path
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
 from goalrunner.checking.protection import (
+    BEFORE,
     CONFIGURATION,
     LINK,
     NEW_CONFIGURATION,
@@ -85,6 +86,7 @@ async def make_plan(
     counted = tuple(item for item in counted if not (item.kind == "planted" and _CACHES.match(item.path)))
     found = tuple([item for item in counted if await _concerns_checks(store, base, now, item)])
     allowed = tuple([item for item in free if await _concerns_checks(store, base, now, item)])
+    found = (*found, *_folders_before(protection, workspace, before))
     key = _key(found, after)
     if found and key in approved and not protection.strict:
         found, allowed = (), (*allowed, *found)
@@ -154,6 +156,14 @@ def _touched(protection: Protection, ignored: Sequence[str]) -> Iterator[Differe
         rule = protection.rule(path)
         if rule and (SOURCE.search(path) or path in protection.scripts):
             yield Difference(path, "changed", rule)
+
+
+def _folders_before(protection: Protection, workspace: Path, before: Mapping[str, Entry]) -> Iterator[Difference]:
+    """Yield new folders that stand where a file of a check would be found; no snapshot holds one that is empty."""
+    for path, rule in protection.scripts.items():
+        new = rule.startswith(BEFORE) and not any(name.startswith(f"{path}/") for name in before)
+        if new and (workspace / path).is_dir() and not protection.allowed(path):
+            yield Difference(path, "planted", rule)
 
 
 async def _links(store: SnapshotStore, snapshot: Snapshot, entries: Mapping[str, Entry]) -> dict[str, str]:

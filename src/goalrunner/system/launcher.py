@@ -7,6 +7,7 @@ import contextvars
 import math
 import os
 import re
+import subprocess
 import tempfile
 import threading
 import time
@@ -83,11 +84,13 @@ class ProcessLauncher:
         began = time.monotonic()
         with ExitStack() as files:
             sinks = [files.enter_context(opened_sink(path)) for path in (output, errors) if path is not None]
-            # A file rather than a pipe, so that a child that does not read never blocks the runner.
-            source = files.enter_context(tempfile.TemporaryFile())
-            source.write(stdin or b"")
-            source.seek(0)
-            streams = (source.fileno(), sinks[0], sinks[-1])
+            source = subprocess.DEVNULL  # not an empty file, which `rg` would search instead of the current folder
+            if stdin:  # a file rather than a pipe, so that a child that does not read never blocks the runner
+                given = files.enter_context(tempfile.TemporaryFile())
+                given.write(stdin)
+                given.seek(0)
+                source = given.fileno()
+            streams = (source, sinks[0], sinks[-1])
             process = started(
                 argv, cwd=cwd, env=env, streams=streams, watchdog=self.watchdog, grace=self.grace, marked=self.marked
             )

@@ -72,3 +72,11 @@ def test_large_texts_without_likeness_are_compared_quickly() -> None:
     diff = unified("a\nb\n" * 50_000, "b\nc\n" * 50_000, "f")
     assert diff.summary == "+100000 −100000"
     assert time.monotonic() - began < 2
+
+
+def test_large_texts_of_few_different_lines_are_compared_quickly() -> None:
+    old, new = ("".join(f"line {n * step % 997}\n" for n in range(100_000)) for step in (7, 11))
+    began = time.monotonic()
+    diff = unified(f"x\n{old}end\n", f"x\n{new}end\n", "f")
+    assert time.monotonic() - began < 5
+    assert applied(f"x\n{old}end\n", diff.text) == f"x\n{new}end\n"
