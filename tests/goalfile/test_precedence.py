@@ -92,7 +92,7 @@ def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
     }
     assert refusal(options, {"GOAL_JUDGE": "a\tb", "GOAL_MODEL": " a/b"}, "objective='x'\nowner=1") == (
         "goal.toml:2:7  owner must be a string, not the number 1\n"
-        "--max-iterations must be greater than or equal to 1, not 0\n"
+        "--max-iterations must be greater than or equal to 1, not 0; write inf to lift the limit\n"
         '--timeout "soon" is not a valid duration; write seconds, or "90s", "30m", "2h"\n'
         '--model "scripted/" names no file; write "scripted/replies.jsonl"\n'
         'GOAL_JUDGE "a\\tb" must be one line without control characters\n'

@@ -16,7 +16,7 @@ from goalrunner.goalfile.layers import OPTIONS, SECTIONS
 
 SHORT_AS_WELL = (
     "not valid TOML: cannot overwrite a value; a table and its short form cannot be combined: "
-    'write judge = "..." as model = "..." in [judge]'
+    'write agent = "..." as use = "..." in [agent]'
 )
 HEAD = "objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 
@@ -73,7 +73,7 @@ objective.toml:9:11  timeout "soon" is not a valid duration; write seconds, or "
 objective.toml:10:20  preserve_context must be true or false, not the string "no"
 objective.toml:11:26  success_criteria must be a string, not the number 1
 objective.toml:11:29  success_criteria is empty; write something, or remove it
-objective.toml:13:10  budget.tokens must be greater than or equal to 1, not -5
+objective.toml:13:10  budget.tokens must be greater than or equal to 1, not -5; write inf to lift the limit
 objective.toml:14:12  budget.cost_usd must be a number, not true
 objective.toml:15:1  unknown key "deliverable" in [budget]; it belongs at the top of the file, before the first table
 objective.toml:17:8  workspace.path "/BASE/nope" does not exist; create the folder, or name another

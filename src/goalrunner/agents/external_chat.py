@@ -138,7 +138,8 @@ _KEY = re.compile(
 
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
     """Return the error for a program that cannot be started."""
-    hint = agent.preset.install or "install it, or write its full path in [agent] command"
+    where = "correct [agent] command; its path begins at the workspace" if why.startswith((".", "/")) else ""
+    hint = agent.preset.install or where or "install it, or write its full path in [agent] command"
     return AgentNotInstalled(
         f"the agent {agent.name} cannot be started: {why or 'its program was not found'}",
         HIDDEN_HINT if HIDDEN in why else hint,

@@ -48,6 +48,9 @@ class Problems:
             raise GoalInputError(path, tuple(ordered))
 
 
+Node = dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Source:
     """The source of values: a file, the options, or the environment."""
@@ -121,9 +124,7 @@ def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Ke
         elif is_key or detail["type"] == "extra_forbidden":
             _report_unknown(spot, spot_of(path[: -1 - is_key]), model)
         else:
-            short = detail["type"] == "tuple_type" and spot.label == "validator"
-            wanted = "a string or a list of strings" if short else ""
-            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, wanted))
+            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, _nodes(model, spot.path)))
 
 
 _KINDS = {
@@ -137,13 +138,17 @@ _KINDS = {
 }
 
 
-def _reason(detail: Any, wanted: str | None) -> str:
-    """Return what is wrong with a value, in pydantic's words but for the names of types."""
-    if not wanted and detail["type"] != "string_pattern_mismatch":
-        wanted = _KINDS.get(detail["type"].partition("_")[0])
+def _reason(detail: Any, nodes: list[Node]) -> str:
+    """Return what is wrong with a value, in pydantic's words but for the names of types; `nodes` are of its schema."""
+    types = [node.get("type") for node in nodes]
+    wanted = _KINDS.get(detail["type"].partition("_")[0]) if detail["type"] != "string_pattern_mismatch" else None
+    if wanted == "a list" and any(node.get("items", {}).get("type") == "string" for node in nodes):
+        wanted = f"{'a string or ' if 'string' in types else ''}a list of strings"
     if wanted:
         return f"must be {wanted}, not {kind(detail['input'])}"
-    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(detail['input'])}"
+    is_limit = "null" in types and (detail.get("ctx", {}).get("ge") == 1 or detail["type"] == "greater_than")
+    lifted = "; write inf to lift the limit" if is_limit else ""
+    return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(detail['input'])}{lifted}"
 
 
 def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
@@ -171,9 +176,6 @@ def _tables(model: type[BaseModel]) -> Iterator[tuple[str, Key]]:
         yield f"in [[{name}]]", (name, 0)
 
 
-Node = dict[str, Any]
-
-
 @cache
 def _schema(model: type[BaseModel]) -> Node:
     return model.model_json_schema()
@@ -181,12 +183,18 @@ def _schema(model: type[BaseModel]) -> Node:
 
 def _keys(model: type[BaseModel], path: Key) -> set[str]:
     """Return the keys of the table at `path`."""
+    nodes = _nodes(model, path)
+    named = {key for node in nodes for key in node.get("propertyNames", {}).get("enum", ())}
+    return named.union(*(node.get("properties", {}) for node in nodes))
+
+
+def _nodes(model: type[BaseModel], path: Key) -> list[Node]:
+    """Return the forms of the value at `path` in the schema."""
     root = _schema(model)
     nodes = _branches(root, root)
     for step in path:
         nodes = [found for node in nodes for found in _branches(root, _child(node, step))]
-    named = {key for node in nodes for key in node.get("propertyNames", {}).get("enum", ())}
-    return named.union(*(node.get("properties", {}) for node in nodes))
+    return nodes
 
 
 def _branches(root: Node, node: Node) -> list[Node]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.core.errors import GoalFileError, Problem
+from goalrunner.core.goal import SHORT_TABLES
 
 Key = tuple[str | int, ...]
 """The path to a value: `("validators", 0, "timeout")`."""
@@ -201,7 +202,14 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
     place = (numbers[0], numbers[1]) if numbers else place_of(text, len(text.rstrip()))
     message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}{'' if numbers else ', at the end of the file'}"
     if reason == "Cannot overwrite a value":
-        message += '; a table and its short form cannot be combined: write judge = "..." as model = "..." in [judge]'
+        header = text.splitlines()[place[0] - 1].strip() if numbers else ""
+        table = header.strip("[] ").partition(".")[0]
+        remedy = (
+            f'write {table} = "..." as {SHORT_TABLES[table]} = "..." in [{table}]'
+            if table in SHORT_TABLES
+            else ("write [[validators]] with run" if table == "validator" else f"write the value as a key of [{table}]")
+        )
+        message += f"; a table and its short form cannot be combined: {remedy}"
     return refusal(name, message, place)
 
 
