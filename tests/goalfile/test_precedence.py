@@ -96,7 +96,7 @@ def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
         '--timeout "soon" is not a valid duration; write seconds, or "90s", "30m", "2h"\n'
         '--model "scripted/" names no file; write "scripted/replies.jsonl"\n'
         'GOAL_JUDGE "a\\tb" must be one line without control characters\n'
-        "--cost must be greater than 0, not -1\n"
+        "--cost must be greater than 0, not -1; write inf to lift the limit\n"
         "--validator is empty; write something, or remove it"
     )
 

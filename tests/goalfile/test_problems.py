@@ -14,10 +14,7 @@ from goalrunner.core.goal_tables import AgentConfig, Expectation, JudgeConfig, V
 from goalrunner.goalfile import load_goal_text, parse_duration
 from goalrunner.goalfile.layers import OPTIONS, SECTIONS
 
-SHORT_AS_WELL = (
-    "not valid TOML: cannot overwrite a value; a table and its short form cannot be combined: "
-    'write agent = "..." as use = "..." in [agent]'
-)
+SHORT_AS_WELL = "not valid TOML: cannot overwrite a value; a table and its short form cannot be combined: write"
 HEAD = "objective = 'x'\nmodel = 'a/b'\nvalidator = 'y'\n"
 
 
@@ -128,8 +125,10 @@ def test_a_wrong_key_name_that_may_be_the_key_itself_is_not_shown() -> None:
         ("objective = x", "1:13  not valid TOML: invalid value"),
         ("a = 1\nb = [1", "2:7  not valid TOML: unclosed array, at the end of the file"),
         ("[a.b]\n[a.b]", "2:5  not valid TOML: cannot declare ('a', 'b') twice"),
-        ("judge = 'x'\n[judge]\nminimum_score = 1", f"2:7  {SHORT_AS_WELL}"),
-        ("agent = 'chat'\n[agent.params]\nx = 1", f"2:14  {SHORT_AS_WELL}"),
+        ("judge = 'x'\n[judge]\nminimum_score = 1", f'2:7  {SHORT_AS_WELL} judge = "..." as model = "..." in [judge]'),
+        ("agent = 'chat'\n[agent.params]\nx = 1", f'2:14  {SHORT_AS_WELL} agent = "..." as use = "..." in [agent]'),
+        ("validator = 'x'\n[[validator]]\nrun = 'y'", f"2:12  {SHORT_AS_WELL} [[validators]] with run"),
+        ("budget = 1\n[budget]\ntokens = 1", f"2:8  {SHORT_AS_WELL} the value as a key of [budget]"),
         ("a = " + "[" * 100_000, "  is not valid TOML: nested too deep"),
         ("a = " + "9" * 5000, "  is not valid TOML: a number has too many digits"),
     ],
