@@ -64,7 +64,7 @@ def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(programs: Pr
     file = programs.preset("broken", 'argv = ["x"]\ndenied = 5\n')
     told = goal("agents", cwd=programs.root, env=environment(programs))
     assert told.code == 2
-    assert told.err == f"Error: {file}:2:10  denied must be a list, not the number 5\n"
+    assert told.err == f"Error: {file}:2:10  denied must be a list of strings, not the number 5\n"
     assert "asking" in told.out
 
 
