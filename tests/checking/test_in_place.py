@@ -373,6 +373,27 @@ async def test_the_watchdog_ends_its_processes_before_the_undo(scene: Scene) -> 
     assert scene.look() == scene.before
 
 
+async def test_what_a_person_does_after_an_undo_that_left_something_stays(scene: Scene) -> None:
+    """The next command tries again only what is left."""
+    await left_open(scene)
+    (folder,) = (journal.parent for journal in scene.journals())
+    write(folder, {"live/by-a-person": "x\n"})
+    (line,) = await asyncio.to_thread(replay, scene.workspace, scene.home)
+    assert "is not undone: live files are left in" in line
+    assert scene.look() == scene.before
+    write(scene.workspace, {"src/a.py": "by a person\n", "fresh/new.py": "n\n", "tests/test_a.py": "new\n"})
+    git(scene.workspace, "commit", "-qam", "by a person")
+    work = scene.look()
+    assert len(await asyncio.to_thread(replay, scene.workspace, scene.home)) == 1
+    assert scene.look() == work
+    (folder / "live/by-a-person").unlink()
+    assert await asyncio.to_thread(replay, scene.workspace, scene.home) == (
+        f"An interrupted check in {scene.workspace} was undone.",
+    )
+    assert scene.look() == work
+    assert not folder.exists()
+
+
 async def test_replay_of_another_workspace_does_nothing(scene: Scene, tmp_path: Path) -> None:
     await left_open(scene)
     changed = scene.look()
@@ -450,6 +471,26 @@ async def test_home_on_another_disk_is_not_needed(tmp_path: Path, repository: bo
         scene.close()
         assert (workspace / "out.txt").read_text() == "o\n"
         (workspace / "out.txt").unlink()
+        assert scene.look() == scene.before
+
+
+async def test_home_in_another_subvolume_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between subvolumes of one mount, the rename of a file that does not exist fails because it does not exist."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    rename = os.rename
+
+    def looking_first(source: str, target: str) -> None:
+        os.lstat(source)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", looking_first)
+    with tempfile.TemporaryDirectory(dir=memory) as home:
+        scene = Scene(make_workspace(tmp_path / "ws"), Path(home))
+        async with scene.opened(*layers(scene.workspace)):
+            assert len(list(scene.workspace.glob(".goal-checks-*"))) == 1
+        scene.close()
         assert scene.look() == scene.before
 
 

@@ -232,11 +232,13 @@ def _place(parent: str, root: str, folder: Path, token: str) -> str:
     """Return a folder on the file system of `parent`: below GOAL_HOME, or a hidden one as near to the root as possible.
 
     Two bind mounts of one disk have the same device number; only a rename shows the difference. It names a file that
-    does not exist, so that it changes nothing.
+    does not exist, so that it changes nothing. Between subvolumes of one mount, only the numbers differ for such a file.
     """
     # Snapshots leave out what is called `.git`, so that resetting the workspace to one does not remove it.
     hidden = os.path.join(f".goal-checks-{token}", ".git")
     for top, name in ((str(folder), "live"), (root, hidden)):
+        if os.stat(top).st_dev != os.stat(parent).st_dev:
+            continue
         try:
             os.rename(os.path.join(top, f".none-{token}"), os.path.join(parent, f".none-{token}"))
         except OSError as error:

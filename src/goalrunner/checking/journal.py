@@ -22,7 +22,7 @@ from goalrunner.checking.files import lstat, make_parents, rename
 from goalrunner.records.files import sync_folder
 from goalrunner.snapshots.files import remove
 
-NAME, LOG = "journal", "watchdog.log"
+NAME, DONE, LOG = "journal", "done", "watchdog.log"
 
 
 class Move(NamedTuple):
@@ -88,6 +88,20 @@ class OpenJournal(NamedTuple):
     handle: int
     folder: Path
     journal: Journal
+
+    def is_done(self, step: str) -> bool:
+        """Return whether a step of the undo was completed, by this process or one before it."""
+        with contextlib.suppress(OSError):
+            return ascii(step) in (self.folder / DONE).read_text().splitlines()
+        return False
+
+    def set_done(self, step: str) -> None:
+        """Record that a step is complete, so that no later undo repeats it over what a person has done since."""
+        with (
+            contextlib.suppress(OSError),
+            (self.folder / DONE).open("a") as file,
+        ):  # a check may have removed the folder
+            file.write(f"{step!a}\n")
 
 
 def checks_folder(home: Path) -> Path:

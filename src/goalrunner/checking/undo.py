@@ -22,6 +22,7 @@ from pathlib import Path
 
 from goalrunner.checking.files import UNFINISHED, copy_into, written
 from goalrunner.checking.journal import (
+    DONE,
     LOG,
     NAME,
     Journal,
@@ -64,9 +65,11 @@ async def undo(opened: OpenJournal, store: SnapshotStore) -> Undone:
     """
     work = _Undo(opened, store)
     await asyncio.to_thread(work.put_back)
-    with work.step("reset"):
-        await work.reset()
-        await asyncio.to_thread(work.put_outputs_back)
+    if not opened.is_done("reset"):
+        with work.step("reset"):
+            await work.reset()
+            await asyncio.to_thread(work.put_outputs_back)
+            opened.set_done("reset")
     await asyncio.to_thread(work.finish)
     return work.result
 
@@ -96,17 +99,24 @@ class _Undo:
 
     def put_back(self) -> None:
         """Put back live files and git files; files that are declared outputs are copied first."""
-        journal = self._journal
+        opened, journal = self._opened, self._journal
         make_accessible(journal.workspace, journal.modes)
+        outputs = () if opened.is_done("reset") else journal.outputs
         with self.step("outputs"):
-            for path in written(journal.workspace, journal.outputs, journal.since, self._own | set(journal.puts)):
+            for path in written(journal.workspace, outputs, journal.since, self._own | set(journal.puts)):
                 if not (self._outputs / path).exists():  # else an earlier undo, which did not end, has copied it
                     copy_into(self._workspace, self._outputs, path)
-        for move in journal.moves:
+        for move in [move for move in journal.moves if not opened.is_done(move.path)]:
             with self.step(move.path):
-                if not move_back(move):
+                if move_back(move):
+                    opened.set_done(move.path)
+                else:
                     self._lost.append(move)
-        self.result.lost += put_git_files_back(journal, self._keep, self.step)
+        if not opened.is_done("git"):
+            problems = len(self.result.problems)
+            self.result.lost += put_git_files_back(journal, self._keep, self.step)
+            if len(self.result.problems) == problems:
+                opened.set_done("git")
 
     async def reset(self) -> None:
         """Reset what no rule ignores to the snapshot, modes and folders included. The store keeps the state before."""
@@ -161,7 +171,7 @@ class _Undo:
         if not problems:
             problems += [f"live files are left in {folder}" for folder in journal.asides if not remove_aside(folder)]
         if not problems:
-            for name in (NAME, LOG):
+            for name in (NAME, DONE, LOG):
                 (self._opened.folder / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._opened.folder.rmdir()
