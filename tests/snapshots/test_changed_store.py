@@ -74,6 +74,22 @@ async def test_a_changed_folder_is_not_read(store: SnapshotStore, workspace: Pat
         await store.restore(snapshot)
 
 
+@pytest.mark.parametrize("change", ["planted", "executable", "removed"])
+async def test_a_folder_that_is_changed_after_it_was_read_is_not_checked_out(
+    store: SnapshotStore, tmp_path: Path, change: str
+) -> None:
+    """What was read before is remembered, and git reads the changed folder."""
+    snapshot = await store.snapshot()
+    entry = (await store.entries(snapshot))["tests/test_a.py"]
+    tests = git(store.folder, f"--git-dir={store.folder}", "rev-parse", f"{snapshot.tree}:content/tests").strip()
+    mode = b"100755" if change == "executable" else b"100644"
+    row = mode + b" test_a.py\0" + bytes.fromhex(entry.blob)
+    planted = b"100644 conftest.py\0" + bytes.fromhex(entry.blob)
+    rewrite(store, "tree", tests, {"planted": planted + row, "executable": row, "removed": planted}[change])
+    with pytest.raises(WorkspaceError, match=CHANGED):
+        await store.checkout(snapshot, tmp_path / "out")
+
+
 async def test_a_changed_list_of_large_files_is_not_read(store: SnapshotStore, workspace: Path) -> None:
     write(workspace, {"large": "x" * 2000})
     snapshot = await store.snapshot()

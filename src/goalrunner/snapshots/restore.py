@@ -17,7 +17,7 @@ from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import SnapshotReader
 from goalrunner.snapshots.files import Sorter, content_hash, set_aside
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, object_id, raw
+from goalrunner.snapshots.objects import REFS, Claim, Entry, kept_ids, object_id, raw, shown
 
 
 class Placing:
@@ -96,13 +96,25 @@ class Placing:
 
 
 def _changed(folder: Path, entries: Mapping[str, Entry]) -> str:
-    """Return the first stored path whose content in a checkout is not that of its id; empty if there is none."""
-    for path, entry in entries.items():
-        place = os.path.join(os.fsencode(folder), raw(path))
-        if entry.stored:
-            data = os.readlink(place) if os.path.islink(place) else Path(os.fsdecode(place)).read_bytes()
-            if object_id("blob", data) != entry.blob:
-                return path
+    """Return the first path of a checkout that differs from the stored files of a snapshot; empty if there is none."""
+    root = os.fsencode(folder)
+    stored = {path: entry for path, entry in entries.items() if entry.stored}
+    found = {
+        shown(os.path.relpath(os.path.join(at, name), root))
+        for at, folders, names in os.walk(root)
+        for name in (*names, *(name for name in folders if os.path.islink(os.path.join(at, name))))
+    }
+    for path in sorted(found ^ stored.keys()):
+        return path
+    for path, entry in stored.items():
+        place = os.path.join(root, raw(path))
+        if os.path.islink(place):
+            mode, data = "120000", os.readlink(place)
+        else:
+            mode = "100755" if os.stat(place).st_mode & 0o100 else "100644"
+            data = Path(os.fsdecode(place)).read_bytes()
+        if (mode, object_id("blob", data)) != (entry.mode, entry.blob):
+            return path
     return ""
 
 
