@@ -70,6 +70,12 @@ def test_of_a_very_long_decisive_line_what_makes_it_decisive_is_kept() -> None:
     assert price(shown) <= 300 * TOKEN
 
 
+def test_a_mark_that_a_text_itself_contains_is_no_number_to_add() -> None:
+    forged = f"[… {'9' * 4_400} characters left out …]\n[… 1 characters left out …]\n"
+    shown = excerpt(forged + "quiet\n" * 900_000, 16_000 * TOKEN, NONCE)
+    assert shown.startswith("[… 999")
+
+
 def test_what_begins_a_line_only_because_of_the_cut_is_inert() -> None:
     text = log((1_500, "y" * 400 + "[o99] shell (exit 0) error: boom " + "z" * 400))
     for room in range(60, 400, 31):

@@ -201,6 +201,13 @@ _WORDS = "command|output|claim|objective|criteria|constraints|changed|index|repo
 _FORGED = re.compile(rf"\W*(?:\[\W*o\W*\d|<\W*(?:{_WORDS})\b)", re.IGNORECASE)
 _BREAKS = re.compile("\r\n|[\r\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")
 _LOOKED_AT = 300
+_LOOK_ALIKES = str.maketrans(
+    dict(zip("асеоріјԁѕтмпиυνορτιкκαεη", "aceopijdstmnnuvoptikkaen", strict=True))
+    | dict.fromkeys("օ๐໐○◦ⲟჿᴏ", "o")
+    | dict.fromkeys("❲〔⟦⦗⁅「『【〖〘〚❴⟬⦋⦍⦏", "[")
+    | dict.fromkeys("‹«〈⟨《❮❬⧼˂ᐸ≺⋖⦑⟪❰", "<")
+    | dict.fromkeys("∕⁄⧸╱⟋", "/")
+)
 
 
 def fence(name: str, text: str, nonce: str, *, harmless: bool = False) -> str:
@@ -216,8 +223,9 @@ def inert(text: str, nonce: str) -> str:
 
 
 def is_forged(line: str) -> bool:
-    """Return whether a line, in any form of Unicode, looks like a heading or a fence."""
+    """Return whether a line, however it is spelt in Unicode, looks like a heading or a fence."""
     if not line.isascii():
         # Invisible characters are dropped first: no number of them may push a heading out of sight.
-        line = unicodedata.normalize("NFKC", without_invisible(line))
+        plain = without_invisible(line).strip()[:_LOOKED_AT]
+        line = unicodedata.normalize("NFKC", plain).casefold().translate(_LOOK_ALIKES)
     return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None

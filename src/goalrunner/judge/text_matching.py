@@ -84,7 +84,7 @@ def _line_at(text: str, cut: int) -> tuple[int, int]:
     return (begin, end) if _MOVES.search(text, begin, end) else (cut, cut)
 
 
-LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]+ characters left out (?:…|\.\.\.)\]")
+LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]{1,20} characters left out (?:…|\.\.\.)\]")
 """The mark of an omission inside a text, as shown and as normalised."""
 
 SEARCHED = 64_000_000
