@@ -57,6 +57,7 @@ def test_a_trap_is_named_with_a_line_that_has_none(line: str, said: str, instead
     ("line", "said"),
     [
         ("npx jest --passWithNoTests", ("`--passWithNoTests` of jest passes if there is no test",)),
+        ("make -i check", ("`-i` of make passes even if its commands fail",)),
         ("make --ignore-errors check", ("`--ignore-errors` of make passes even if its commands fail",)),
     ],
 )

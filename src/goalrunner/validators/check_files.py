@@ -18,8 +18,16 @@ from goalrunner.core.shell_programs import SHELLS, Program, programs
 MAKE = frozenset({"make", "gmake"})
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
-_INTERPRETERS = SHELLS | frozenset("node deno bun tsx ruby perl php source . coverage".split())  # noqa: SIM905
-_OPTIONS = {"make": ("-f", "--file", "--makefile"), "pytest": ("-c", "--config-file")}
+_INTERPRETERS = SHELLS | frozenset(
+    "node deno bun ts-node tsx ruby perl php Rscript source . coverage".split()  # noqa: SIM905
+)
+_OPTIONS = {
+    **dict.fromkeys(MAKE, ("-f", "--file", "--makefile")),
+    **dict.fromkeys(("pytest", "py.test"), ("-c", "--config-file")),
+    "just": ("-f", "--justfile"),
+    "nox": ("-f", "--noxfile"),
+    "tox": ("-c", "--conf"),
+}
 """Options behind which a file stands that decides what is checked."""
 _LONGEST = 4_000_000
 """Bytes of a file that are read; none that is longer is a script."""
@@ -79,7 +87,7 @@ def _files(program: Program) -> Iterator[str]:
         yield first
     interprets = program.name in _INTERPRETERS or program.name.startswith(("python", "pypy"))
     # Behind this option the program itself stands. For a shell, -e is something else.
-    inline = "-e" if program.name in ("node", "deno", "bun", "ruby", "perl") else "-c"
+    inline = "-e" if program.name in ("node", "deno", "bun", "ruby", "perl", "Rscript") else "-c"
     if interprets and inline not in rest:
         operands = [word for word in rest if not word.startswith("-") and word not in ("run", "exec", "--")]
         # An option's value may stand before the script, so two words are looked at.
@@ -90,6 +98,8 @@ def _files(program: Program) -> Iterator[str]:
         name, equals, given = option.partition("=")
         if name in options:
             yield given if equals else following
+        elif option[:2] in options:
+            yield option[2:]
 
 
 def _is_path(word: str) -> bool:

@@ -28,6 +28,7 @@ _INDULGENT = {
     "--passWithNoTests": "passes if there is no test",
     "--exit-zero": "always passes",
     "--ignore-errors": "passes even if its commands fail",
+    "make -i": "passes even if its commands fail",
 }
 
 
@@ -48,7 +49,7 @@ def _traps(command: str) -> Iterator[str]:
         words = program.words
         certain = program in direct or program.name in CHECKERS or "/" in (words or ("",))[0]
         for word in words[1:] if certain else ():
-            if reason := _INDULGENT.get(word.partition("=")[0]):
+            if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
                 yield f"`{word}` of {program.name} {reason}"
         if certain or program in checks[-1:]:
             yield from _of_position(program, command, certain=certain, used=used)
