@@ -271,6 +271,7 @@ HONEST = [
         {"pyproject.toml": '[project]\nname = "a"\n[tool.pytest]\na = 1\n', "tests/test_a.py": _TEST},
         base={"a.py": "a"},
     ),
+    _case("first package.json of a project", _DEFAULT, {"package.json": '{"type": "module"}'}, base={"a.js": "a"}),
     _case("new manifest beside tests", _DEFAULT, {"package.json": '{"name": "x"}'}, base=_GO),
     _case("sources under editable", _EDITABLE, {"src/calc.py": "add = 2\n"}),
     _case("file that was there before", _BEFORE, {"src/json.py": "y"}, base={**_CALC, "src/json.py": "x"}),

@@ -92,6 +92,20 @@ def test_another_file_steers_by_being_there() -> None:
     assert check_part("pytest.ini", None) is None
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "keys"),
+    [
+        ("package.json", '{"type": "module", "prettier": {}, "scripts": {}}', {"prettier"}),
+        ("pyproject.toml", "[tool.ty]\na = 1\n[tool.mypy]\nb = 1\n[tool.pytest]\nc = 1\n", {"tool.ty", "tool.mypy"}),
+        ("setup.cfg", "[flake8]\na = 1\n[mypy-x.*]\nb = 1\n[tox]\nc = 1\n", {"flake8", "mypy-x.*"}),
+    ],
+)
+def test_what_is_said_to_linters(path: str, content: str, keys: set[str]) -> None:
+    part = check_part(path, content.encode(), only_linters=True)
+    assert isinstance(part, dict)
+    assert part.keys() == keys
+
+
 @given(st.sampled_from(NAMES), st.binary(max_size=200))
 def test_any_content_has_a_part_that_is_equal_to_itself(path: str, content: bytes) -> None:
     assert check_part(path, content) == check_part(path, content)

@@ -206,6 +206,7 @@ _LINTERS = (
     "pyrefly", "codespell", "vulture", "deptry", "interrogate", "pydocstyle", "pycodestyle", "eslintConfig", "prettier",
 )  # fmt: skip
 _ANY_LINTER = "|".join(_LINTERS)
+_OF_LINTER = re.compile(rf"(?:tool\.)?(?:{_ANY_LINTER})\b")
 
 
 def _setup_cfg(text: str) -> dict[str, dict[str, str]]:
@@ -248,9 +249,7 @@ def check_part(path: str, content: bytes | None, *, only_linters: bool = False) 
         found = dict(_matching(loads(content.decode()), re.compile(keys))) if content is not None else {}
     except (ValueError, TypeError, configparser.Error, RecursionError):
         return content
-    return {
-        key: value for key, value in found.items() if not only_linters or key.removeprefix("tool.").startswith(_LINTERS)
-    }
+    return {key: value for key, value in found.items() if not only_linters or _OF_LINTER.match(key)}
 
 
 def _matching(table: object, keys: re.Pattern[str], above: str = "") -> Iterator[tuple[str, object]]:
