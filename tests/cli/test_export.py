@@ -109,6 +109,14 @@ def test_a_branch_has_the_change_and_leaves_everything_else_alone(
     assert "the branch agent/tidy exists already" in capsys.readouterr().err
 
 
+def test_a_folder_that_took_the_place_of_a_file_has_only_what_was_checked(tmp_path: Path, own_home: Path) -> None:
+    workspace = committed(tmp_path / "work", tmp_path / "work")
+    script = "rm place; mkdir place; cd place; for i in $(seq 600); do echo $i > $i; done; echo x > a.log"
+    worked(tmp_path, workspace, own_home, script, "test -d place", '["*.log"]')
+    assert main(["export", "--branch", "many"]) == 0
+    assert len(git(workspace, "ls-tree", "--name-only", "many:place").splitlines()) == 600
+
+
 def test_a_branch_names_files_that_were_not_committed_when_the_run_began(
     tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

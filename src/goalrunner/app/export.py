@@ -28,7 +28,6 @@ _PATCH = (
 """The git command of a patch that has all content; a renamed file is deleted and added."""
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
 _SUBMODULE = b"160000"  # the mode of a submodule in a tree
-_AT_ONCE = 500  # paths of one command line
 _NAMED = 5  # paths that a message names
 
 
@@ -91,12 +90,19 @@ class RunChange:
         for path in paths:  # raises if the store was changed since
             for snapshot in (self._start, self._end):
                 await store.read(snapshot, path)
-        trees = [f"{snapshot.tree}:content" for snapshot in (self._start, self._end)]
-        parts = []
-        for first in range(0, len(paths), _AT_ONCE):
-            named = [raw(path) for path in paths[first : first + _AT_ONCE]]
-            parts.append(await self._git.ask(*_PATCH, *trees, "--", *named))
-        return b"".join(parts)
+        # The path of a file stands for a whole folder that took its place, so a tree is made, and no paths are named.
+        rows = [
+            b"%s %s\t%s\0" % (after[path].mode.encode(), after[path].blob.encode(), raw(path))
+            if path in after
+            else b"0 %s\t%s\0" % (b"0" * len(before[path].blob), raw(path))
+            for path in sorted(paths, key=after.__contains__)  # deleted ones first: a folder may follow
+        ]
+        start = f"{self._start.tree}:content"
+        with tempfile.TemporaryDirectory() as scratch:
+            ask = partial(self._git.ask, index=Path(scratch) / "index")
+            await ask("read-tree", start)
+            await ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
+            return await ask(*_PATCH, start, (await ask("write-tree")).strip())
 
     async def branch(self, name: str, base: str | None, message: str, environ: Mapping[str, str]) -> NewBranch:
         """Commit the change on a new branch. Work tree, index and HEAD stay as they are.
