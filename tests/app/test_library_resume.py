@@ -110,6 +110,8 @@ def test_what_only_the_program_can_make_is_asked_for() -> None:
         resume(first, Agent("good"), workspace=".")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="max_iterations must be a positive number"):
         resume(first, Agent("good"), validators=[says("good")], max_iterations=-1)
+    with pytest.raises(UsageError, match="timeout must be a positive number"):
+        resume(first, Agent("good"), validators=[says("good")], timeout=float("nan"))
     with pytest.raises(UsageError, match="no run"):
         resume("absent", Agent("good"))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.stop_hook import HookEvent
 from goalrunner.cli.main import main
 from goalrunner.core.agent_preset import Preset
 from goalrunner.records.run_folder import list_runs
@@ -262,6 +263,11 @@ def test_a_judge_sees_the_tool_results_of_the_transcript(project: Path, tmp_path
     assert "complete" in called(project, "Stop", transcript_path=str(transcript))["systemMessage"]
     (summary,) = list_runs(own_home)
     assert summary["labels"] == ["rests on reports"]
+
+
+def test_half_of_a_surrogate_pair_is_no_reason_not_to_check() -> None:
+    event = HookEvent.parsed(json.dumps({"session_id": "s", "last_assistant_message": "cut \ud83d"}).encode())
+    assert event.last_assistant_message == "cut ?"
 
 
 @pytest.mark.parametrize(

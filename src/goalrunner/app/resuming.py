@@ -110,7 +110,7 @@ def load_earlier(
     limits: dict[str, float | tuple[str, ...] | None] = {}
     for key in ("max_iterations", "timeout", "tokens", "cost_usd"):
         value = given[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             raise UsageError(f"{key} must be a positive number, not {value!r}", "inf lifts the limit")
         if key in keywords:
             limits[key] = None if value == math.inf else value

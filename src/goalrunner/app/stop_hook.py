@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,6 +59,9 @@ class HookEvent(BaseModel):
     @classmethod
     def parsed(cls, data: bytes) -> Self:
         """Read the JSON of a hook. Raise UsageError if it is none."""
+        # Half of a surrogate pair, where a text was cut, is replaced.
+        with contextlib.suppress(ValueError, RecursionError):
+            data = json.dumps(json.loads(data), ensure_ascii=False).encode(errors="replace")
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
