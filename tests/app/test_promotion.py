@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import PromotionRequest, promote
+from goalrunner.app.memory import MemoryItem, PromotionRequest, list_items, promote
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import SystemClock
-from goalrunner.records.memory import MemoryItem, list_items
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.testing import ManualClock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import PromotionRequest, promote
+from goalrunner.app.memory import PromotionRequest, list_items, promote
 from goalrunner.core import events
 from goalrunner.core.decision import decide
 from goalrunner.core.errors import GoalError, UsageError
@@ -18,7 +18,6 @@ from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.files import SystemClock
-from goalrunner.records.memory import list_items
 from goalrunner.records.redaction import Redactor
 from tests.support.course import Course, effect
 from tests.support.deciding import answer_question, cancel_run, decide_approval

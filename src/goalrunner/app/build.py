@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any
 
 from goalrunner import __version__
-from goalrunner.app.critic import critic_rule, critic_warnings, make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation, external_notes
 from goalrunner.app.memory import Recalled, recall
 from goalrunner.app.notify import Notifier
-from goalrunner.app.preflight import check_lines, describe_checks, undo_interrupted, warnings_before
+from goalrunner.app.preflight import check_lines, critic_warnings, describe_checks, undo_interrupted, warnings_before
 from goalrunner.app.previous_run import chat_to_continue, file_hash, kept_files, secret_notes
-from goalrunner.app.replay import make_checker, make_judge
 from goalrunner.app.resolve import LABEL_NOTES, RunConfig, resolve
+from goalrunner.app.reviewing import critic_rule, make_checker, make_critic, make_judge
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import CHECKOUTS, clear_leftovers, clear_own, runner_outputs
 from goalrunner.app.sub_goals import within_parent

@@ -249,3 +249,26 @@ def _commands(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> Iterat
 def _said(goal: Goal) -> str:
     """Return the text of the goal; a path in it may be what the work has to create."""
     return "\n".join((goal.objective, *goal.success_criteria, *goal.constraints))
+
+
+_CRITIC = "critic"
+
+
+def _critic_as_validator(goal: Goal) -> Goal:
+    """Return the goal with its critic, if that is code, as its only validator."""
+    critic = goal.critic
+    specs = (ValidatorSpec(name=_CRITIC, run=critic.run, python=critic.python),) if critic.run or critic.python else ()
+    config = goal.workspace.model_copy(update={"protect": (), "editable": ()})
+    return goal.model_copy(update={"validators": specs, "workspace": config})
+
+
+def refuse_hopeless_critic(goal: Goal, environ: Mapping[str, str]) -> None:
+    """Raise ValidatorMissing if only a person can correct the critic's command line."""
+    for error in hopeless_validators(_critic_as_validator(goal), environ):
+        raise ValidatorMissing(error.message.replace(f"validator {_CRITIC}", "the critic", 1), error.hint)
+
+
+def critic_warnings(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence about each script or module of the critic that does not exist yet."""
+    found = warnings_before(_critic_as_validator(goal), environ)
+    return tuple(text.replace(f"validator {_CRITIC}", "the critic", 1) for text in found if " until " in text)

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from goalrunner.app.critic import refuse_hopeless_critic
 from goalrunner.app.external_agent import ResolvedAgent, check_installed, refuse_unsupported, resolve_agent
-from goalrunner.app.preflight import Choice, choose_environment, hopeless_validators, needs_environment
+from goalrunner.app.preflight import (
+    Choice,
+    choose_environment,
+    hopeless_validators,
+    needs_environment,
+    refuse_hopeless_critic,
+)
 from goalrunner.app.run_options import RunOptions, goal_models
 from goalrunner.app.sandbox import CHECKOUTS, NONE, RunLocation, Sandbox, choose_sandbox, secret_goal_file, workspace_of
 from goalrunner.core.errors import UsageError

@@ -173,7 +173,7 @@ def memory(
     owner: Annotated[Text, option("NAME", "Only the facts of this owner.")] = None, json: options.Json = False
 ) -> int:
     """List the facts that are kept for later runs."""
-    from goalrunner.records.memory import list_items
+    from goalrunner.app.memory import list_items
     from goalrunner.reports.tables import memory_text
 
     items, damages = list_items(runs.home(), owner)
@@ -228,7 +228,7 @@ def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory pr
 
     The items that it corrected are removed with it.
     """
-    from goalrunner.records.memory import find_item
+    from goalrunner.app.memory import find_item
     from goalrunner.reports.tables import forgotten_text
 
     file = find_item(runs.home(), item)

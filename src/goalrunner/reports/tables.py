@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from goalrunner.app.agents import AgentFacts, Check
     from goalrunner.app.doctor import Diagnosis
     from goalrunner.app.kept_verdicts import TranscriptAudit
-    from goalrunner.records.memory import MemoryItem
+    from goalrunner.app.memory import MemoryItem
 
 _AGENT_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")

@@ -1,33 +1,39 @@
-"""Running a cited command again, in the environment in which the validators passed."""
+"""The checks, the judge and the critic of a run, made from its configuration; and running a cited command again."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
 
 from goalrunner.app.checker import CheckRunner
+from goalrunner.app.preflight import Choice, choose_environment
+from goalrunner.app.resolve import RunConfig
 from goalrunner.app.sandbox import NONE
-from goalrunner.checking.environment import EnvironmentFailed, Layer
+from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer
+from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import OpenOverlay, Overlay
+from goalrunner.checking.plan import Plan
 from goalrunner.core.activity import running
 from goalrunner.core.agent_ports import Recorder, ToolResult
+from goalrunner.core.critique import CriticRule
+from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import DEFAULT_VALIDATOR_TIMEOUT
 from goalrunner.core.limits import rule_for
 from goalrunner.core.observation import REPLAY, Observation
+from goalrunner.core.ports import Completion, Reviewer, ValidationContext
+from goalrunner.engine.validating import Results
 from goalrunner.judge import LLMJudge
+from goalrunner.judge.critic import ModelCritic
+from goalrunner.llm import LLM
+from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.diff import CACHES, Patterns
-from goalrunner.system.launcher import SHELL
-
-if TYPE_CHECKING:
-    from goalrunner.app.preflight import Choice
-    from goalrunner.app.resolve import RunConfig
-    from goalrunner.checking.plan import Plan
-    from goalrunner.core.ports import Completion, ValidationContext
-    from goalrunner.engine.validating import Results
-    from goalrunner.records.run_folder import RunFolder
-    from goalrunner.snapshots.store import SnapshotStore
-    from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment
+from goalrunner.validators.critics import CallableCritic, Place, SpecCritic
 
 _CANNOT_RUN = (None, 126, 127)  # exit codes of a command that a signal ended, or that could not be started
 
@@ -118,3 +124,64 @@ def make_judge(config: RunConfig, checker: CheckRunner | None) -> LLMJudge | Non
         return None
     replay = checker.replay if isinstance(checker, ReplayingChecks) else None
     return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text, replay=replay)
+
+
+def critic_rule(config: RunConfig) -> CriticRule | None:
+    """Return what the decisions need to know of the critic; None if there is none.
+
+    A critic of the calling program may have the attributes `threshold` and `max_refinements`. Raise UsageError.
+    """
+    given, table = config.options.critic, config.goal.critic
+    name = table.command
+    if isinstance(given, LLM):
+        name = given.model
+    elif given is not None:
+        name = str(getattr(given, "__name__", type(given).__name__))
+    elif "critic" in config.models:
+        name = config.models["critic"].model
+    if not name:
+        return None
+    limits = {key: getattr(given, key, getattr(table, key)) for key in ("threshold", "max_refinements")}
+    try:
+        return CriticRule.model_validate({"name": config.redactor.text(name), **limits})
+    except ValidationError as error:
+        key = str(error.errors()[0]["loc"][0])
+        raise UsageError(f"{key} of the critic is {limits[key]!r:.40}", "threshold is a number from 0 to 1") from None
+
+
+def make_critic(
+    config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
+) -> Reviewer | None:
+    """Return the part that asks the critic; None if the run has none. Raise UsageError."""
+    given, table = config.options.critic, config.goal.critic
+    if "critic" in config.models:
+        return ModelCritic(config.models["critic"], redact=config.redactor.text)
+    if given is not None and not isinstance(given, LLM):
+        return CallableCritic(given)
+    if not (table.run or table.python):
+        return None
+    environment = _environment(config, store, folder, processes)
+    env = child_environment(config.sandbox.environ, withhold=config.withheld)
+
+    @asynccontextmanager
+    async def open_place() -> AsyncIterator[Place]:
+        if environment is None:
+            yield config.sandbox.launcher(processes, folder.run_id, checks=True), config.workspace, env
+            return
+        async with environment.open((Layer(config.workspace),)) as opened:
+            launcher = config.sandbox.launcher(opened.launcher(processes), folder.run_id, checks=True)
+            yield launcher, opened.path, opened.environ(env)
+
+    return SpecCritic(table.run, table.python, open_place)
+
+
+def _environment(
+    config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
+) -> CheckEnvironment | None:
+    """Return what drops the writes of the critic; None if the workspace is not the deliverable."""
+    if store is None:
+        return None
+    choice = config.check or choose_environment(config.goal, config.workspace, config.home)
+    if choice.scratch is not None:
+        return Overlay(choice.scratch, child_environment(config.sandbox.environ, withhold=config.withheld))
+    return InPlace(store, config.home, start=folder.start, guard=processes.watchdog.token)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.memory import MOST_CHARACTERS, MOST_ITEMS, recall
+from goalrunner.app.memory import MOST_CHARACTERS, MOST_ITEMS, MemoryFile, MemoryItem, find_item, list_items, recall
 from goalrunner.core.errors import RecordError
-from goalrunner.records.memory import MemoryFile, MemoryItem, find_item, list_items
 from goalrunner.testing import ManualClock
 
 NOW = ManualClock().now()
