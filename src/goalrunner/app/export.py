@@ -13,7 +13,7 @@ from pathlib import Path
 
 from goalrunner.app.previous_run import frozen_table
 from goalrunner.app.run_snapshots import KeptStore
-from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
@@ -28,7 +28,6 @@ _PATCH = (
 """The git command of a patch that has all content; a renamed file is deleted and added."""
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
 _SUBMODULE = b"160000"  # the mode of a submodule in a tree
-_NAMED = 5  # paths that a message names
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class RunChange:
             tree = (await indexed("write-tree")).output.strip()
         differing, unseen = await self._unchecked(found, commit, inside)
         if base is not None and unseen:  # of a commit that the agent made, for example
-            raise UsageError(f"{base} has files that the run did not check: {named(unseen)}", otherwise)
+            raise UsageError(f"{base} has files that the run did not check: {some(unseen)}", otherwise)
         made = await self._git.ask(
             *author, "commit-tree", tree, "-p", commit, stdin=message.encode(), repository=found.git_dir
         )
@@ -189,9 +188,3 @@ def _author(root: Path, environ: Mapping[str, str]) -> Sequence[str]:
 
 def _paths(changes: Iterable[Change]) -> tuple[str, ...]:
     return tuple(change.path for change in changes if change.kind != "repository")
-
-
-def named(paths: Sequence[str]) -> str:
-    """Return the first paths of a list, and how many more there are."""
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return ", ".join(paths[:_NAMED]) + more

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from goalrunner.checking.ignored_classes import classify
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import Protection
 from goalrunner.checking.undo import replay
-from goalrunner.core.errors import UsageError, ValidatorMissing
+from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import programs
@@ -141,20 +141,15 @@ def describe_checks(
     protection = Protection(config.protect, config.editable, config.allow, scripts)
     paths = listed(workspace, environ, "--cached", "--others", "--exclude-standard")
     held = [path for path in paths if protection.rule(path) and not protection.allowed(path)]
-    yield "protected", _shown(held) if held else "no file"
+    yield "protected", some(held, _NAMED) if held else "no file"
     names = listed(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
     ignored = classify(workspace, names, dependencies_of(goal))
     for kind, label in (("dependencies", "packages"), ("build", "build"), ("other", "ignored")):
         found = [f"{item.path} ({item.why})" if kind != "other" else item.path for item in ignored if item.kind == kind]
         if found:
-            yield label, _shown(found)
+            yield label, some(found, _NAMED)
     for warning in warnings_before(goal, environ):
         yield "warning", warning
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> tuple[str, ...]:

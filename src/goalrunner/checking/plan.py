@@ -31,13 +31,13 @@ from goalrunner.checking.protection import (
     Protection,
     differences,
 )
+from goalrunner.core.errors import some
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, raw
 from goalrunner.snapshots.store import SnapshotStore
 
 _CACHES = Patterns(CACHES, own=True)
-_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,12 @@ def labels(plan: Plan, *, green: bool) -> tuple[str, ...]:
     """Return what weakens a completion that rests on this plan."""
     found = []
     if plan.allowed:
-        found.append(f"checks changed: {_shown([item.path for item in plan.allowed])}")
+        found.append(f"checks changed: {some([item.path for item in plan.allowed])}")
     if plan.dependencies:
-        found.append(f"dependencies changed: {_shown(plan.dependencies)}")
+        found.append(f"dependencies changed: {some(plan.dependencies)}")
     if green and plan.differences:
-        found.append(f"not verified: {_shown([item.path for item in plan.differences])}")
+        found.append(f"not verified: {some([item.path for item in plan.differences])}")
     return tuple(found)
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 async def _concerns_checks(store: SnapshotStore, base: Snapshot, now: Snapshot, item: Difference) -> bool:
@@ -190,12 +185,12 @@ def _refusal(protection: Protection, lost: Sequence[str], changes: Changes) -> t
     folders = changes.dependency_folders
     if lost:
         return (
-            f"the original content of {_shown(lost)} is needed to check your work and is not kept; restore it",
-            f"the run can go on if they may change: [workspace] allow = {json.dumps(lost[:_NAMED])}",
+            f"the original content of {some(lost)} is needed to check your work and is not kept; restore it",
+            f"the run can go on if they may change: [workspace] allow = {json.dumps(lost[:5])}",
         )
     if protection.strict and not all(protection.allowed(name) or protection.allowed(f"{name}/x") for name in folders):
-        said = f"installed packages changed ({_shown(changes.dependencies)}), which this goal does not allow"
-        hint = f"if they may change: [workspace] allow = {json.dumps(folders[:_NAMED])}"
+        said = f"installed packages changed ({some(changes.dependencies)}), which this goal does not allow"
+        hint = f"if they may change: [workspace] allow = {json.dumps(folders[:5])}"
         hint += ', or setup = "..." to install them in a checkout'
         return f"{said}; put them back as they were", hint
     return "", ""

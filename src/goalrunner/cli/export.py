@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import File, Text, flag, option
-from goalrunner.core.errors import ExitCode, GoalError, UsageError
+from goalrunner.core.errors import ExitCode, GoalError, UsageError, some
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
@@ -38,7 +38,7 @@ def export(
         raise UsageError("one of --patch, --branch NAME and --comment is needed", "goal export --patch -o change.patch")
     if branch is not None and file is not None:
         raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
-    from goalrunner.app.export import RunChange, named
+    from goalrunner.app.export import RunChange
     from goalrunner.reports.result_file import ResultFile
     from goalrunner.reports.status import summary_markdown
 
@@ -60,7 +60,7 @@ def export(
         if made.unchecked:
             output.complain(
                 f"Warning: when the run began, the workspace differed from {begin} in files that it did not change"
-                f" ({named(made.unchecked)}); the checks saw these, and the branch does not have them"
+                f" ({some(made.unchecked)}); the checks saw these, and the branch does not have them"
             )
     else:
         data = main.wait_for(change.patch()) if patch and change is not None else summary_markdown(outcome, files=files)
@@ -69,7 +69,7 @@ def export(
         else:
             output.say(data)
     if change is not None and (later := main.wait_for(change.later())):
-        output.complain(f"Note: the workspace has changed since the run ({named(later)}); this is not exported")
+        output.complain(f"Note: the workspace has changed since the run ({some(later)}); this is not exported")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from goalrunner.core.errors import some
 from goalrunner.core.events import PromptKind, RunEnded
 from goalrunner.core.limits import awaiting_approval, completion_rule, denied, end, out_of_budget, shortfall, unreadable
 from goalrunner.core.outcome import StopReason
@@ -115,8 +116,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
             return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
-            more = f" and {len(state.leaked) - 5} more" if len(state.leaked) > 5 else ""
-            said = f"the workspace changed while it was checked: {', '.join(state.leaked[:5])}{more}"
+            said = f"the workspace changed while it was checked: {some(state.leaked)}"
             hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
             return end(StopReason.EVIDENCE_UNSTABLE, said, hint)
         case Phase.READY if state.plan.takes_baseline:

@@ -6,7 +6,7 @@ Each error says what failed, why, and what to do next.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time
@@ -247,6 +247,12 @@ def kind(value: object) -> str:
     named = {Mapping: "a table", list: "a list", tuple: "a list", date: "a date or time", time: "a date or time"}
     known = (words for form, words in named.items() if isinstance(value, form))
     return next(known, f"a value of type {type(value).__name__}")
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def listed(choices: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from goalrunner.core import events, progress
+from goalrunner.core.errors import some
 from goalrunner.core.events import Standing
 from goalrunner.core.outcome import GoalAttempt, StopReason
 from goalrunner.core.ports import CheckRun
@@ -100,7 +101,7 @@ def baseline_standing(results: Sequence[ValidatorResult], ran: CheckRun, leaked:
     if obstacle := obstacle_of(results):
         return "cannot_run", obstacle
     if leaked:
-        return "differs", f"the workspace changed while it was checked: {', '.join(leaked[:5])}"
+        return "differs", f"the workspace changed while it was checked: {some(leaked)}"
     if ran.refusal:
         return "differs", f"{ran.refusal}\n{ran.hint}".strip()
     return ("green" if results and all(result.passed for result in results) else "red"), ""

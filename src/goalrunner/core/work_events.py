@@ -258,3 +258,29 @@ class VerdictRecorded(Frozen):
     stale_only: bool = Field(False, description="complete but for evidence that is out of date")
     refusals: tuple[str, ...] = Field((), description="why a citation did not count, one sentence each")
     stale: dict[str, str] = Field({}, description="by id of a cited observation: why it no longer counted")
+
+
+WorkEvent = (
+    SnapshotTaken
+    | BaselineTaken
+    | BlockReported
+    | StepStarted
+    | RoundStarted
+    | PlanProposed
+    | SecretsReplaced
+    | MessageRecorded
+    | ToolCalled
+    | ToolResultRecorded
+    | UsageRecorded
+    | RoundFinished
+    | SessionOpened
+    | AgentRan
+    | ValidatorsFinished
+    | WorkspaceChanged
+    | ConfirmationRecorded
+    | AuditStarted
+    | AuditFailed
+    | VerdictRecorded
+    | QuestionOpened
+    | QuestionAnswered
+)

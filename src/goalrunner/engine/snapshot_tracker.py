@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.errors import WorkspaceError, some
 from goalrunner.core.events import SnapshotTaken
 from goalrunner.core.observation import OWNER, RESPONSE, Claim, DiffStat, Observation, Snapshot
 from goalrunner.core.ports import Workspace
@@ -145,11 +145,7 @@ async def why_stale(
         return f"{item.path} changed after {item.id}" if item.path in later else ""
     during = await compare(before, after)
     if during and item.reported_by:
-        return f"{_some(during)} changed in the round in which {item.reported_by} reported {item.id}"
+        return f"{some(during, 3)} changed in the round in which {item.reported_by} reported {item.id}"
     if during:
-        return f"{item.id} itself changed {_some(during)}; run the check alone, after the change"
-    return f"{_some(later)} changed after {item.id}" if later else ""
-
-
-def _some(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        return f"{item.id} itself changed {some(during, 3)}; run the check alone, after the change"
+    return f"{some(later, 3)} changed after {item.id}" if later else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.core.errors import RunNotFound, UsageError, record_errors
+from goalrunner.core.errors import RunNotFound, UsageError, record_errors, some
 from goalrunner.records.files import is_written, sync_folder, write_whole
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ def find_run(home: Path, reference: str | None = None) -> RunFolder:
     if reference in names or len(matching) == 1:
         return RunFolder(home / "runs" / (reference if reference in names else matching[0]))
     if matching:
-        some = ", ".join(matching[:5]) + (f" and {len(matching) - 5} more" if len(matching) > 5 else "")
-        raise RunNotFound(f'"{reference}" matches {len(matching)} runs: {some}', "type more of the id")
+        raise RunNotFound(f'"{reference}" matches {len(matching)} runs: {some(matching)}', "type more of the id")
     raise RunNotFound(f'no run "{reference}" in {home}', "goal list shows the runs")
 
 
