@@ -169,22 +169,20 @@ class Sandbox:
         """Return the folder of what commands of a run write outside of the workspace."""
         return Path(os.path.realpath(self.location.home / CHECKOUTS / run_id))
 
-    def agent_policy(self, own: Path, paths: Iterable[str], *, logins: bool = True) -> SandboxPolicy | None:
+    def agent_policy(self, own: Path, paths: Iterable[str]) -> SandboxPolicy | None:
         """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.
 
         The agent writes the workspace, and a /tmp and a HOME in the folder `own`. Of the user's HOME it sees its programs,
         git's configuration and the paths, where its login and its sessions are: it can write these, because a login that
-        it renews must be there the next time. Without `logins` it finds none of the paths. Its network is open.
+        it renews must be there the next time. Its network is open.
         """
         if self.choice.sandbox is None:
             return None
         environ, user = self.location.environ, self.location.user_home
         theirs = tuple(Path(os.path.realpath(user / path)) for path in paths)
-        programs = (*visible_paths(environ, user), *(user / name for name in (".gitconfig", ".config/git")))
         inner = Confinement(
-            # The folder of the program itself must be there for it to start.
-            writable=theirs if logins else tuple(path for path in theirs if path in programs),
-            readable=programs,
+            writable=theirs,
+            readable=(*visible_paths(environ, user), *(user / name for name in (".gitconfig", ".config/git"))),
             hidden=tuple(path for path in self.hides if path.exists() and path not in theirs),
             emptied=tuple(filter(None, (self.location.secret,))),
             home=(user, own / "agent-home"),

@@ -183,26 +183,18 @@ class NamespaceLauncher:
     inner: Launcher
     namespace: Namespace
 
-    async def launch(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        output: Path,
-        **options: Unpack[LaunchOptions],
-    ) -> Completion:
+    async def launch(self, argv: Sequence[str], **options: Unpack[LaunchOptions]) -> Completion:
         """See `goalrunner.core.ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
+        cwd, output = options["cwd"], options["output"]
         if not argv or not argv[0]:
             with opened_sink(output):
                 return Completion(NOT_FOUND, 0.0, timed_out=False, output=output, error="there is no command to run")
         self.namespace.running += 1
-        # The folder may exist inside alone; then PWD is set by `env`.
-        outside = cwd if cwd.is_dir() else Path("/")
-        env = {name: value for name, value in env.items() if name != "PWD" or outside == cwd}
+        if not cwd.is_dir():  # it may exist inside alone; then PWD is set by `env`
+            options["cwd"] = Path("/")
+            options["env"] = {name: value for name, value in options["env"].items() if name != "PWD"}
         try:
-            line = self.namespace.entering(argv, cwd.absolute())
-            done = await self.inner.launch(line, cwd=outside, env=env, output=output, **options)
+            done = await self.inner.launch(self.namespace.entering(argv, cwd.absolute()), **options)
             names = await self._swept()
         finally:
             self.namespace.ended()

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, Required, TypedDict, Unpack
 
 from goalrunner.core.agent_ports import Conversation, Message, Recorder
 from goalrunner.core.critique import Critique
@@ -249,33 +249,29 @@ class Completion:
 
 
 class LaunchOptions(TypedDict, total=False):
-    """The optional arguments of `Launcher.launch`."""
+    """The arguments of `Launcher.launch` beside the command line."""
 
+    cwd: Required[Path]
+    env: Required[Mapping[str, str]]
+    """The whole environment."""
+    output: Required[Path]
+    """The file that stdout and stderr go to as they come."""
     timeout: float | None
+    """Seconds."""
     stdin: bytes | None
     errors: Path | None
+    """The file for stderr, if that is another one."""
     shared: Sequence[Path]
+    """Files of the runner that are visible in a sandbox."""
 
 
 class Launcher(Protocol):
     """Starts child processes, and ends their descendants with them."""
 
-    async def launch(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        output: Path,
-        timeout: float | None = None,
-        stdin: bytes | None = None,
-        errors: Path | None = None,
-        shared: Sequence[Path] = (),
-    ) -> Completion:
-        """Run `argv` to its end, its deadline (seconds) or cancellation, then end every process that it started.
+    async def launch(self, argv: Sequence[str], **options: Unpack[LaunchOptions]) -> Completion:
+        """Run `argv` to its end, its deadline or cancellation, then end every process that it started.
 
-        `env` is the whole environment. stdout and stderr go to `output` as they come, or stderr to `errors`. `shared` are
-        files of the runner that are visible in a sandbox. A missing program gives `exit_code=127` and an `error`.
+        A missing program gives `exit_code=127` and an `error`.
         """
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from goalrunner.core.shell_syntax import parse
-from goalrunner.core.shell_words import ASSIGNMENT, Command, Line, Word
+from goalrunner.core.shell_words import ASSIGNMENT, Command, Line, UnreadableError, Word
 from goalrunner.core.shell_wrappers import (
     COVERAGE_OPTIONS,
     PYTHON_OPTIONS,
@@ -119,19 +119,15 @@ def _stages(program: Program, depth: int) -> Iterator[Program]:
         return
     try:
         inner = [*_started_by(program, depth)]
-    except _UnknownError as error:
+    except UnreadableError as error:
         yield replace(program, problem=str(error))
         return
     yield replace(program, starts=any(not one.nested for one in inner))
     yield from inner
 
 
-class _UnknownError(Exception):
-    """It is not known what a program runs."""
-
-
 def _started_by(program: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs that a program starts, each with what it starts in turn. Raise _UnknownError."""
+    """Yield the programs that a program starts, each with what it starts in turn. Raise UnreadableError."""
     name = program.name
     through = replace(program, through=(*program.through, name))
     _refuse(program)
@@ -154,14 +150,14 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
 
 
 def _refuse(program: Program) -> None:
-    """Raise _UnknownError if it cannot be known what a program runs."""
+    """Raise UnreadableError if it cannot be known what a program runs."""
     name, words = program.name, () if program.module else program.words
     if name in UNREAD and words and words[1:2] not in (("--version",), ("--help",)):
-        raise _UnknownError(f"{name} starts another program")
+        raise UnreadableError(f"{name} starts another program")
     if name == "alias" and any("=" in word for word in words):
-        raise _UnknownError("an alias gives a program another name")
+        raise UnreadableError("an alias gives a program another name")
     if name == "git" and any(one == "-c" and key.lower().startswith("alias.") for one, key in pairwise(words)):
-        raise _UnknownError("an alias gives a command of git another name")
+        raise UnreadableError("an alias gives a command of git another name")
 
 
 def _of_script(
@@ -170,7 +166,7 @@ def _of_script(
     """Yield the programs of a script, with what is known of the program that runs it."""
     line = parse(script)
     if line.problem:
-        raise _UnknownError(line.problem)
+        raise UnreadableError(line.problem)
     for one in _of_line(line, depth + 1):
         own, around = one.command, outer.command
         merged = replace(
@@ -211,7 +207,7 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
     elif "-s" in names or not rest or rest[0] in _STDIN or rest[0].startswith("<("):
         script = program.command.stdin
         if (script is None and program.command.piped) or (rest and rest[0].startswith("<(")):
-            raise _UnknownError(f"{program.name} runs the output of another command")
+            raise UnreadableError(f"{program.name} runs the output of another command")
     return script, "-e" in names or "errexit" in values, "pipefail" in values
 
 
@@ -246,10 +242,10 @@ def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -
 
 
 def _split(text: str) -> _Words:
-    """Return the words that `env -S` makes of a text. Raise _UnknownError."""
+    """Return the words that `env -S` makes of a text. Raise UnreadableError."""
     line = parse(text)
     if line.problem or len(line.commands) != 1:
-        raise _UnknownError(f'env may change the meaning of "{text}"')
+        raise UnreadableError(f'env may change the meaning of "{text}"')
     return (*map(Word, line.commands[0].assignments), *line.commands[0].words)
 
 

@@ -163,7 +163,7 @@ _RESERVED = frozenset({"{", "}", "!", "then", "else", "elif", "fi", "do", "done"
 
 
 class UnreadableError(Exception):
-    """A construct is not known."""
+    """A construct, or what a program runs, is not known."""
 
 
 def simple_command(source: bytes, node: Node, text: str) -> Command:

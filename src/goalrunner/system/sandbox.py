@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -37,27 +36,19 @@ class SandboxedLauncher:
     inner: Launcher
     policy: SandboxPolicy
 
-    async def launch(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        output: Path,
-        **options: Unpack[LaunchOptions],
-    ) -> Completion:
+    async def launch(self, argv: Sequence[str], **options: Unpack[LaunchOptions]) -> Completion:
         """See `goalrunner.core.ports.Launcher`."""
+        cwd, env, output = options["cwd"], options["env"], options["output"]
         if (missing := unstartable(argv, cwd, env)) is not None:
             output.touch(mode=0o600)
             return Completion(missing.exit_code, 0.0, timed_out=False, output=output, error=missing.reason)
         shared, said = options.pop("shared", ()), options.get("errors") or output
         confined = self.policy.confined(argv, cwd, shared)
-        launch = partial(self.inner.launch, cwd=cwd, env=env, output=output, **options)
-        done = await launch(confined)
+        done = await self.inner.launch(confined, **options)
         if done.exit_code and self.policy.sandbox.failure(done.exit_code, _first_bytes(said)):
             # Nothing can be mounted over a socket that was removed in the meantime.
             again = self.policy.confined(argv, cwd, shared)
-            done = await launch(again) if again != confined else done
+            done = await self.inner.launch(again, **options) if again != confined else done
         if "bwrap" in done.survivors:  # the sandbox's own first process, which stays while any other one is in it
             at = done.survivors.index("bwrap")
             done = replace(done, survivors=(*done.survivors[:at], *done.survivors[at + 1 :]))
