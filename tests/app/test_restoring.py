@@ -27,7 +27,7 @@ async def test_the_users_repository_is_not_touched(tmp_path: Path) -> None:
     work = KeptStore(workspace, home, os.environ)
     plan = await work.plan(start)
     changed, _ = await work.perform(start)
-    work.close()
+    work.store.close()
 
     assert plan == changed == (Change(path="a", kind="modified"), Change(path="b", kind="deleted"))
     assert listing(workspace) == {"a": b"- 1\n"}
@@ -47,7 +47,7 @@ async def test_what_is_not_kept_is_named_and_so_is_the_state_before(tmp_path: Pa
     assert len(await work.plan(start)) == 2
     with pytest.raises(WorkspaceError) as refused:
         await work.perform(start)
-    work.close()
+    work.store.close()
 
     assert refused.value.message == "not restored: large"
     assert "the state before is kept as snapshot " in refused.value.hint
@@ -70,7 +70,7 @@ async def test_what_was_hidden_by_a_later_ignore_rule_goes_too_by_the_rules_of_t
 
     work = KeptStore(workspace, home, os.environ, start=rules if kept else tmp_path / "none")
     await work.perform(start)
-    work.close()
+    work.store.close()
 
     assert sorted(listing(workspace)) == (["a"] if kept else ["a", "hidden"])
     assert not (tmp_path / "none").exists()

@@ -31,7 +31,7 @@ from goalrunner.engine.run import Run
 from goalrunner.engine.validating import is_hidden
 from goalrunner.goalfile import dump_goal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog, LogEnd, TornTail
+from goalrunner.records.event_log import EventLog, LogEnd, OnTorn
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder, new_run_id, summary_writer
 from goalrunner.snapshots.store import SnapshotStore
@@ -64,7 +64,7 @@ class RunResources:
 
 
 def open_resources(
-    config: RunConfig, folder: RunFolder, on_torn: Callable[[TornTail], None] | None = None, end: LogEnd | None = None
+    config: RunConfig, folder: RunFolder, on_torn: OnTorn = None, end: LogEnd | None = None
 ) -> RunResources:
     """Open the run's files and make its parts; `end` is the end of its log, if that is known. Raise GoalError."""
     goal, options, workspace, redactor = config.goal, config.options, config.workspace, config.redactor

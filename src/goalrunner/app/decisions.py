@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -26,12 +26,10 @@ from goalrunner.core.summary import evidence_of, summary_of
 from goalrunner.engine.approvals import record_answer
 from goalrunner.engine.journal import Journal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog, TornTail, read_records
+from goalrunner.records.event_log import EventLog, OnTorn, read_records
 from goalrunner.records.files import LogInUse, SystemClock, is_written
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, read_summary
-
-OnTorn = Callable[[TornTail], None] | None
 
 _CANCEL_TIMEOUT = 10.0  # seconds to wait for a living run to end; it does within two, unless its machine is overloaded
 _PREVIEW = 200_000  # bytes of a diff that is shown to a person

@@ -65,7 +65,7 @@ class RunChange:
         except WorkspaceError:
             return ()
         finally:
-            self._kept.close()
+            self._kept.store.close()
 
     async def files(self) -> tuple[Change, ...]:
         """Return the files that were changed, sorted by path. Raise WorkspaceError if snapshots are gone."""

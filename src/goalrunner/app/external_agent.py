@@ -21,7 +21,6 @@ from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AgentConfig
 from goalrunner.core.limits import guarding_key, rule_for
 from goalrunner.core.ports import HIDDEN, Launcher
 from goalrunner.goalfile import preset_named
@@ -34,7 +33,6 @@ from goalrunner.system.sandbox import SandboxedLauncher, hidden_path
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
 _INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*")
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
-_CHAT_KEYS = ("max_steps", "tools", "system_prompt", "params", "api_base")  # of [agent]; only for the built-in agent
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def external_notes(agent: ResolvedAgent, environ: Mapping[str, str]) -> tuple[st
 
 
 def refuse_unsupported(agent: ResolvedAgent) -> None:
-    """Raise UsageError for the first setting of the goal that this agent cannot follow, with the way out."""
+    """Raise UsageError for a budget or an approval that this agent cannot keep, with the way out."""
     goal, name, preset = agent.goal, agent.name, agent.preset
     other: Protocol = "command" if agent.protocol == "acp" else "acp"
     for budget in agent.unenforced:
@@ -199,13 +197,4 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
         raise UsageError(
             f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be enforced",
             'remove it, or use an agent that asks: protocol = "acp"',
-        )
-    default = AgentConfig()
-    for key in _CHAT_KEYS:
-        if getattr(goal.agent, key) != getattr(default, key):
-            raise UsageError(f"agent.{key} is only for the built-in agent; {name} does not support it", f"remove {key}")
-    if goal.agent.model and not (preset.model and any("{model}" in word for word in agent.command)):
-        raise UsageError(
-            f"the model of {name} cannot be selected: its preset has no model",
-            f"remove model, or write model and {{model}} into [agents.{name}]",
         )

@@ -50,20 +50,13 @@ class Settings:
 
     def _without(self) -> dict[str, Any]:
         """Return the table without our entries, and without the list and the object that only they were in."""
-        hooks = dict(self._table.get("hooks", {}))
-        for event in EVENTS:
-            found = hooks.get(event, [])
-            kept = [entry for entry in found if not _is_ours(entry)]
-            if kept != found:
-                hooks[event] = kept
-                if not kept:
-                    del hooks[event]
-        if hooks == self._table.get("hooks", {}):
-            return dict(self._table)
-        rest = {**self._table, "hooks": hooks}
-        if not hooks:
-            del rest["hooks"]
-        return rest
+        before = self._table.get("hooks", {})
+        kept = {event: [entry for entry in before.get(event, []) if not _is_ours(entry)] for event in EVENTS}
+        hooks = {name: kept.get(name, found) for name, found in before.items() if kept.get(name) != [] or not found}
+        table = {**self._table, "hooks": hooks}
+        if not hooks and (before or "hooks" not in self._table):
+            del table["hooks"]
+        return table
 
     def _written(self, table: dict[str, Any]) -> str:
         """Return a table as text: the text of the file if it has the same content, and none for an empty table."""

@@ -61,7 +61,7 @@ class KeptStore:
         return await find_snapshot(self._git, beginning)
 
     async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
-        """Return what would be changed, of these paths or of all. Until `close`, no run may work there. Raise WorkspaceError."""
+        """Return what would be changed, of these paths or of all. No run may work there until the store is closed."""
         from goalrunner.checking.undo import replay  # not at the top: reading snapshots does not need it
 
         workspace = self.store.workspace
@@ -88,10 +88,6 @@ class KeptStore:
         except WorkspaceError as error:
             kept = f"the state before is kept as snapshot {before.id[:12]}"
             raise WorkspaceError(error.message, f"{error.hint}\n{kept}" if error.hint else kept) from error
-
-    def close(self) -> None:
-        """Let runs work there again."""
-        self.store.close()
 
 
 @dataclass

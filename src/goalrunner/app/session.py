@@ -27,7 +27,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import Resumption, cut_calls
 from goalrunner.engine.run import Run
 from goalrunner.llm import warm_up
-from goalrunner.records.event_log import TornTail, read_records
+from goalrunner.records.event_log import OnTorn, read_records
 from goalrunner.records.run_folder import RunFolder
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
@@ -99,9 +99,6 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
     warm_up(model_names(goal))
     with _signals() as watch:
         return await finish(prepare_run(goal, options), watch)
-
-
-OnTorn = Callable[[TornTail], None] | None  # called if the log ended in an incomplete record, which was cut
 
 
 async def aresume(

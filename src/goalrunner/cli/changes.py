@@ -99,7 +99,7 @@ def restore(
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:
-        work.close()
+        work.store.close()
     output.say(done_text(folder.run_id, known.workspace, moment, done, before, columns=columns))
     return 0
 

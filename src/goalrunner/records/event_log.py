@@ -78,6 +78,7 @@ class TornTail:
 
 
 OnTorn = Callable[[TornTail], None] | None
+"""Called if a log ended in an incomplete record, which was cut."""
 
 
 @dataclass(frozen=True)
