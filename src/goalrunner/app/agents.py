@@ -98,7 +98,6 @@ class Way:
 
     @property
     def is_there(self) -> bool:
-        """Whether its program is installed, as far as that can be known."""
         return bool(self.path) or not self.program
 
 

@@ -50,7 +50,6 @@ class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
 
     @property
     def file(self) -> Path:
-        """The transcript."""
         return self.folder / self.path
 
 

@@ -45,7 +45,6 @@ class ResolvedAgent:
 
     @property
     def name(self) -> str:
-        """The name in the goal."""
         return self.goal.agent.use
 
     @property

@@ -66,7 +66,6 @@ class Settings:
         return json.dumps(table, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n" if table else ""
 
     def diff(self, new: str) -> str:
-        """Return a unified diff to a new text."""
         name = str(self.path)
         rows = difflib.unified_diff(self.text.splitlines(keepends=True), new.splitlines(keepends=True), name, name)
         return "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
@@ -84,7 +83,6 @@ class Settings:
 
 
 def _is_ours(entry: Any) -> bool:
-    """Return whether an entry has our command and no other one."""
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
     commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
     return bool(commands) and all(isinstance(one, str) and _OURS.search(one) for one in commands)

@@ -44,7 +44,6 @@ class Rate:
 
     @property
     def value(self) -> float | None:
-        """The share."""
         return self.count / self.of if self.of else None
 
 

@@ -74,7 +74,6 @@ class KeptVerdicts:
                 self._found[verdict.key] = verdict
 
     def get(self, key: str) -> TranscriptAudit | None:
-        """Return the newest verdict of a key."""
         return self._found.get(key)
 
     def add(self, verdict: TranscriptAudit) -> None:

@@ -266,7 +266,6 @@ class Callback:
             self.on_text = on_text
 
     def on_record(self, record: Record) -> None:
-        """Pass the event on."""
         if self._on_event is not None:
             self._on_event(record.event)
 

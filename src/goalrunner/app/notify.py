@@ -54,7 +54,6 @@ class Notifier:
                 observer.on_activity(activity)
 
     def _run(self, status: str) -> None:
-        """Run the command, and wait for its end."""
         if not self.config.command:
             return
         try:

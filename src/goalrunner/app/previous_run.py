@@ -88,7 +88,6 @@ class LoadedRun:
 
     @property
     def goal_file(self) -> Path | None:
-        """The file that the goal was read from."""
         return Path(self.started.goal_file) if self.started.goal_file else None
 
 

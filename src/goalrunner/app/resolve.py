@@ -81,7 +81,6 @@ class RunConfig:
 
     @property
     def home(self) -> Path:
-        """GOAL_HOME."""
         return self.options.home
 
     @property

@@ -63,7 +63,6 @@ class RunLocation:
 
     @property
     def user_home(self) -> Path:
-        """The user's HOME."""
         return Path(os.path.realpath(self.environ.get("HOME") or Path.home()))
 
 

@@ -43,7 +43,6 @@ class NoAgent:
         self.messages: Sequence[Message] = ()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Raise GoalError."""
         raise GoalError(ONLY_CHECKS)
 
     def checkpoint(self) -> object:

@@ -40,7 +40,6 @@ def within_parent(goal: Goal, home: Path) -> Goal:
 
 
 def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
-    """Return the protection that is added to that of the goal."""
     own, plan = goal.workspace, parent.plan
     if str(workspace_of(goal)) != parent.workspace or not (plan.protects or plan.editable):
         return {}

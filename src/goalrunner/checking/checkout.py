@@ -93,7 +93,6 @@ class FreshCheckout:
         return _make_repository(path, self._store.workspace, self._env)
 
     def _refuse_links(self, path: Path) -> None:
-        """Raise EnvironmentFailed if a link in the checkout leads into the live workspace."""
         for folder, folders, files in os.walk(path):
             for name in sorted((*folders, *files)):
                 link = Path(folder, name)
@@ -171,7 +170,6 @@ class OpenCheckout(OpenEnvironment):
         self._since = marker.stat().st_ctime_ns
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        """Copy matching files that checks wrote into the live workspace; return their paths."""
         return await asyncio.to_thread(self._collected, patterns)
 
     def _collected(self, patterns: Sequence[str]) -> tuple[str, ...]:
@@ -179,7 +177,6 @@ class OpenCheckout(OpenEnvironment):
         return copy_written(self.path, self._workspace, found)
 
     async def changed(self) -> tuple[str, ...]:
-        """Return the files of the live workspace that checks wrote here with another content."""
         return await asyncio.to_thread(self._changed)
 
     def _changed(self) -> tuple[str, ...]:
@@ -188,7 +185,6 @@ class OpenCheckout(OpenEnvironment):
         return tuple(path for path in live if not filecmp.cmp(self.path / path, self._workspace / path, shallow=False))
 
     def full(self) -> str:
-        """Return why nothing more can be written here; empty if something can."""
         return no_space(self._here)
 
 

@@ -261,7 +261,6 @@ def _line(name: str, path: str, info: os.stat_result) -> str:
 
 
 def _digest(lines: Iterable[str]) -> str:
-    """Return one digest of lines, whatever their order."""
     return hashlib.sha256("\0".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()[:32]
 
 

@@ -37,7 +37,6 @@ class File:
 
     @property
     def is_link(self) -> bool:
-        """Return whether it is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
 

@@ -124,7 +124,6 @@ class InPlaceCheck(OpenEnvironment):
         )
 
     def full(self) -> str:
-        """Return why nothing more can be written in the workspace; empty if something can."""
         return no_space(self.path, free_bytes=1, free_inodes=1)
 
     async def set_up(self) -> None:

@@ -78,7 +78,6 @@ class Journal:
 
     @property
     def asides(self) -> set[str]:
-        """The folders in which live files wait."""
         return {os.path.dirname(move.aside) for move in self.moves}
 
 

@@ -54,7 +54,6 @@ class Overlay:
 
     @asynccontextmanager
     async def open(self, layers: Sequence[Layer]) -> AsyncIterator[OpenOverlay]:
-        """See `goalrunner.checking.environment.CheckEnvironment`."""
         opened = OpenOverlay(self._scratch, self._environ, layers)
         try:
             await to_its_end(asyncio.to_thread(opened.set_up))
@@ -104,7 +103,6 @@ class OpenOverlay(OpenEnvironment):
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        """Copy matching files that checks wrote into the live workspace; return their paths."""
         wanted, upper = Patterns(patterns), self._uppers[0]
 
         def collected() -> tuple[str, ...]:
@@ -114,7 +112,6 @@ class OpenOverlay(OpenEnvironment):
         return await to_its_end(asyncio.to_thread(collected))
 
     def full(self) -> str:
-        """Return why nothing more can be written here; empty if something can."""
         return f"no space left in {self._scratch}" if no_space(self._folder or self._scratch) else ""
 
     def written(self) -> tuple[str, ...]:
@@ -130,7 +127,6 @@ class OpenOverlay(OpenEnvironment):
         return frozenset([*first.entries(), *outside])
 
     async def changed(self) -> tuple[str, ...]:
-        """Return the files of the live workspace that checks wrote with another content."""
         return await asyncio.to_thread(lambda: tuple(self._uppers[0].changed()))
 
     def set_up(self) -> None:

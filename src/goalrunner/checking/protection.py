@@ -248,7 +248,6 @@ def _folders(paths: Iterable[str]) -> frozenset[str]:
 
 
 def is_test(path: str) -> bool:
-    """Return whether a path is one of a test by its name."""
     return _TESTS(path)
 
 

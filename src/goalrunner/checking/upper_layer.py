@@ -102,7 +102,6 @@ class UpperLayer:
 
     @property
     def files(self) -> Path:
-        """Return the folder of the files in the upper layer."""
         return self.folder / "u"
 
     def entries(self) -> Iterator[tuple[str, int, int]]:
@@ -180,7 +179,6 @@ class UpperLayer:
         return bool(hide) and (path in hide or any(str(parent) in hide for parent in Path(path).parents))
 
     def _make(self, path: str) -> None:
-        """Make a folder in the upper layer, and its parents."""
         if path not in self._made:
             self._make(os.path.dirname(path))
             (self.files / path).mkdir()

@@ -76,7 +76,6 @@ def context_with(receiver: Callable[[Activity], None]) -> Context:
 
 
 def report(activity: Activity) -> None:
-    """Send an activity to the receiver, if there is one."""
     receiver = _receiver.get()
     if receiver is not None:
         receiver(activity)

@@ -79,7 +79,6 @@ class Critique(Frozen):
     problem: str = Field("", description="why there is no score")
 
     def asks(self, rule: CriticRule) -> bool:
-        """Return whether the score is below the threshold."""
         return self.score is not None and self.score < rule.threshold
 
 

@@ -261,7 +261,6 @@ def listed(choices: Iterable[str]) -> str:
 
 
 def braced(names: Iterable[str]) -> str:
-    """Return names in braces: `{prompt}, {workspace}`."""
     return ", ".join(f"{{{name}}}" for name in names)
 
 

@@ -165,7 +165,6 @@ class RunEnded(Frozen):
 
     @property
     def status(self) -> GoalStatus:
-        """The status that the stop reason stands for."""
         return self.stop_reason.status
 
 

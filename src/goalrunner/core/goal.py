@@ -157,7 +157,6 @@ def _objective(text: str) -> str:
 
 
 def _add_short_keys(schema: dict[str, Any]) -> None:
-    """Add the short forms to the JSON schema of a goal."""
     properties = schema["properties"]
     properties["model"] = {"type": "string", "description": "short for model in [agent]"}
     properties["validator"] = {
@@ -213,7 +212,6 @@ class Goal(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _long_form(cls, data: object) -> object:
-        """Return the table with `validator` and `model` in their long forms."""
         if not isinstance(data, Mapping) or not SHORT_KEYS.keys() & data.keys():
             return data
         for key, message in short_form_conflicts(data):
@@ -230,7 +228,6 @@ class Goal(Frozen):
 
     @property
     def has_judge(self) -> bool:
-        """Whether a second model audits the run."""
         return bool(self.judge.model)
 
     @property

@@ -206,7 +206,6 @@ class Budget(Frozen):
 
     @property
     def limited(self) -> tuple[BudgetName, ...]:
-        """The budgets that are set."""
         names: tuple[BudgetName, ...] = get_args(BudgetName)
         return tuple(name for name in names if getattr(self, name) is not None)
 

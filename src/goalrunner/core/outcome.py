@@ -121,7 +121,6 @@ class StopReason(StrEnum):
 
     @property
     def status(self) -> GoalStatus:
-        """The status of a run that ends for this reason."""
         return _STATUSES.get(self, GoalStatus.FAILED)
 
 

@@ -210,7 +210,6 @@ class RunState(Frozen):
 
     @property
     def waiting(self) -> tuple[Approval, ...]:
-        """What waits for a person now."""
         return tuple(approval for approval in self.approvals if approval.decision is None)
 
     def approval_of(self, tool_call_id: str) -> Approval | None:

@@ -109,7 +109,6 @@ def _of_line(line: Line, depth: int) -> Iterator[Program]:
 
 
 def _stages(program: Program, depth: int) -> Iterator[Program]:
-    """Yield a program, and then what it starts."""
     if depth > _DEEPEST:
         yield replace(program, problem="it is nested too deeply")
         return
@@ -212,7 +211,6 @@ def _script(program: Program) -> tuple[str | None, bool, bool]:
 
 
 def _wrapped(program: Program, through: Program, wrapper: Wrapper, depth: int) -> Iterator[Program]:
-    """Yield the programs in the arguments of a wrapper."""
     name, words = program.name, command_part(program.words, wrapper)
     at, given = options(words, wrapper.options)
     if not words or (name == "command" and {"-v", "-V"} & {option for option, _ in given}):
@@ -250,7 +248,6 @@ def _split(text: str) -> _Words:
 
 
 def _module(program: Program, words: _Words, valued: frozenset[str], depth: int) -> Iterator[Program]:
-    """Yield the module behind -m, and what it starts."""
     at, given = options(words, valued, last=("-m", "-c"))
     if given and given[-1][0] == "-m" and given[-1][1]:
         names = {name for name, _ in given}

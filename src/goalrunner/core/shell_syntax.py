@@ -156,7 +156,6 @@ class _Reader:
                     yield from (*inner.commands, *inner.nested)
 
     def _statement(self, node: Node, depth: int) -> tuple[list[Command], str]:
-        """Return the commands of a statement, and its text."""
         if depth > _DEEPEST:
             raise UnreadableError("it is nested too deeply")
         pipelines = self._and_or(node, depth)

@@ -106,7 +106,6 @@ def _plain(text: str, *, quoted: bool) -> str:
 
 
 def text_of(source: bytes, node: Node) -> str:
-    """Return the text of a node."""
     return _text(source, node.start_byte, node.end_byte)
 
 

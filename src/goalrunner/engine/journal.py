@@ -70,7 +70,6 @@ class Journal:
 
     @property
     def state(self) -> RunState:
-        """The fold of everything appended so far."""
         if self._state is None:
             raise RuntimeError("nothing has been appended yet")
         return self._state
@@ -117,7 +116,6 @@ class Journal:
 
     @property
     def streams_text(self) -> bool:
-        """Whether an observer shows the agent's text while it streams."""
         return any(isinstance(observer, TextObserver) for observer in self._observers)
 
     def stream(self, delta: str) -> None:

@@ -121,7 +121,6 @@ class RunRecorder:
         return replace(result, output=told.encode(), summary=f"{len(event.completed)} done{refused}")
 
     def usage(self, account: Account, usage: Usage) -> None:
-        """Record the usage of a model call."""
         self._journal.append(events.UsageRecorded(account=account, usage=usage))
 
     def session(self, session: AgentSession) -> None:
@@ -144,12 +143,10 @@ class RunRecorder:
         store.settle()
 
     def audit_failed(self, kind: Literal["parse", "transport", "authentication"], detail: str) -> None:
-        """Record a failed audit; the agent gets no message about it."""
         self._journal.append(events.AuditFailed(round=self._journal.state.round, kind=kind, detail=detail))
 
     @property
     def streams_text(self) -> bool:
-        """Return whether an observer shows the agent's text while it streams."""
         return self._journal.streams_text
 
     def check_budget(self) -> None:

@@ -66,12 +66,10 @@ class Run:
 
     @property
     def conversation(self) -> Conversation:
-        """The agent with its messages."""
         return self._parts.conversation
 
     @property
     def state(self) -> RunState:
-        """The fold of the log."""
         return self._journal.state
 
     def start(
@@ -145,7 +143,6 @@ class Run:
         return self.outcome()
 
     def outcome(self, run_path: str = "") -> GoalOutcome:
-        """Return the outcome at this point of the run."""
         return self._journal.outcome(run_path)
 
     def abandon(self, error: BaseException) -> None:

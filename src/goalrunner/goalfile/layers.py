@@ -57,11 +57,9 @@ class Layer:
 
     @property
     def is_chat(self) -> bool:
-        """Whether the agent is the built-in one."""
         return bool(self.values.get(("agent", "use"), BUILTIN) == BUILTIN)
 
     def table(self) -> dict[str, Any]:
-        """Return the values as nested tables."""
         table: dict[str, Any] = {str(key[0]): value for key, value in self.values.items() if len(key) == 1}
         for key, value in self.values.items():
             if len(key) == 2 and (key[0],) not in self.values:

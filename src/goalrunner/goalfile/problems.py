@@ -182,7 +182,6 @@ def _schema(model: type[BaseModel]) -> Node:
 
 
 def _keys(model: type[BaseModel], path: Key) -> set[str]:
-    """Return the keys of the table at `path`."""
     nodes = _nodes(model, path)
     named = {key for node in nodes for key in node.get("propertyNames", {}).get("enum", ())}
     return named.union(*(node.get("properties", {}) for node in nodes))

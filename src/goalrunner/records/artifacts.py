@@ -158,13 +158,11 @@ class TranscriptFile:
             log.sync_first(self._file.sync)
 
     def append(self, message: Message) -> TranscriptRef:
-        """Write one message; return where it is in the file."""
         line = encode(self._redactor.json(dict(message)))
         offset = self._file.append(line, wait=self._waits)
         return TranscriptRef(offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest())
 
     def read(self, ref: TranscriptRef) -> Message:
-        """Return one message. Raise RecordError if it is not what was written."""
         return read_message(self._file.path, ref)
 
     def close(self) -> None:

@@ -201,7 +201,6 @@ class EventLog:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds of active time since the run began, those of earlier processes included."""
         now = self._clock.monotonic() if self._stood is None else self._stood
         return self._before + max(0.0, now - self._opened)
 

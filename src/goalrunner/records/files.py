@@ -229,9 +229,7 @@ class SystemClock:
     """The machine's clocks, as the port `Clock`."""
 
     def now(self) -> datetime:
-        """Return the time of day in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that only grow."""
         return time.monotonic()

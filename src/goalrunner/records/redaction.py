@@ -192,7 +192,6 @@ class Redactor:
         return dict(sorted(counts.items()))
 
     def text(self, text: str) -> str:
-        """Return a text without secrets."""
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:

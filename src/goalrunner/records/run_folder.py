@@ -83,7 +83,6 @@ class RunFolder:
 
     @property
     def run_id(self) -> str:
-        """The run's id, which is the folder's name."""
         return self.path.name
 
     def scratch_file(self, suffix: str = "") -> Path:

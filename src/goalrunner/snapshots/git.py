@@ -233,7 +233,6 @@ class Repository:
 
     @property
     def index(self) -> Path:
-        """The user's index, which is never written."""
         return self.git_dir / "index"
 
 

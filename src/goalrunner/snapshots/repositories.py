@@ -119,7 +119,6 @@ class Start:
 
     @property
     def frozen(self) -> bool:
-        """Whether the rules were saved completely."""
         return self.rules.is_file() and (self.folder / "tracked").is_file()
 
     def write(self, lines: list[bytes], commit: str) -> None:

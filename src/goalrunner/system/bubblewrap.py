@@ -86,7 +86,6 @@ class Bubblewrap:
 
     @property
     def name(self) -> str:
-        """The name of the sandbox."""
         return "bwrap"
 
     def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:

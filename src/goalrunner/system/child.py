@@ -62,7 +62,6 @@ class ChildProcess:
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        """The names of the processes that had to be ended."""
         return tuple(self._left.values())
 
     def ended(self) -> bool:

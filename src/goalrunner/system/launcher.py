@@ -65,7 +65,6 @@ class ProcessLauncher:
     watchdog: Watchdog = field(default_factory=Watchdog, repr=False, compare=False)
 
     def close(self) -> None:
-        """End the watchdog."""
         self.watchdog.close()
 
     async def launch(

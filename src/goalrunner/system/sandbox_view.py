@@ -74,7 +74,6 @@ class Mount:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the source is a folder."""
         return self.source.is_dir()
 
 
