@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.snapshots.git import WorkspaceDescription, describe
+from goalrunner.snapshots.git import describe
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -29,51 +29,40 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_a_clean_repository(repository: Path) -> None:
-    description = describe(repository)
-
-    assert description == WorkspaceDescription(repository, is_git=True, clean=True, branch="main")
-    assert description.summary == "git, clean"
+    assert describe(repository) == "git, clean"
 
 
 @pytest.mark.parametrize("name", ["src/a.py", "src/new.py"])
 def test_a_change_makes_it_unclean(repository: Path, name: str) -> None:
     (repository / name).write_text("b = 2\n")
 
-    description = describe(repository)
-
-    assert (description.clean, description.summary) == (False, "git, uncommitted changes")
+    assert describe(repository) == "git, uncommitted changes"
 
 
 def test_only_the_workspaces_own_part_of_a_repository_counts(repository: Path) -> None:
     (repository / "new.py").write_text("")
 
-    assert describe(repository / "src").clean is True
+    assert describe(repository / "src") == "git, clean"
 
 
-def test_a_detached_head_is_on_no_branch(repository: Path) -> None:
+def test_a_detached_head(repository: Path) -> None:
     git(repository, "checkout", "-q", "--detach")
 
-    assert describe(repository) == WorkspaceDescription(repository, is_git=True, clean=True, branch="")
+    assert describe(repository) == "git, clean"
 
 
 def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "trunk")
 
-    assert describe(tmp_path) == WorkspaceDescription(tmp_path, is_git=True, clean=True, branch="trunk")
+    assert describe(tmp_path) == "git, clean"
 
 
 def test_a_plain_folder(tmp_path: Path) -> None:
-    description = describe(tmp_path)
-
-    assert description == WorkspaceDescription(tmp_path, is_git=False, clean=None)
-    assert description.summary == "no git"
+    assert describe(tmp_path) == "no git"
 
 
 def test_without_git_a_repository_is_still_seen(repository: Path) -> None:
-    description = describe(repository, environ={"PATH": "/nowhere"})
-
-    assert description == WorkspaceDescription(repository, is_git=True, clean=None)
-    assert description.summary == "git"
+    assert describe(repository, environ={"PATH": "/nowhere"}) == "git"
 
 
 def test_a_slow_git_is_not_waited_for(repository: Path, tmp_path: Path) -> None:
@@ -82,15 +71,14 @@ def test_a_slow_git_is_not_waited_for(repository: Path, tmp_path: Path) -> None:
     slow.write_text("#!/bin/sh\nexec sleep 100\n")
     slow.chmod(0o755)
 
-    description = describe(repository, environ={"PATH": f"{slow.parent}:{os.environ['PATH']}"}, timeout=0.1)
-
-    assert description == WorkspaceDescription(repository, is_git=True, clean=None)
+    environ = {"PATH": f"{slow.parent}:{os.environ['PATH']}"}
+    assert describe(repository, environ=environ, timeout=0.1) == "git"
 
 
 def test_the_callers_git_variables_do_not_count(repository: Path, tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "GIT_DIR": str(tmp_path / "elsewhere"), "GIT_WORK_TREE": str(tmp_path)}
 
-    assert describe(repository, environ=environ).clean is True
+    assert describe(repository, environ=environ) == "git, clean"
 
 
 def test_nothing_that_the_repository_has_configured_runs(repository: Path, tmp_path: Path) -> None:
@@ -101,7 +89,7 @@ def test_nothing_that_the_repository_has_configured_runs(repository: Path, tmp_p
     index = (repository / ".git" / "index").stat().st_mtime_ns
     os.utime(repository / "src" / "a.py")
 
-    assert describe(repository).clean is True
+    assert describe(repository) == "git, clean"
 
     assert not (tmp_path / "sprung").exists()
     assert (repository / ".git" / "index").stat().st_mtime_ns == index
@@ -117,7 +105,7 @@ def test_a_filter_of_the_repository_does_not_run(repository: Path, tmp_path: Pat
     (repository / ".git" / "info" / "attributes").write_text(f"* filter={name}\n")
     (repository / "src" / "a.py").touch()
 
-    assert describe(repository).clean is True
+    assert describe(repository) == "git, clean"
     assert not ran.exists()
 
 
@@ -135,5 +123,5 @@ def test_what_a_submodule_has_configured_does_not_run(repository: Path, tmp_path
     (inner / ".git" / "info" / "attributes").write_text("* filter=x\n")
     (inner / "a.txt").touch()
 
-    assert describe(repository).is_git
+    assert describe(repository) == "git, clean"
     assert not ran.exists()

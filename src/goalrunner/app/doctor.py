@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.app.sandbox import RunLocation, Sandbox, choose_sandbox, workspace_of
 from goalrunner.app.session import ONLY_CHECKS, NoAgent, arun
-from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing, WorkspaceError
+from goalrunner.core.errors import AgentNotInstalled, ExitCode, GoalError, UsageError, ValidatorMissing
 from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, AgentConfig, NotifyConfig, ValidatorSpec, WorkspaceConfig
@@ -89,20 +89,20 @@ def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False)
     """Check the goal's agent, in the sandbox of the goal. `with_round`: run a real round if all else is good."""
     folder = Path(goal.workspace.path or Path.cwd())
     sandboxed, sandbox = sandbox_check(goal, environ)
-    try:
-        git = Check("git", "good", git_program(folder, environ))
-    except WorkspaceError as error:
-        git = Check("git", "bad", error.message, error.hint)
-    try:
-        choice = choose_environment(goal, folder.resolve(), goal_home(environ).resolve())
-        kind = Check("checks", "good", f"{choice.kind} ({choice.why})" if choice.why else choice.kind)
-    except GoalError as error:
-        kind = Check("checks", "bad", error.message, error.hint)
+    git = _found("git", lambda: git_program(folder, environ))
+    kind = _found("checks", lambda: str(choose_environment(goal, folder.resolve(), goal_home(environ).resolve())))
     found = Diagnosis(goal.agent.use, (*_agent_checks(goal, folder, environ, sandbox), git, sandboxed, kind))
     if not (with_round and found.usable):
         return found
     tried, used = try_round(goal, dict(environ))
     return replace(found, checks=(*found.checks, tried), used=used)
+
+
+def _found(name: str, find: Callable[[], str]) -> Check:
+    try:
+        return Check(name, "good", find())
+    except GoalError as error:
+        return Check(name, "bad", error.message, error.hint)
 
 
 def _agent_checks(goal: Goal, folder: Path, environ: Mapping[str, str], sandbox: Sandbox | None) -> list[Check]:

@@ -48,6 +48,9 @@ class Choice:
     why: str = ""
     scratch: Path | None = None
 
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.why})" if self.why else self.kind
+
 
 def needs_environment(goal: Goal) -> bool:
     """Return whether the goal has validators that run in a check environment."""
@@ -103,8 +106,7 @@ def check_lines(goal: Goal, choice: Choice) -> str:
         rules = f"protects {', '.join(config.protect)}"
     else:
         rules = "existing tests and their configuration are protected"
-    why = f" ({choice.why})" if choice.why else ""
-    return f"{choice.kind}{why} · {rules}"
+    return f"{choice} · {rules}"
 
 
 def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:

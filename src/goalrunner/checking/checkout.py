@@ -170,17 +170,14 @@ class OpenCheckout(OpenEnvironment):
         self._since = marker.stat().st_ctime_ns
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        return await asyncio.to_thread(self._collected, patterns)
-
-    def _collected(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        found = written(str(self.path), patterns, self._since, ())
-        return copy_written(self.path, self._workspace, found)
+        found = await asyncio.to_thread(written, str(self.path), patterns, self._since)
+        return await asyncio.to_thread(copy_written, self.path, self._workspace, found)
 
     async def changed(self) -> tuple[str, ...]:
         return await asyncio.to_thread(self._changed)
 
     def _changed(self) -> tuple[str, ...]:
-        found = written(str(self.path), ("*",), self._since, ())
+        found = written(str(self.path), ("*",), self._since)
         live = [path for path in found if (self._workspace / path).is_file()]
         return tuple(path for path in live if not filecmp.cmp(self.path / path, self._workspace / path, shallow=False))
 

@@ -78,7 +78,7 @@ def workspace_state(workspace: str) -> str:
     """Return the state of a workspace in git: "git, clean"."""
     from goalrunner.snapshots.git import describe
 
-    return describe(Path(workspace)).summary
+    return describe(Path(workspace))
 
 
 def terminal_approver(stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> TerminalApprover | None:

@@ -1,4 +1,4 @@
-"""Calls of git with a clean environment and a time limit; repositories, and the one-line description of a workspace."""
+"""Calls of git with a clean environment and a time limit; repositories, and the description of a workspace in words."""
 
 from __future__ import annotations
 
@@ -80,37 +80,22 @@ def ask_git(
     return answer.returncode, answer.stdout, answer.stderr
 
 
-@dataclass(frozen=True)
-class WorkspaceDescription:
-    """A folder. `clean` is None if git did not answer; `branch` is empty without one."""
+def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0) -> str:
+    """Return "git, clean", "git, uncommitted changes", "git" if git did not answer in time, or "no git".
 
-    path: Path
-    is_git: bool
-    clean: bool | None
-    branch: str = ""
-
-    @property
-    def summary(self) -> str:
-        """A text such as "git, clean", "git, uncommitted changes", "git" or "no git"."""
-        if not self.is_git:
-            return "no git"
-        return {True: "git, clean", False: "git, uncommitted changes", None: "git"}[self.clean]
-
-
-def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0) -> WorkspaceDescription:
-    """Describe a folder within `timeout` seconds, without changing it and without running its repository's filters."""
+    Neither the folder is changed, nor do filters of its repository run.
+    """
     call = partial(ask_git, path, environ=os.environ if environ is None else environ, timeout=timeout)
     names = call("config", "--name-only", "-z", "--get-regexp", r"^filter\..*\.(clean|process|required)$")[1]
     off = {name: "false" if name.endswith(".required") else "" for name in os.fsdecode(names).split("\0")[:-1]}
-    status = "status --porcelain=v2 --branch -z --untracked-files=normal --ignore-submodules=all -- ."
+    status = "status --porcelain -z --untracked-files=normal --ignore-submodules=all -- ."
     code, output, _ = call(*status.split(), settings=off)
-    if code != 0:  # git is missing, too slow, or refuses the folder of another user
-        is_git = any((parent / ".git").exists() for parent in (path.absolute(), *path.absolute().parents))
-        return WorkspaceDescription(path, is_git, clean=None)
-    lines = output.decode("utf-8", "replace").split("\0")[:-1]
-    heads = dict(line.removeprefix("# branch.").split(" ", 1) for line in lines if line.startswith("# branch."))
-    branch = heads.get("head", "").replace("(detached)", "")
-    return WorkspaceDescription(path, is_git=True, clean=all(line.startswith("# ") for line in lines), branch=branch)
+    if code == 0:
+        return "git, uncommitted changes" if output else "git, clean"
+    # Git is missing, too slow, or refuses the folder of another user.
+    return (
+        "git" if any((parent / ".git").exists() for parent in (path.absolute(), *path.absolute().parents)) else "no git"
+    )
 
 
 S = TypeVar("S")

@@ -81,12 +81,9 @@ class Bubblewrap:
     Processes in the sandbox stay visible from outside, so that they are ended like all others.
     """
 
+    name = "bwrap"
     program: Path
     own_users: bool = False  # whether to ask for a user namespace, as for a root with few capabilities
-
-    @property
-    def name(self) -> str:
-        return "bwrap"
 
     def confine(self, argv: Sequence[str], *, cwd: Path, within: Confinement) -> tuple[str, ...]:
         """Return the command line that runs `argv` in the folder `cwd` of the sandbox."""
