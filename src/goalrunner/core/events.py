@@ -12,7 +12,9 @@ from pydantic import Field, TypeAdapter
 
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.critique import CriticRule as CriticRule
-from goalrunner.core.critique import CritiqueFinished, CritiqueStarted, RefinementStarted
+from goalrunner.core.critique import CritiqueFinished as CritiqueFinished
+from goalrunner.core.critique import CritiqueStarted as CritiqueStarted
+from goalrunner.core.critique import RefinementStarted as RefinementStarted
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Snapshot
