@@ -78,7 +78,7 @@ class Picture(LiveProgress):
     """The lines of a terminal, kept instead of shown."""
 
     def __init__(self) -> None:
-        super().__init__(io.StringIO(), lambda path: describe(Path(path)).summary)
+        super().__init__(io.StringIO(), lambda path: describe(Path(path)))
         self._console = Console(file=io.StringIO(), record=True, force_terminal=True, width=COLUMNS, highlight=False)
 
     def svg(self) -> str:
