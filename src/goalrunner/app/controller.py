@@ -22,10 +22,11 @@ from goalrunner.core.events import RunEnded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.limits import guarding_key
+from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.summary import last_verdict
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.turns import ReportedChat, refuse_no_chat
+from goalrunner.engine.turns import ReportedChat
 
 CALLER = "the calling program"  # the source of reports about the agent of a GoalController
 

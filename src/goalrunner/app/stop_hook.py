@@ -25,9 +25,9 @@ from goalrunner.app.session import settled
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors
 from goalrunner.core.goal import Goal
+from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
-from goalrunner.engine.turns import refuse_no_chat
 from goalrunner.goalfile import load_goal
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder

@@ -1,4 +1,4 @@
-"""Conversion of chat messages to observations and claims.
+"""Chat messages: their form, and their conversion to observations and claims.
 
 Tool messages are observations, assistant messages are claims. User and system messages are neither; a judge does not see
 them. If the response is the deliverable, the last assistant message is an observation as well.
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail, source_of
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -156,6 +157,28 @@ def is_too_deep(message: object) -> bool:
 
 KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"
 """The hint of an error about an unknown block."""
+
+
+_SHAPE = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, ...]"
+
+
+def refuse_no_chat(messages: object) -> None:
+    """Raise UsageError if this is no list of chat messages; the list may be empty."""
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        raise UsageError(f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE)
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, Mapping):
+            raise UsageError(f"message {number} is {kind_of(message)}, not a chat message", _SHAPE)
+        if is_too_deep(message):
+            raise UsageError(f"message {number} is nested more than {DEEPEST} levels deep", _SHAPE)
+        role, content = message.get("role"), message.get("content")
+        if not isinstance(role, str) or role not in ROLES:
+            raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _SHAPE)
+        if not isinstance(content, str | list | tuple | Mapping | None):
+            wrong = f"the content of message {number} is {kind_of(content)}, not text or a list of blocks"
+            raise UsageError(wrong, _SHAPE)
+        if kind := unknown_block(content):
+            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
 
 
 def _block(item: object) -> Block:

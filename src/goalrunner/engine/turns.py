@@ -10,42 +10,13 @@ from typing import Any, cast
 
 from goalrunner.core.agent_ports import Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
 from goalrunner.core.errors import AgentError, GoalError, UsageError, kind_of
-from goalrunner.core.messages import (
-    DEEPEST,
-    KNOWN_BLOCKS,
-    ROLES,
-    blocks_of,
-    is_too_deep,
-    text_of,
-    trail_of,
-    unknown_block,
-)
+from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of, trail_of
 from goalrunner.core.observation import Observation, Trail, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.journal import Parts, kept_traceback
 
 WANTED = "write: async def send(self, prompt, recorder), which returns a RoundReply, or the text of the answer"
-_SHAPE = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, ...]"
-
-
-def refuse_no_chat(messages: object) -> None:
-    """Raise UsageError if this is no list of chat messages; the list may be empty."""
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        raise UsageError(f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE)
-    for number, message in enumerate(messages, 1):
-        if not isinstance(message, Mapping):
-            raise UsageError(f"message {number} is {kind_of(message)}, not a chat message", _SHAPE)
-        if is_too_deep(message):
-            raise UsageError(f"message {number} is nested more than {DEEPEST} levels deep", _SHAPE)
-        role, content = message.get("role"), message.get("content")
-        if not isinstance(role, str) or role not in ROLES:
-            raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _SHAPE)
-        if not isinstance(content, str | list | tuple | Mapping | None):
-            wrong = f"the content of message {number} is {kind_of(content)}, not text or a list of blocks"
-            raise UsageError(wrong, _SHAPE)
-        if kind := unknown_block(content):
-            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
 
 
 class ReportedChat:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
-from goalrunner.core.messages import DEEPEST, KNOWN_BLOCKS, is_too_deep, trail_of, unknown_block
+from goalrunner.core.messages import refuse_no_chat, trail_of
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.citations import identifier_of
@@ -60,14 +60,16 @@ def audit_request(
     objective = goal.objective if isinstance(goal, Goal) else goal
     if not isinstance(objective, str) or not objective.strip():
         raise UsageError("the objective is empty", "Write what is to be done.")
-    trail = events if isinstance(events, Trail) else trail_of(_messages(events), deliverable=deliverable)
+    if not isinstance(events, Trail):
+        refuse_no_chat(events)
+        events = trail_of(events, deliverable=deliverable)
     return AuditRequest(
         objective=objective,
         success_criteria=tuple(success_criteria) or (whole.success_criteria if whole else ()),
         constraints=tuple(constraints) or (whole.constraints if whole else ()),
         deliverable=deliverable,
-        round=max((item.round for item in trail.items), default=0),
-        trail=trail,
+        round=max((item.round for item in events.items), default=0),
+        trail=events,
         minimum_score=whole.judge.minimum_score if whole else 0.0,
         require=whole.judge.require if whole else "any",
     )
@@ -198,17 +200,3 @@ def _judged(request: AuditRequest) -> str:
         f"What is judged is the agent's response, observation {response.id}. "
         "Quote it for what it says; for what it claims about anything else it proves nothing."
     )
-
-
-def _messages(events: object) -> Sequence[Mapping[str, Any]]:
-    hint = "Pass a Trail, or chat messages in OpenAI's format: [{'role': 'assistant', 'content': '...'}, ...]."
-    if isinstance(events, str | bytes) or not isinstance(events, Sequence):
-        raise UsageError(f"cannot audit a {type(events).__name__}", hint)
-    for number, message in enumerate(events, 1):
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise UsageError(f"message {number} of the events is not a chat message", hint)
-        if is_too_deep(message):
-            raise UsageError(f"message {number} of the events is nested more than {DEEPEST} levels deep", hint)
-        if kind := unknown_block(message.get("content")):
-            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
-    return events
