@@ -124,7 +124,7 @@ def report(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Ke
         elif is_key or detail["type"] == "extra_forbidden":
             _report_unknown(spot, spot_of(path[: -1 - is_key]), model)
         else:
-            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, _nodes(model, spot.path)))
+            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, spot.path, model))
 
 
 _KINDS = {
@@ -138,14 +138,26 @@ _KINDS = {
 }
 
 
-def _reason(detail: Any, nodes: list[Node]) -> str:
-    """Return what is wrong with a value, in pydantic's words but for the names of types; `nodes` are of its schema."""
+_WRITTEN = {
+    "budget": "[budget] cost_usd = 2.50",
+    "workspace": '[workspace] path = "..."',
+    "validator": '[[validators]] with run = "..."',
+}
+"""Keys that are often written in another form, and what to write."""
+
+
+def _reason(detail: Any, path: Key, model: type[BaseModel]) -> str:
+    """Return what is wrong with the value at `path`, in pydantic's words but for the names of types."""
+    nodes = _nodes(model, path)
     types = [node.get("type") for node in nodes]
     wanted = _KINDS.get(detail["type"].partition("_")[0]) if detail["type"] != "string_pattern_mismatch" else None
     if wanted == "a list" and any(node.get("items", {}).get("type") == "string" for node in nodes):
-        wanted = f"{'a string or ' if 'string' in types else ''}a list of strings"
+        wanted = "a list of strings"
     if wanted:
-        return f"must be {wanted}, not {kind(detail['input'])}"
+        either = "a string or " if "string" in types and wanted.startswith(("a list", "a table")) else ""
+        form = _WRITTEN.get(".".join(part for part in path if isinstance(part, str)))
+        remedy = f"; write {form}" if form and (wanted == "a table" or isinstance(detail["input"], dict)) else ""
+        return f"must be {either}{wanted}, not {kind(detail['input'])}{remedy}"
     is_limit = "null" in types and (detail.get("ctx", {}).get("ge") == 1 or detail["type"] == "greater_than")
     lifted = "; write inf to lift the limit" if is_limit else ""
     return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {shown(detail['input'])}{lifted}"

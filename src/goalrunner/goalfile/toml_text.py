@@ -201,8 +201,10 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
     numbers = [int(number) for number in re.findall(r"\d+", where)]
     place = (numbers[0], numbers[1]) if numbers else place_of(text, len(text.rstrip()))
     message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}{'' if numbers else ', at the end of the file'}"
-    if reason == "Cannot overwrite a value":
-        header = text.splitlines()[place[0] - 1].strip() if numbers else ""
+    header = text.split("\n")[place[0] - 1].strip() if numbers else ""
+    if reason == "Cannot overwrite a value" and not header.startswith("["):
+        message += "; a key is given twice, remove one of the two"
+    elif reason == "Cannot overwrite a value":
         table = header.strip("[] ").partition(".")[0]
         remedy = (
             f'write {table} = "..." as {SHORT_TABLES[table]} = "..." in [{table}]'
