@@ -106,6 +106,13 @@ def test_a_damaged_log_is_an_invalid_transition(run: FinishedRun) -> None:
     assert found.faults
 
 
+def test_a_log_of_another_version_is_named_as_such_by_each_measure(run: FinishedRun) -> None:
+    run.folder.events.write_text(run.folder.events.read_text().replace('"v":"1.', '"v":"0.', 1))
+    found = by_name(run.folder)
+    for name in ("transition validity", "replay success"):
+        assert "has schema version 0." in found[name].faults[0]
+
+
 @pytest.mark.parametrize("went_on", [True, False])
 def test_a_resumed_run_has_to_go_on(run: FinishedRun, went_on: bool) -> None:
     def interrupted(found: list[Event]) -> list[Event]:

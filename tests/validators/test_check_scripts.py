@@ -64,12 +64,13 @@ def test_the_last_validator_that_names_a_script_is_its_reason(workspace: Path, t
     assert check_scripts_at_start(specs, workspace, tmp_path / "s.json") == {"check.sh": 'named by validator "b"'}
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "7", "[[], []]", "[1, 2, 3]", '{"a": 1}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", "7", "[[], []]", "[1, 2, 3]", '{"a": 1}', '[["before\\ta.sh"]]'])
 def test_a_record_that_cannot_be_read_is_an_error(workspace: Path, tmp_path: Path, damage: str) -> None:
     record = tmp_path / "scripts.json"
     record.write_text(damage)
-    with pytest.raises(RecordError, match="is damaged"):
+    with pytest.raises(RecordError, match="made by another version of goal, or ") as raised:
         check_scripts_at_start(SPECS, workspace, record)
+    assert raised.value.hint == "start a new run: goal run GOAL_FILE"
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(workspace: Path, tmp_path: Path) -> None:

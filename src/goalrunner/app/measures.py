@@ -98,7 +98,8 @@ def _replayed(course: _Course) -> Iterator[str]:
     twice: RunState | None = None
     for record in course.records[: len(course.states)]:
         twice = apply(apply(twice, record), record)
-    yield "" if course.states and twice == course.states[-1] else "an event that is applied twice changes the state"
+    fault = course.damage or "an event that is applied twice changes the state"
+    yield "" if course.states and twice == course.states[-1] else fault
     ends = [state for _, _, state in course.of(events.RunEnded)]
     try:
         written = json.loads(course.folder.outcome.read_bytes())

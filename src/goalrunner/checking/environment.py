@@ -117,8 +117,8 @@ class GitSettings:
                 for folder, name, mode, data in json.loads(self._record.read_bytes()):
                     self._start.setdefault(folder, {})[name] = File(int(mode), base64.b64decode(data))
             except (OSError, ValueError, TypeError) as error:
-                hint = "start a new run: goal run GOAL_FILE"
-                raise WorkspaceError(f"{self._record} is damaged: {error}", hint) from error
+                message = f"the run was made by another version of goal, or {self._record} is damaged: {error}"
+                raise WorkspaceError(message, "start a new run: goal run GOAL_FILE") from error
             return
         self._start = {str(folder): dict(_settings(folder)) for folder in self._folders()}
         kept = [

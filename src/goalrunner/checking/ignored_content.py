@@ -194,8 +194,8 @@ class IgnoredContent:
         except OSError as error:
             raise WorkspaceError(f"the record of ignored files cannot be read: {error}") from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            message = f"the record of ignored files is damaged, or was written by another version: {self._record}"
-            raise WorkspaceError(message, "start a new run") from error
+            message = f"the run was made by another version of goal, or {self._record} is damaged"
+            raise WorkspaceError(message, "start a new run: goal run GOAL_FILE") from error
 
 
 @dataclass

@@ -205,7 +205,7 @@ def _recorded(record: Path, number: int, find: Callable[[], Any], row: Any) -> A
     """Return the rows that `record` holds, one for each validator; if it does not exist, find and write them."""
     if (known := _read(record, list[row])) is not None:
         if len(known) != number:
-            raise _damaged(record, "it is about other validators")
+            raise _damaged(record)
         return known
     found = find()
     _write(record, found)
@@ -218,8 +218,10 @@ def _read(path: Path, kind: Any) -> Any:
         return TypeAdapter(kind).validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise _damaged(path, str(error).partition("\n")[0]) from error
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise _damaged(path) from error
 
 
 def _write(path: Path, value: object) -> None:
@@ -230,5 +232,6 @@ def _write(path: Path, value: object) -> None:
         raise RecordError(f"cannot write {path}: {error.strerror or error}", "free some space") from error
 
 
-def _damaged(path: Path, why: str) -> RecordError:
-    return RecordError(f"{path} is damaged: {why}", "start a new run: goal run GOAL_FILE")
+def _damaged(path: Path) -> RecordError:
+    message = f"the run was made by another version of goal, or {path} is damaged"
+    return RecordError(message, "start a new run: goal run GOAL_FILE")
