@@ -58,7 +58,9 @@ def test_a_round_begins_with_what_was_there_and_ends_with_what_it_left() -> None
 def test_a_run_without_rounds_or_without_snapshots_says_so() -> None:
     with pytest.raises(UsageError, match="no round of run k3f9-make-parse has ended yet"):
         told(events.SnapshotTaken(snapshot=START, moment="start")).both(None)
-    with pytest.raises(UsageError, match="run k3f9-make-parse took no snapshots"):
+    with pytest.raises(
+        UsageError, match="run k3f9-make-parse took no snapshots\nthe agent has not run, or deliverable = "
+    ):
         told(events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1)).both(1)
 
 

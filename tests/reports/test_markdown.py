@@ -78,6 +78,13 @@ def test_a_verdict_of_the_judge_is_shown_with_what_it_misses() -> None:
     assert "### Missing\n\n```text\nno proof of\nthe second case\n```" in summary_markdown(capped)
 
 
+def test_a_label_and_its_meaning_are_one_entry() -> None:
+    text = summary_markdown(outcome().model_copy(update={"labels": ("self-judged", "flaky: tests")}))
+    listed = text.partition("### What weakens the result\n\n")[2].partition("\n\n")[0].splitlines()
+    assert listed[0] == "- self-judged. Agent and judge are the same model."
+    assert [line[:15] for line in listed[1:]] == ["- flaky: tests."]
+
+
 def test_each_citation_of_a_criterion_is_in_its_row_with_what_weakens_it() -> None:
     rows = (
         row(quote="43 passed"),

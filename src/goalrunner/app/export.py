@@ -48,7 +48,7 @@ class RunChange:
 
     def __init__(self, folder: RunFolder, state: RunState, home: Path, environ: Mapping[str, str]) -> None:
         if state.base is None or state.snapshot is None:
-            hint = f'snapshots are taken only with deliverable = "workspace"; see goal show {folder.run_id}'
+            hint = f'the agent has not run, or deliverable = "response"; see goal show {folder.run_id}'
             raise UsageError(f"run {folder.run_id} took no snapshots, so there is no change to export", hint)
         self._run, self._state = folder.run_id, state
         self._start, self._end = state.base, state.snapshot

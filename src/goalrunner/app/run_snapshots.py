@@ -102,7 +102,7 @@ class RunSnapshots:
     def end(self, number: int | None) -> tuple[int, Snapshot]:
         """Return a round, by default the newest, and what it left. Raise UsageError if it left no snapshot."""
         if not self.ends:
-            hint = 'snapshots are taken only with deliverable = "workspace"'
+            hint = f'the agent has not run, or deliverable = "response"; see goal show {self.run_id}'
             raise UsageError(f"run {self.run_id} took no snapshots", hint)
         number = max(self.ends) if number is None else number
         if number not in self.ends:

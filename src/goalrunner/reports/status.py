@@ -222,8 +222,9 @@ def summary_markdown(
 
     groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
     steps = [f"{step.text}  # {step.label}" for step in next_steps(summary_of(outcome, origin))]
+    labels = [". ".join(line.text for line in label_lines([label])) for label in outcome.labels]
     lists = {
-        "What weakens the result": [escaped(line.text) for line in label_lines(outcome.labels)],
+        "What weakens the result": [escaped(label) for label in labels],
         "Changed files": [f"{_KINDS[file.kind]} {code(file.path)}" for file in files],
     }
     return rendered(
